@@ -191,7 +191,7 @@ async def open_control_plane(settings: Settings, providers: Registry | None = No
 
 @asynccontextmanager
 async def running_control_plane(settings: Settings, providers: Registry | None = None) -> AsyncIterator[ControlPlane]:
-    """A control plane that answers HTTP. On the way out it takes no new requests and lets running ones finish."""
+    """A control plane that serves HTTP. On the way out it takes no new requests and lets running ones finish."""
     async with open_control_plane(settings, providers) as plane:
         await refuse_known_password(plane.databases, settings)
         server = HttpServer(plane.asgi, settings.server)
@@ -222,7 +222,7 @@ def openapi_document(settings: Settings) -> dict[str, Any]:
 
 
 async def with_free_port(settings: Settings) -> Settings:
-    """Port 0 means any: chosen before anything is built, because signed addresses carry it."""
+    """Port 0 means any: chosen before anything is built, because signed URLs carry it."""
     if settings.server.port != 0:
         return settings
     _, port = await free_address(settings.server.host, 0)

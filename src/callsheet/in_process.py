@@ -57,7 +57,7 @@ RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 
 @dataclass(slots=True)
 class InProcessPlane:
-    """`worker.plane.Plane`, answered by the same code as the routes of the protocol."""
+    """`worker.plane.Plane`, served by the same code as the routes of the protocol."""
 
     worker_id: str
     workflow_slugs: Sequence[str]
@@ -66,7 +66,7 @@ class InProcessPlane:
     registry: Registry
     authentication: WorkerAuthentication
     protocol: WorkerProtocol
-    # Largest request, as for everybody else.
+    # Largest request, as for all other workers.
     most_bytes: int
     _header: str | None = None
     _has_left: bool = False
@@ -231,7 +231,7 @@ class TaskRunner:
     async def _kept(self) -> None:
         folder = self._config.directory
         with own_folder(folder):
-            # A gigabyte of somebody's film may lie in there.
+            # It may contain a gigabyte of a user's video.
             for name in await asyncio.to_thread(remove_left_over, folder.parent):
                 log.info("tasks.left_over_removed", worker_id=name)
             await self._keep()

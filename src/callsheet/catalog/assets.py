@@ -72,7 +72,7 @@ class Assets:
         asset_id = row["id"]
         if await self._storage.head(row["path"]) is None:
             raise ContentMismatch("Nothing was uploaded for this asset. Upload the file, then confirm it.")
-        # A copy that nobody has a signed address of: what is looked at here is what jobs will get.
+        # A copy that has no signed URL: what is looked at here is what jobs will get.
         path = f"{FOLDER}/{asset_id}/{uuid7()}"
         await self._storage.copy(row["path"], path)
         try:

@@ -9,7 +9,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))
 UPDATE worker_environments SET last_used_at = clock_timestamp() WHERE digest = :digest RETURNING digest
 
 -- name: create_environment
--- Two workers of one image may come together: whoever is second finds the first one's.
+-- Two workers of one image may come together: the second one finds the row of the first.
 INSERT INTO worker_environments (digest, inventory) VALUES (:digest, :inventory::jsonb)
 ON CONFLICT (digest) DO UPDATE SET last_used_at = clock_timestamp()
 
@@ -29,7 +29,7 @@ FROM unnest(:digests::bytea[], :workflow_ids::bigint[], :lacks::text[]) AS w (di
 ON CONFLICT (digest, workflow_id) DO UPDATE SET lacks = excluded.lacks
 
 -- name: tell_workers_of_environments
--- As when a worker is assigned other workflows: a poll of it that waits is answered, and it asks again.
+-- As when a worker is assigned other workflows: a poll of it that waits gets a response, and it asks again.
 SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environment = ANY (:digests::bytea[])
 
 -- name: forget_unused_environments

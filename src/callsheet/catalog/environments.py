@@ -24,7 +24,7 @@ async def enter(connection: Connection, environment: Environment) -> bytes:
     digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).digest()
     if await SQL["use_environment"].value(connection, digest=digest) is not None:
         return digest
-    # A workflow that is written at the same moment is judged by whoever comes second.
+    # A workflow that is written at the same moment is judged by the transaction that comes second.
     await SQL["lock_environments"].run(connection)
     await SQL["create_environment"].run(connection, digest=digest, inventory=document)
     inventory = Inventory.of(environment)
@@ -37,7 +37,7 @@ async def enter(connection: Connection, environment: Environment) -> bytes:
 
 async def judge(connection: Connection, workflow_id: int, required: Required | None) -> None:
     """In the transaction that changes what the workflow requires. Workers that can run it from now on, or cannot any
-    more, are told at the commit."""
+    more, are notified at the commit."""
     await SQL["lock_environments"].run(connection)
     rows = await SQL["environments"].rows(connection) if required is not None else []
     found: dict[bytes, list[Lack]] = {}

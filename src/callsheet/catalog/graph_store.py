@@ -28,7 +28,7 @@ class GraphStore:
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def write(self, slug: str, graph: Graph) -> str:
-        """Stores it and answers its key. Left over after a crash, it is what the next attempt finds again."""
+        """Stores it and returns its key. Left over after a crash, it is what the next attempt finds again."""
         content = encoded(graph)
         # A slug may have a colon and be longer than a segment of a key.
         key = f"{FOLDER}/{slug.replace(':', '=')[:100]}/{sha256_hex(content)}.json"
@@ -36,7 +36,7 @@ class GraphStore:
         return key
 
     async def read(self, key: str) -> dict[str, Any]:
-        """The graph; whoever gets it must not change it."""
+        """The graph; the process that gets it must not change it."""
         found = await self.find(key)
         if found is None:
             raise Unavailable("The graph of this workflow is not in storage any more.")

@@ -1,4 +1,4 @@
-"""ComfyUI graphs in API format: what they must look like, and where texts stand in them. Pure.
+"""ComfyUI graphs in API format: what they must look like, and where texts are in them. Pure.
 
 `{"3": {"class_type": "KSampler", "inputs": {"seed": 1, "model": ["4", 0]}}}`: an input is a value, or a link to an
 output of another node. https://docs.comfy.org/development/core-concepts/workflow
@@ -147,7 +147,7 @@ def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:
 
 
 def normalized(graph: Graph) -> dict[str, Any]:
-    """Without `is_changed`, which prompts taken from pictures carry: with it ComfyUI overlooks that a file changed."""
+    """Without `is_changed`, which prompts taken from images carry: with it ComfyUI overlooks that a file changed."""
     return {
         node_id: {name: value for name, value in node.items() if name != "is_changed"}
         for node_id, node in graph.items()
@@ -155,7 +155,7 @@ def normalized(graph: Graph) -> dict[str, Any]:
 
 
 def texts_of(graph: Graph) -> Iterator[Text]:
-    """Every text in the inputs of the nodes, at any depth; keys are no texts."""
+    """Every text in the inputs of the nodes, at any depth; keys are not texts."""
     for node_id, node in graph.items():
         for name, value in node["inputs"].items():
             for text, in_pair in _texts(value, in_pair=False):
@@ -175,7 +175,7 @@ def _texts(value: Any, in_pair: bool) -> Iterator[tuple[str, bool]]:
 
 
 def takes_file(class_type: str, name: str) -> bool:
-    """Whether an engine opens what stands in this input: there a path like ../../secret would be read or written."""
+    """Whether an engine opens what is in this input: there a path like ../../secret would be read or written."""
     return bool(_LOADER.search(class_type)) or name.lower() in _MEDIA or _names_file(name)
 
 

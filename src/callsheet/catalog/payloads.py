@@ -1,6 +1,6 @@
 """Building what a worker gets: defaults, then the effect's values, then the user's; the graph filled, files listed.
 
-Addresses to download from are made when a worker polls: they would not live as long as a job waits.
+URLs to download from are made when a worker polls: they would not live as long as a job waits.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Payloads:
         self._graphs = graphs
 
     async def graph(self, recipe: Recipe) -> Graph:
-        """As it was written, with its placeholders; whoever gets it must not change it."""
+        """As it was written, with its placeholders; the process that gets it must not change it."""
         return await self._graphs.read(recipe.graph_path)
 
     async def find_graph(self, recipe: Recipe) -> Graph | None:
@@ -165,7 +165,7 @@ class Payloads:
     async def build(
         self, recipe: Recipe, resolved: Resolved, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
     ) -> dict[str, Any]:
-        """What the worker gets as `input_payload`, with storage paths where addresses will be."""
+        """What the worker gets as `input_payload`, with storage paths where URLs will be."""
         graph = await self._graphs.read(recipe.graph_path)
         assets = await self._catalog_assets(resolved)
         entries = []

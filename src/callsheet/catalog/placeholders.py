@@ -30,7 +30,7 @@ def _places(text: str, placeholder: str) -> Iterator[int]:
 
 
 class Smuggled(Exception):
-    """A value, together with what stands around it, made a placeholder that was not there."""
+    """A value, together with what is around it, made a placeholder that was not there."""
 
     def __init__(self, value_of: str, placeholder: str):
         super().__init__(value_of, placeholder)
@@ -41,7 +41,7 @@ class Smuggled(Exception):
 def substitute(graph: Mapping[str, Any], values: Mapping[str, Value], kept: Sequence[str]) -> dict[str, Any]:
     """The graph with `values`, by placeholder, in the inputs of its nodes.
 
-    `kept` are placeholders that stay, for whoever replaces them later: a value must not make a new one.
+    `kept` are placeholders that stay, because they are replaced later: a value must not make a new one.
     """
     replace = _replacing(values, kept)
     return {

@@ -17,7 +17,7 @@ DEFAULT_INPUT_PLACEHOLDER = "__INPUT_PATH__"
 # Of a step: 0.1 + 0.2 is not 0.3.
 STEP_TOLERANCE = 1e-6
 
-# What the browser is told must be what the file is.
+# The type that the browser gets must be the type of the file.
 MIME_TYPES: Mapping[str, str] = {
     "mp4": "video/mp4",
     "webm": "video/webm",
@@ -261,7 +261,7 @@ def check_output(graph: Graph, output_node_id: str | None, extension: str, mime_
 
 
 def input_placeholder(properties: Sequence[Property]) -> str:
-    """What stands in the graph for the primary input."""
+    """What is in the graph for the primary input."""
     primary = primary_input(properties)
     return primary.placeholder if primary else DEFAULT_INPUT_PLACEHOLDER
 

@@ -59,7 +59,7 @@ class Proposal:
     graph: dict[str, Any]
     properties: list[Property] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    """By key of a property: where its placeholder stands, for people."""
+    """By key of a property: where its placeholder is, for people."""
     outputs: list[Output] = field(default_factory=list)
 
     def add(self, node_id: str, name: str, wanted: Property) -> None:
@@ -89,7 +89,7 @@ def propose(graph: Graph, *, everything: bool = False) -> Proposal:
 
 
 def _inputs(graph: Graph) -> Iterator[tuple[str, str, str, Any]]:
-    """Node id, class, name and value of every input that is no link; nodes in the order people number them."""
+    """Node id, class, name and value of every input that is not a link; nodes in the order people number them."""
     for node_id in sorted(graph, key=lambda each: (len(each), each)):
         node = graph[node_id]
         for name, value in node["inputs"].items():
@@ -144,7 +144,7 @@ def _propose_texts(proposal: Proposal, negatives: set[str]) -> None:
         for node_id, class_type, name, value in _inputs(proposal.graph)
         if isinstance(value, str) and not takes_file(class_type, name) and node_id not in of_files
     ]
-    # Placeholders that somebody wrote into the graph come first: their names are wanted.
+    # Placeholders that a user wrote into the graph come first: their names are wanted.
     for node_id, _, name, value in texts:
         for key in _WRITTEN.findall(value):
             if key not in proposal.places:
@@ -188,7 +188,7 @@ def _propose_numbers(proposal: Proposal) -> None:
                 label=key.replace("_", " ").capitalize(),
                 placeholder=f"{{{{{key}}}}}",
                 default=value,
-                # Any seed costs the same; of steps somebody would ask for a million.
+                # Any seed costs the same; of steps a user would request a million.
                 user_configurable=is_seed,
                 limits=limits,
             ),

@@ -87,7 +87,7 @@ class Workflows:
         while True:
             row = await self._row(slug)
             updated = await self._try_update(row, given, actor)
-            # None where somebody else changed it meanwhile: what was checked here was a mixture.
+            # None where another request changed it meanwhile: what was checked here was a mixture.
             if updated is not None:
                 return updated
 
@@ -148,7 +148,7 @@ class Workflows:
     async def list(
         self, is_active: bool | None, before: int | None, limit: int, *, with_actors: bool = False
     ) -> Page[WorkflowSummary]:
-        """Without those that stand for actors, which no engine runs and no effect is made of, unless asked for."""
+        """Without the workflows of actors, which no engine runs and no effect is made of, unless asked for."""
         async with self._databases.central.connection() as connection:
             rows = await SQL["list_workflows"].rows(
                 connection, is_active=is_active, before=before, limit=limit + 1, with_actors=with_actors

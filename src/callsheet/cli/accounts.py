@@ -63,7 +63,7 @@ class Rooms(NamedTuple):
     keys: Keys
     management: UserManagement
     links: AccountLinks
-    # Whoever has the command line may do everything.
+    # A person at the command line may do everything.
     manager: Manager
 
 

@@ -15,7 +15,7 @@ SECONDS = 5.0
 
 
 def browser_origins(settings: Settings) -> Sequence[str]:
-    """Where pages come from that use the storage: the web application's own addresses, and those of other sites."""
+    """Where pages come from that use the storage: the web application's own URLs, and those of other sites."""
     server = settings.server
     return tuple(dict.fromkeys((settings.public_url, *server.allowed_origins, *server.cors_origins)))
 

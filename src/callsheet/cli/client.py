@@ -81,7 +81,7 @@ class Client:
         headers = {"authorization": f"Bearer {api_key}", "user-agent": "callsheet"}
         options: dict[str, Any] = {"timeout": SECONDS, "trust_env": False, "verify": certificates()}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, **options)
-        # Signed addresses say enough; the key stays out of storage.
+        # Signed URLs say enough; the key stays out of storage.
         hooks = {"response": [refuse_astray]}
         self._storage = httpx.AsyncClient(follow_redirects=True, event_hooks=hooks, **options)
 
@@ -93,7 +93,7 @@ class Client:
         await self._storage.aclose()
 
     def on_lost(self, hear: Callable[[str], object]) -> None:
-        """Told when the stream of a job broke and is tried again."""
+        """Called when the stream of a job broke and is opened again."""
         self._lost = hear
 
     async def effect(self, slug: str) -> Effect:
@@ -146,7 +146,7 @@ class Client:
         for attempt in range(1, ATTEMPTS + 1):
             body = content if isinstance(content, bytes) else _pieces(content, counted)
             length = len(content) if isinstance(content, bytes) else size
-            # With a length: signed addresses of S3 take no chunked body.
+            # With a length: signed URLs of S3 take no chunked body.
             headers = {**upload.headers, "content-length": str(length)}
             try:
                 answer = await self._storage.put(upload.url, content=body, headers=headers)
@@ -181,7 +181,7 @@ class Client:
         await _written(target, all_of_it)
 
     async def save(self, path: str, target: Path, counted: Counted) -> None:
-        """What the control plane answers there, in one piece: made for the asker, it cannot be resumed."""
+        """The whole response of the control plane at that URL. It is made for this request, so it cannot be resumed."""
 
         async def all_of_it(part: Path) -> None:
             try:
@@ -192,7 +192,7 @@ class Client:
         await _written(target, all_of_it)
 
     async def events(self, job_id: str | UUID) -> AsyncGenerator[Told, None]:
-        """Everything a job tells until it has ended; goes on where it was when the connection breaks (G9)."""
+        """Everything a job reports until it has ended; goes on where it was when the connection breaks (G9)."""
         last: str | None = None
         failures = 0
         while True:

@@ -61,7 +61,7 @@ PROFILE = typer.Option(
 
 
 def warn_of_ignored() -> None:
-    """Of another user's files in the way; what is wrong with one's own is told by what reads them."""
+    """Of another user's files in the way; problems with one's own files are reported by the code that reads them."""
     try:
         ignored = find_place().ignored
     except SettingsError:

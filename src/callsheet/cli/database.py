@@ -241,7 +241,7 @@ def _has_password(dsn: str) -> bool:
         parts = urlsplit(dsn)
         return bool(parts.password) or "password" in parse_qs(parts.query)
     except ValueError:
-        # No address at all; the caller refuses it.
+        # No URL at all; the caller refuses it.
         return False
 
 

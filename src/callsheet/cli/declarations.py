@@ -14,9 +14,9 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, Step
 
 LARGEST_FILE = 1024 * 1024
-# What tells a step from the others, and what the control plane gives it.
+# What distinguishes a step from the others, and what the control plane gives it.
 IDENTITY = {"id", "name", "position"}
-# Follow from its name and its workflow unless the file says otherwise: of a new step there is nothing to tell.
+# Follow from its name and its workflow unless the file says otherwise: a new step has nothing to compare.
 DERIVED = {"slug", "effect_id"}
 
 

@@ -264,7 +264,7 @@ RECIPES: tuple[Recipe, ...] = (
 async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
     """Writes what is missing, brings the demo's own workflows up to date, leaves what people changed of the rest.
 
-    Answers the short names of its effects.
+    Returns the short names of its effects.
     """
     for recipe in RECIPES:
         await _seed_workflow(plane, client, recipe)

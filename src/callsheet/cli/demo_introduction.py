@@ -68,5 +68,5 @@ def _command() -> str:
     """`make demo` installs into .venv, which need not be on the PATH."""
     local = Path(".venv/bin/callsheet")
     command = str(local) if local.exists() else "callsheet"
-    # Whoever is logged in elsewhere would otherwise send the job there.
+    # A user who is logged in elsewhere would otherwise send the job there.
     return f"{command} --profile {DEMO}" if is_logged_in() else command

@@ -56,7 +56,7 @@ async def render_previews(plane: ControlPlane, engine_url: str, sample: Path) ->
                     before[kind] = before.get(kind) or await _previews(kind, inputs[kind][0])
                     shown["before"] = before[kind]
                 await plane.catalog.effect_previews.keep(effect.slug, shown, OPERATOR)
-            # A gallery without one card's preview is no reason to end the demo.
+            # A gallery without one card's preview is not a reason to end the demo.
             except Exception as error:  # noqa: BLE001
                 log.warning("demo.no_preview", effect=effect.slug, error=repr(error))
 

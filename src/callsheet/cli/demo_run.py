@@ -169,7 +169,7 @@ def _link(plane: ControlPlane) -> str:
 
 
 async def _settled(task: asyncio.Task[None]) -> None:
-    """However it ended: whatever stopped the start is what is told."""
+    """However it ended: the error that stopped the start is reported."""
     await asyncio.gather(task, return_exceptions=True)
 
 
@@ -190,7 +190,7 @@ def _prepare(sample: Path) -> None:
 
 
 async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Awaitable[Any]) -> Any:
-    """What the work answers; None where it was told to stop before. An agent that ends takes the demo with it."""
+    """The result of the work; None where it was stopped before. An agent that ends takes the demo with it."""
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping, agent}, return_when=asyncio.FIRST_COMPLETED)

@@ -137,7 +137,7 @@ async def _scaled(plane: ControlPlane) -> AsyncIterator[ScaledFleet]:
 
 
 async def _unless(stop: asyncio.Event, show: asyncio.Task[list[Moment]]) -> list[Moment] | None:
-    """What was shown; None where it was told to stop before."""
+    """What was shown; None where it was stopped before."""
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({show, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -149,7 +149,7 @@ async def _unless(stop: asyncio.Event, show: asyncio.Task[list[Moment]]) -> list
 
 
 async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list[Moment]:
-    """Submits the jobs and tells what becomes of them, until they are done and the last agent is gone."""
+    """Submits the jobs and reports what becomes of them, until they are done and the last agent is gone."""
     err.print(f"No worker runs. Submitting {JOBS} jobs …\n", style="dim")
     before = max((each.id for each in await _decisions(plane, fleet)), default=0)
     jobs = [await client.submit(EFFECT, {"prompt": f"island number {number}"}) for number in range(JOBS)]

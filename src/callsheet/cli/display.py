@@ -99,7 +99,7 @@ class JobDisplay:
         self.stages.setdefault(stage, round(seconds, 2))
 
     def waits(self, reason: str) -> None:
-        """Why nothing has begun yet; said once for each reason."""
+        """Why nothing has started yet; said once for each reason."""
         if self._stage != "queue" or reason == self._waits:
             return
         self._waits = reason

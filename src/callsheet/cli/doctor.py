@@ -174,7 +174,7 @@ async def _database(settings: Settings) -> list[Finding]:
 
 
 async def _known_password(connection: Connection, settings: Settings) -> list[Finding]:
-    """A password that everybody can know; serve and up refuse to start with it where other machines reach them."""
+    """A password that anyone can know; serve and up refuse to start with it where other machines reach them."""
     from callsheet.identity.known_passwords import find_known_password, password_command
 
     email = await find_known_password(connection)
@@ -215,7 +215,7 @@ async def _storage(settings: Settings) -> list[Finding]:
     try:
         await storage.check()
         foreign = await _foreign_storage(settings, storage)
-        # Local storage is served by the control plane, which answers for itself.
+        # Local storage is served by the control plane, which checks itself.
         origins = browser_origins(settings) if settings.storage.backend == "s3" else ()
         refused = await refused_origins(storage, origins)
     finally:
@@ -270,7 +270,7 @@ async def _engine(settings: Settings) -> list[Finding]:
 
 
 async def _providers(settings: Settings) -> list[Finding]:
-    """Nobody is called: a call may cost something."""
+    """No provider is called: a call may cost something."""
     from urllib.parse import urlsplit
 
     from callsheet.providers.registry import open_registry

@@ -43,7 +43,8 @@ HOUR = 3600
 QUEUES = typer.Option(
     None, "--tasks", metavar="QUEUE", help="Also serve the tasks of all current actors in this queue. Can be repeated."
 )
-# As identity.audit names whoever works on the databases directly; not imported, because it needs the server parts.
+# As identity.audit names a person who works on the databases directly; not imported, because it needs the server
+# parts.
 OPERATOR = "operator"
 LISTED = 10_000
 WATCH_SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""Which control plane a command talks to, and as whom.
+"""Which control plane a command talks to, and as which user.
 
 The first of these that there is: the profile that `--profile` or CALLSHEET_PROFILE names; client.api_key of the
 settings; the current profile; the demo of this directory. A key is only ever sent to the URL it was made for.
@@ -129,7 +129,7 @@ def _named(settings: Settings, name: str) -> Login:
 
 
 def _kept(settings: Settings) -> Iterator[tuple[str, Login]]:
-    """The logins that nobody named: the current one first, those of other URLs for a command that names its URL."""
+    """The logins that were not named: the current one first, those of other URLs for a command that names its URL."""
     kept = read_profiles()
     order = sorted(kept.by_name, key=lambda name: name != kept.current)
     for name in order:

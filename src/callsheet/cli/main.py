@@ -95,7 +95,7 @@ app.command("settings", rich_help_panel=ADMINISTER)(settings.show)
 
 @app.callback()
 def options(version: bool = VERSION, profile: str | None = PROFILE, verbose: bool = VERBOSE) -> None:
-    # What is logged on the way must not stand between the results. Commands that serve set up logs of their own.
+    # What is logged on the way must not be between the results. Commands that serve set up logs of their own.
     configure_logs("warning")
     warn_of_ignored()
 
@@ -132,7 +132,7 @@ def main() -> None:
         try:
             _run()
         finally:
-            # What is still in the buffer fails here, where it can be told, and not when Python ends.
+            # What is still in the buffer fails here, where it can be reported, and not when Python ends.
             if sys.stdout is not None:
                 sys.stdout.flush()
     except (OperatorError, Refusal) as error:

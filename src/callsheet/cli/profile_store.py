@@ -53,7 +53,7 @@ class Profiles:
 
 
 def choose_profile(name: str | None) -> str | None:
-    """Remembers `--profile` for this command; it may stand before or after the command's name."""
+    """Remembers `--profile` for this command; it may be before or after the command's name."""
     if name is not None:
         _chosen.set(checked_name(name))
     return name
@@ -96,7 +96,7 @@ def read_profiles() -> Profiles:
 
 
 def is_logged_in() -> bool:
-    """Whether commands that name no profile use one; what cannot be read is told by those."""
+    """Whether commands that name no profile use one; errors are reported by those commands."""
     try:
         return read_profiles().current is not None
     except OperatorError:

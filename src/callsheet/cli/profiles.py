@@ -107,7 +107,7 @@ def _remove(name: str) -> None:
 
 
 def _address(url: str | None, name: str) -> str:
-    """Checked like the setting that it stands for."""
+    """Checked like its setting."""
     known = read_profiles().by_name.get(name)
     given = url or (known.url if known is not None else None)
     settings = load_settings(**({"client": {"url": given}} if given is not None else {}))

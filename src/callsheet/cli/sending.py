@@ -217,12 +217,12 @@ async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
 
 
 async def _explain(client: Client, job: Job, display: JobDisplay) -> None:
-    """A job that waits says why: somebody may have to start a worker."""
+    """A job that waits says why: an operator may have to start a worker."""
     while True:
         await asyncio.sleep(EXPLAIN_SECONDS)
         if display.stage != "queue":
             continue
-        # Whatever keeps it from being asked is told by the stream.
+        # The stream reports any error.
         with suppress(OperatorError):
             now = await client.job(job.id)
             if now.why_waiting is not None:
@@ -256,7 +256,7 @@ def free_name(path: Path) -> Path:
 
 
 def _ending_of(output: JobOutput) -> str:
-    """Only its ending is taken from a name that somebody else chose."""
+    """Only its ending is taken from a name that another person chose."""
     found = re.search(r"\.[A-Za-z0-9]{1,10}$", output.name)
     return found.group().lower() if found else mimetypes.guess_extension(output.mime_type) or ""
 

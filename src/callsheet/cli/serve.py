@@ -1,4 +1,4 @@
-"""`callsheet serve`, and how a command that serves runs and is told to stop."""
+"""`callsheet serve`, and how a command that serves runs and is stopped."""
 
 from __future__ import annotations
 

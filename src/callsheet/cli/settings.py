@@ -33,7 +33,7 @@ def show(
         value: Any = dumped
         for name in path:
             value = value[name]
-        # What stands in a table, as inputs of a model do, may be named like a secret without being declared as one.
+        # A key in a table, for example an input of a model, may be named like a secret without being declared as one.
         values[variable_name(path)] = (redact(value) if is_table(field) else value, field.description)
     values = {name: value for name, value in values.items() if name.startswith(wanted_name(prefix))}
     if not values:

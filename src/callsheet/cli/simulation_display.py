@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 20
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-# Below, a tenth of a second can be told apart.
+# Below, a tenth of a second can be distinguished.
 EXACT_SECONDS = 10
 
 

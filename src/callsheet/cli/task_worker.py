@@ -18,7 +18,7 @@ log = get_logger(__name__)
 
 
 async def run_tasks(settings: Settings) -> int:
-    """Runs tasks until it is told to stop; returns the exit code of the process."""
+    """Runs tasks until it is stopped; returns the exit code of the process."""
     given = settings.worker
     secret = fleet_secret(settings)
     worker_id = given.id or f"{await machine_name(settings)}-tasks"

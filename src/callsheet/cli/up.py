@@ -48,7 +48,7 @@ async def _up(settings: Settings) -> None:
 
 
 async def _start_engine(settings: Settings, parts: AsyncExitStack) -> str | None:
-    """Its address. Tasks of the provider `lightbox` are rendered there; the rest works without."""
+    """Its URL. Tasks of the provider `lightbox` are rendered there; the rest works without."""
     missing = [name for name in ENGINE_PACKAGES if find_spec(name) is None]
     if missing:
         err.print(f"Without Lightbox ({missing[0]} is missing): {how_to_install('lightbox')}", style="dim")

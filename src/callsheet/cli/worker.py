@@ -85,7 +85,7 @@ def worker(
 
 
 async def _run(settings: Settings, until_stdin_ends: bool) -> int:
-    """Runs jobs until it is told to stop; returns the exit code of the process."""
+    """Runs jobs until it is stopped; returns the exit code of the process."""
     from callsheet.cli.worker_engines import RIGHT_DIRECTORY, opened_engines, wrong_directory
     from callsheet.worker.agent import Agent
 

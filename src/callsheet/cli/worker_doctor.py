@@ -71,7 +71,7 @@ async def _control_plane(settings: Settings) -> list[Finding]:
             answer = await client.get("/healthz")
             answer.raise_for_status()
             drift = _drift(answer, began)
-            # Without a body it registers nobody; who does not know the secret is told that first.
+            # Without a body it registers no worker; a wrong secret is refused first.
             headers = {"x-fleet-secret": "" if secret is None else secret.get_secret_value()}
             tried = await client.post("/api/worker/register", json={}, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

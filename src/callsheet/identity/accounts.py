@@ -90,8 +90,8 @@ class Accounts:
         return User(**row, tenant=request.tenant)
 
     async def set_password(self, email: str, password: str) -> User:
-        """On the command line. Also ends every session, key and link of the user: whoever knew the old password is
-        out."""
+        """On the command line. Also ends every session, key and link of the user: anyone who knew the old
+        password is out."""
         password_hash = await self._passwords.hash(password)
         async with self._databases.central.transaction() as connection:
             row = await SQL["find_user"].row(connection, email=email)

@@ -42,14 +42,14 @@ class Attempts:
             raise RateLimited(max(1, *waits))
 
     async def count_login(self, email: str, address: str) -> list[bytes]:
-        """One more attempt to know a user's password, wherever it is asked for; answers what to forgive on success.
+        """One more attempt to know a user's password, wherever it is asked for; returns what to forgive on success.
 
-        An account has no limit that refuses everybody, or any stranger could lock its owner out. Attempts are limited
-        per account and address. What passes is counted for the account as a whole; an account that is guessed at from
-        many addresses leaves each network one attempt per window, the owner's too.
+        An account has no limit that refuses everyone, or any stranger could lock its owner out. Attempts are limited
+        per account and network address. What passes is counted for the account as a whole; an account that is guessed
+        at from many network addresses leaves each network one attempt per window, the owner's too.
 
-        One after the other, each in a transaction of its own: what is refused for its address makes no row for the
-        account it names, or one address could fill the table with names.
+        One after the other, each in a transaction of its own: what is refused for its network address makes no row for
+        the account it names, or one network address could fill the table with names.
         """
         settings = self._settings
         here = self.address(address)

@@ -40,7 +40,7 @@ async def record(
     tenant_id: UUID | None = None,
     **details: object,
 ) -> None:
-    """One line, in the transaction of what it tells of. `action` is like `workflow.create`.
+    """One line, in the transaction of the change that it records. `action` is like `workflow.create`.
 
     `connection` is central's. An action whose write is a pool's records it right after that committed.
     """

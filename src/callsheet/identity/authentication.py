@@ -67,7 +67,8 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """Whoever is signed in, for what every account may do: sign out, look at itself, change its password."""
+        """The signed-in user, for what every account may do: sign out, look at itself, change its
+        password."""
         if credentials is not None:
             principal = await self._by_key(credentials.credentials)
         elif session:
@@ -98,8 +99,8 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """The user, with a browser session. For what a key must not do: whoever finds a key could make others with it,
-        which stay when the first is revoked."""
+        """The user, with a browser session. For what a key must not do: a person who finds a key could make others
+        with it, which stay when the first is revoked."""
         principal = await self.user(request, credentials, session)
         if principal.signed_in_with != "session":
             raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
@@ -168,7 +169,7 @@ class Authentication:
         return self._stream_tokens.issue(grant)
 
     async def is_still(self, watcher: Watcher, request: Request) -> bool:
-        """Whether what the request came with is still good; for answers that go on long after it."""
+        """Whether what the request came with is still good; for responses that go on long after it."""
         try:
             if watcher.grant is not None:
                 found = await self._by_grant(watcher.grant)
@@ -227,7 +228,7 @@ class Authentication:
             )
 
     def client_address(self, request: Request) -> str:
-        """The caller's address; X-Forwarded-For counts only as far as it was written by proxies we trust."""
+        """The caller's network address; X-Forwarded-For counts only as far as it was written by proxies we trust."""
         peer = request.client.host if request.client else "unknown"
         forwarded = request.headers.getlist("x-forwarded-for")
         return client_address(peer, forwarded, self._settings.server.trusted_proxies)

@@ -51,7 +51,8 @@ class Invitations:
     async def create(
         self, manager: Manager, request: CreateInvitationRequest, *, by_mail: bool = True
     ) -> CreatedInvitation:
-        """Sends the link, or returns it where no mail is configured. Another one for the same address replaces it."""
+        """Sends the link, or returns it where no mail is configured. Another one for the same e-mail address replaces
+        it."""
         manager.check_role(request.role)
         by_mail = by_mail and self._mailer.is_configured
         async with self._databases.central.transaction() as connection:

@@ -55,7 +55,7 @@ def check_expiry(expires_at: datetime | None, now: datetime) -> None:
 
 
 async def _check_rate(connection: Connection, user_id: UUID) -> None:
-    """Keys that were revoked stay listed, and in the audit log: nobody may make any number of them."""
+    """Keys that were revoked stay listed, and in the audit log: a user may not make any number of them."""
     limits = {"seconds": RATE_SECONDS, "most": KEYS_PER_HOUR}
     if await SQL["count_new_keys"].value(connection, user_id=user_id, **limits) >= KEYS_PER_HOUR:
         raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)

@@ -1,4 +1,4 @@
-"""Accounts whose password everybody can know, because a release of Callsheet published it."""
+"""Accounts whose password anyone can know, because a release of Callsheet published it."""
 
 from __future__ import annotations
 

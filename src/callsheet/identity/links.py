@@ -90,7 +90,7 @@ async def _found(connection: Connection, kind: LinkKind, token: str) -> Row:
 
 
 async def replace_password(connection: Connection, user_id: UUID, password_hash: str) -> int:
-    """Also ends every session, key and link of the user: whoever knew the old password is out. Returns how many keys
-    were revoked."""
+    """Also ends every session, key and link of the user: anyone who knew the old password is out. Returns how
+    many keys were revoked."""
     await ACCOUNTS["replace_password"].run(connection, user_id=user_id, password_hash=password_hash)
     return await end_all(connection, user_id)

@@ -1,4 +1,4 @@
-"""Logins in the audit log, failed ones too, and few enough lines that nobody can fill the table with them.
+"""Logins in the audit log, failed ones too, and few enough lines that no user can fill the table with them.
 
 A failed login is written by anyone who reaches the server, so lines are counted like attempts: per account, and in all.
 Failures at accounts that do not exist have a count of their own, or they could hide the others. Neither the password
@@ -25,7 +25,7 @@ ALL_FAILURES = 200
 UNKNOWN_FAILURES = 50
 # Of the line that says, once per window, that there are more.
 OF_A_WINDOW = {"window_seconds": WINDOW_SECONDS}
-# What a proxy wrote as an address may be anything.
+# What a proxy wrote as a network address may be anything.
 LONGEST_ADDRESS = 64
 
 

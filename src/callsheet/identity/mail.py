@@ -29,7 +29,7 @@ class Mailer:
 
         message = EmailMessage()
         try:
-            # An address such as `a,b@example.com` would be two in a plain header.
+            # An e-mail address such as `a,b@example.com` would be two in a plain header.
             message["To"] = Address(addr_spec=to)
         except Exception as error:
             raise MailRefused(f"{to!r} is not an e-mail address that mail can be sent to") from error

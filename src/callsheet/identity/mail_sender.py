@@ -98,7 +98,7 @@ class MailSender(Loop):
         return UnsentMails(**row)
 
     async def _write(self, connection: Connection, mail: Row) -> tuple[str, str, str] | None:
-        """Recipient, subject and text; `None` where nobody is to get a mail any more."""
+        """Recipient, subject and text; `None` where no user is to get a mail any more."""
         if mail["invitation_id"] is not None:
             invitation = await SQL["invitation_to_mail"].row(connection, id=mail["invitation_id"])
             if invitation is None:

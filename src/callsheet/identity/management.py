@@ -45,7 +45,7 @@ class UserManagement:
                 _keep_an_operator(operators, user_id=user_id)
             await SQL["change_role"].run(connection, user_id=user_id, role=role.value)
             if Scope.EVERY_TENANT in GRANTED[role].values():
-                # A tenant admin may have made these keys, and must not come to hold those of an operator.
+                # A tenant admin may have made these keys, and must not get the keys of an operator.
                 await end_all(connection, user_id)
             await _record_user(connection, manager, "user.role", row, role=role, was=row["role"])
         return user_view({**row, "role": role.value})

@@ -27,7 +27,7 @@ UPDATE users SET disabled_at = clock_timestamp() WHERE id = :user_id RETURNING d
 UPDATE users SET disabled_at = NULL WHERE id = :user_id
 
 -- name: anonymise_user
--- The address is free for another user. No password fits what stands in place of the hash.
+-- The e-mail address is free for another user. No password fits what is in place of the hash.
 UPDATE users SET email = 'deleted-' || id || '@users.invalid', name = '', password_hash = '$argon2id$deleted', role = 'user',
     disabled_at = coalesce(disabled_at, clock_timestamp()), deleted_at = clock_timestamp()
 WHERE id = :user_id

@@ -1,4 +1,5 @@
-"""Who manages accounts: a signed-in person within the limits of their role, or whoever has the command line."""
+"""Who manages accounts: a signed-in person within the limits of their role, or a person at the command
+line."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from callsheet.toolbox.ids import secret_token
 from callsheet.wire.errors import Forbidden, NotFound
 
 LIFE: Final = timedelta(minutes=30)
-# Behind the page's address as its fragment, which browsers send to no server: no log and no proxy ever has it.
+# In the page's URL as its fragment, which browsers send to no server: no log and no proxy ever has it.
 PAGE: Final = "/sign-in#once="
 
 

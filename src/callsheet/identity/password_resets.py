@@ -1,4 +1,4 @@
-"""New passwords: by a link, or by somebody who knows the current one."""
+"""New passwords: by a link, or by a user who knows the current one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, Forbidden
 from callsheet.wire.identity import ChangePasswordRequest, ResetLink
 
-# Mails that one address can be made to get within a window.
+# Mails that one e-mail address can be made to get within a window.
 RESETS_PER_ADDRESSEE = 3
 
 
@@ -46,8 +46,8 @@ class PasswordResets:
         self._wake = wake
 
     async def ask(self, email: str, address: str) -> bool:
-        """Whether mails are sent here at all. Nothing else differs between an address that has a user and one that has
-        none: who it belongs to is looked up when the mail is sent."""
+        """Whether mails are sent here at all. Nothing else differs between an e-mail address that has a user and one
+        that has none: who it belongs to is looked up when the mail is sent."""
         limits = {
             self._attempts.bucket("reset", email): RESETS_PER_ADDRESSEE,
             self._attempts.address(address, "reset-address"): self._settings.login_attempts_per_address,
@@ -91,7 +91,7 @@ class PasswordResets:
     async def change(
         self, principal: Principal, request: ChangePasswordRequest, address: str, kept: str | None
     ) -> None:
-        """By somebody who knows the current password; guesses are counted with those at the login. So are changes, or
+        """By a user who knows the current password; guesses are counted with those at the login. So are changes, or
         a user could fill the audit log with them. Ends every key and every session but the one of the token `kept`: a
         person who suspects a thief must not be thrown out too."""
         await self._attempts.count_login(principal.email, address)

@@ -15,7 +15,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 MEMORY_KIB = 19_456
 PASSES = 2
 THREADS = 4
-# Checked in place of an unknown user's hash, so that both answers cost the same. Whether it matches changes nothing.
+# Checked in place of an unknown user's hash, so that both responses cost the same. Whether it matches changes nothing.
 NOBODY = "$argon2id$v=19$m=19456,t=2,p=1$OL9LQB1aKI3iXxEZTceduQ$UxX4wTmbqQtSoEk5ueORPs0bergxYLKOg1BMG2sUeLQ"
 Result = TypeVar("Result")
 

@@ -111,5 +111,5 @@ def key_scope_for(permission: Permission) -> KeyScope:
 
 
 def key_scopes_of(role: Role) -> frozenset[KeyScope]:
-    """The scopes that a key of somebody with this role can have: those that allow something."""
+    """The scopes that a key of a user with this role can have: those that allow something."""
     return frozenset(key_scope_for(permission) for permission in GRANTED[role])

@@ -13,7 +13,7 @@ from callsheet.wire.identity import KeyScope, Role
 
 
 class Owner(Protocol):
-    """Whose something is, also where nobody is asking: a principal, or what a loop knows of one."""
+    """Whose something is, also where no request is made: a principal, or what a loop knows of one."""
 
     @property
     def user_id(self) -> UUID: ...

@@ -32,7 +32,7 @@ from callsheet.wire.identity import Session
 SQL = statements("callsheet.identity")
 LINKS = statements("callsheet.identity", "links_statements.sql")
 AUDIT = statements("callsheet.identity", "audit_statements.sql")
-# Nobody has so many browsers: a program that signs in over and over ends its own oldest sessions.
+# No user has so many browsers: a program that signs in over and over ends its own oldest sessions.
 SESSIONS_PER_USER = 100
 FAILED_MAILS_KEPT = timedelta(days=7)
 # So many rows are deleted in some tens of milliseconds, and more of them than can be written until the next time.

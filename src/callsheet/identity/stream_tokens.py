@@ -42,7 +42,7 @@ class StreamTokens:
         return f"{PREFIX}{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{self._keys.sign(content)}"
 
     def read(self, token: str, now: datetime) -> StreamGrant:
-        """Raises NotAuthenticated where it is no token of ours, or has expired."""
+        """Raises NotAuthenticated where it is not a token of ours, or has expired."""
         encoded, _, signature = token.removeprefix(PREFIX).partition(".")
         content = _decoded(encoded)
         if not token.startswith(PREFIX) or not self._keys.verify(signature, content) or len(content) not in _LENGTHS:

@@ -57,7 +57,7 @@ def library_action_router(bulk: BulkActions, downloads: Downloads, authenticatio
 
 
 def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> APIRouter:
-    # Ids are matched as such: DELETE /api/ai-jobs/stream is an address that does not take DELETE.
+    # Ids are matched as such: DELETE /api/ai-jobs/stream is a path that does not take DELETE.
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.delete("/{job_id:uuid}", status_code=204)

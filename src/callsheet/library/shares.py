@@ -37,7 +37,7 @@ SQL = statements("callsheet.library", "share_statements.sql")
 POOL = statements("callsheet.library")
 PREFIX = "csp"
 _TOKEN = re.compile(rf"{PREFIX}_[0-9A-Za-z]{{43}}")
-# More is no person: each link is a line in the audit log.
+# More would not be a person: each link is a line in the audit log.
 LINKS_PER_USER, NEW_LINKS_PER_HOUR = 1000, 100
 MOST_FILES = 20
 BEFORE, AFTER, POSTER = "before", "after", "-poster"
@@ -121,7 +121,7 @@ class Shares:
             await record(connection, actor, "share.revoke", "job", job_id, tenant_id, share_id=share_id)
 
     async def open(self, token: str) -> Opened:
-        """One query for a token that is no good, two for one that is."""
+        """One query for a token that is not valid, two for one that is."""
         if not self._settings.sharing.enabled or not _TOKEN.fullmatch(token):
             raise _no_such_link()
         async with self._databases.central.connection() as connection:

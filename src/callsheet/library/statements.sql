@@ -2,10 +2,10 @@
 
 -- name: list_jobs
 -- Newest first. A filter may match few jobs, so only as many as `looked_at` are looked at; the inner limit keeps the filters
--- above it, and the outer one ends the reading as soon as a page is full. The inner query is answered by its index alone,
+-- above it, and the outer one ends the reading as soon as a page is full. The inner query reads its index alone,
 -- which has all that is filtered by; what it cannot say, because the job is active, the job's row says (migration 0020). See
 -- jobs/statements.sql, list_jobs, for how it is written. Texts are read once, from their index alone, into a hash of the
--- jobs that match: below an OR it is no join.
+-- jobs that match: below an OR it would not be a join.
 SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id, page.run_id, page.cost, page.created_at,
     page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
     left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name, described.prompt,

@@ -20,7 +20,7 @@ HAS_EXIF, HAS_ALPHA = 0x08, 0x10
 
 
 def add_to_png(path: Path, texts: Mapping[str, str]) -> None:
-    """In chunks of ComfyUI's own, because some readers stop at a text that follows the first picture."""
+    """In chunks of ComfyUI's own, because some readers stop at a text that follows the first image."""
     with path.open("r+b") as file:
         file.seek(-END, 2)
         end = file.read(END)
@@ -53,7 +53,7 @@ def add_to_webp(path: Path, texts: Mapping[str, str]) -> None:
 
 
 def _extend(file: BinaryIO, path: Path) -> None:
-    """Pictures that are all the same become a single one, which has no list of features."""
+    """Images that are all the same become a single one, which has no list of features."""
     with Image.open(path) as image:
         flags = HAS_ALPHA if "A" in image.mode else 0
         width, height = ((side - 1).to_bytes(3, "little") for side in image.size)

@@ -1,4 +1,4 @@
-"""Animated pictures: written frame by frame, where Pillow would hold all of them until the last."""
+"""Animated images: written frame by frame, where Pillow would hold all of them until the last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that every route gives alike."""
+"""Responses that all routes share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def troubles(request: web.Request, handler: Handler) -> web.StreamResponse
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OSError, SyntaxError, RecursionError) as broke:
         if isinstance(broke, ConnectionError):
-            # Whoever asked has left; raised, it would be logged as a failure of ours.
+            # The client has disconnected; raised, it would be logged as a failure of ours.
             return web.Response(status=LEFT)
         log.warning("request_failed", path=request.path, error=repr(broke))
         return trouble()
@@ -62,7 +62,7 @@ def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
 def answers_for(host: str, names: Collection[str], *, is_local: bool) -> bool:
     """Whether a request with this Host is for us. Pure.
 
-    A name without a dot, as containers have them, is nobody's on the internet.
+    A name without a dot, as containers have them, does not exist on the internet.
     """
     name = name_in(host)
     if name is None:

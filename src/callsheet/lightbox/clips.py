@@ -23,7 +23,7 @@ from callsheet.lightbox.sound import Sound, sound_of
 HD_HEIGHT = 720
 BT709, BT601 = 1, 5
 UNSPECIFIED = 2
-# FFmpeg's quick conversion darkens by 1.3 of 255 each time a picture goes through it; this one by 0.1 at most.
+# FFmpeg's quick conversion darkens by 1.3 of 255 each time an image goes through it; this one by 0.1 at most.
 ROUNDING = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 # A gap in a damaged file is filled for so long at most, in seconds.
 LONGEST_GAP = 10
@@ -80,7 +80,7 @@ def webm(codec: str, crf: float) -> Format:
 
 
 def open_clip(path: Path) -> Clip:
-    """Raises what PyAV says of a file that is no video."""
+    """Raises what PyAV says of a file that is not a video."""
     with opened_media(path) as container:
         if not container.streams.video:
             raise ValueError(f"there is no video in {path.name}")
@@ -108,13 +108,13 @@ def _seconds(container: InputContainer, stream: VideoStream) -> float:
 
 
 def _turns(frame: VideoFrame) -> int:
-    """Quarter turns against the clock: a telephone held upright films lying down and says so."""
+    """Quarter turns against the clock: a phone held upright records turned frames and says so."""
     return round(frame.rotation / 90) % 4
 
 
 def _decoded(path: Path, rate: Fraction) -> Iterator[Picture]:
-    """The pictures at a constant rate: where the file's is not, one is shown again or left out, so that sound and
-    picture stay together."""
+    """The images at a constant rate: where the file's is not, one is shown again or left out, so that sound and
+    image stay together."""
     with opened_media(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
@@ -178,7 +178,7 @@ def _video_frame(picture: Picture, position: int, rate: Fraction) -> VideoFrame:
     height, width = picture.shape[:2]
     if width % 2 or height % 2:
         picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-    # On the picture's own memory: a copy costs 8 ms at 1080p, more than the conversion.
+    # On the image's own memory: a copy costs 8 ms at 1080p, more than the conversion.
     frame = VideoFrame.from_numpy_buffer(np.ascontiguousarray(picture), format="rgb24")
     target = Colorspace.ITU709 if height >= HD_HEIGHT else Colorspace.ITU601
     frame = frame.reformat(format="yuv420p", dst_colorspace=target, interpolation=ROUNDING)
@@ -187,7 +187,7 @@ def _video_frame(picture: Picture, position: int, rate: Fraction) -> VideoFrame:
 
 
 class _SoundTrack:
-    """Written beside the picture, never far ahead of it: a container that gets one after the other holds the first."""
+    """Written beside the image, never far ahead of it: a container that gets one after the other holds the first."""
 
     def __init__(self, container: OutputContainer, format: Format, sound: Sound) -> None:
         rate = sound.rate if sound.rate in AAC_RATES else OPUS_RATE
@@ -209,7 +209,7 @@ class _SoundTrack:
             self._waiting = next(self._frames, None)
 
     def finish(self) -> None:
-        """What is longer than the picture is left out."""
+        """What is longer than the image is left out."""
         if self._started:
             self._container.mux(self._stream.encode(None))
 
@@ -222,7 +222,7 @@ def is_plain_mp4(path: Path) -> bool:
 
 
 def copy_streams(source: Path, path: Path, metadata: Mapping[str, str], step: Step) -> None:
-    """The same picture and sound in a new file, without a loss and without the work."""
+    """The same image and sound in a new file, without a loss and without the work."""
     with (
         opened_media(source) as opened,
         av.open(str(path), "w", format="mp4", options=dict(MP4.container_options)) as new,

@@ -1,4 +1,4 @@
-"""Answers as Comfy Cloud does: an account's key, job states of its own, outputs behind signed addresses."""
+"""Behaves like Comfy Cloud: an account's key, job states of its own, outputs behind signed URLs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from callsheet.lightbox.prompt_routes import PromptRoutes
 # Accounts that are refused, for clients to be tried with.
 KEY_WITHOUT_CREDITS = "key-without-credits"
 KEY_OF_INACTIVE_SUBSCRIPTION = "key-of-inactive-subscription"
-# How long a signed address opens its file, in seconds.
+# How long a signed URL opens its file, in seconds.
 LINK_LIFETIME = 300
 STORAGE = "/storage"
 MAX_LIMIT = 1000
@@ -182,6 +182,6 @@ def _renamed(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _raw_status(job: dict[str, Any]) -> str:
-    """The internal states the cloud answers with, not the ones it publishes."""
+    """The internal states that the cloud returns, not the ones it publishes."""
     states = {"pending": "queued_waiting", "in_progress": "executing", "completed": "success", "failed": "error"}
     return states.get(_renamed(job)["status"], "cancelled")

@@ -24,7 +24,7 @@ from callsheet.lightbox.validation import type_name
 # A save node reports every frame; past this many steps only so often, in seconds.
 MANY_STEPS = 100
 REPORT_EVERY = 0.05
-# Nobody sees more of them than this, and each costs as much as a frame of the result.
+# No client sees more of them than this, and each costs as much as a frame of the result.
 PREVIEW_EVERY = 0.1
 PREVIEW_SIZE = (512, 512)
 OUT_OF_MEMORY = "torch.OutOfMemoryError"
@@ -35,7 +35,7 @@ OUT_OF_MEMORY_ADVICE = (
 
 
 class Interrupted(Exception):
-    """The run was told to stop."""
+    """The run was stopped."""
 
 
 class Publisher(Protocol):

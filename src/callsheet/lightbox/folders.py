@@ -56,7 +56,7 @@ class Folders:
 
     def prepare(self) -> None:
         """Makes the directories; what an earlier process left in `temp` goes away, as with ComfyUI."""
-        # Only if it was one of these: somebody may have named a directory whose `temp` is dear to them.
+        # Only if it was one of these: a user may have named a directory with their own `temp`.
         if (self.temp / MADE_HERE).exists():
             shutil.rmtree(self.temp, ignore_errors=True)
         for folder in (self.input, self.output, self.temp):

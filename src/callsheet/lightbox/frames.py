@@ -1,7 +1,7 @@
-"""Pictures as they flow between nodes: a batch is a pipeline that is evaluated while it is saved.
+"""Images as they flow between nodes: a batch is a pipeline that is evaluated while it is saved.
 
 ComfyUI holds a batch in memory as one tensor: ten minutes of 1080p are 112 GB of it as bytes. Here a batch knows how
-to make its pictures one after the other, so that only the one in work is held.
+to make its images one after the other, so that only the one in work is held.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 # What every camera makes, and three frames of 8K; 360 MB as bytes, of which a node may need several.
 MOST_PIXELS = 120_000_000
-# Rows, columns and three channels of a picture; rows and columns alone of a mask.
+# Rows, columns and three channels of an image; rows and columns alone of a mask.
 Picture = NDArray[np.uint8]
 Transform = Callable[[Picture], Picture]
 
@@ -35,7 +35,7 @@ class Frames:
     source: Callable[[], Iterator[Picture]]
     # A tuple and a loop, not nested generators: a chain of 600 nodes would reach the recursion limit.
     transforms: tuple[Transform, ...] = ()
-    # Pictures that cost nothing to get again: what is done to them is done at once, so that a fault is reported at
+    # Images that cost nothing to get again: what is done to them is done at once, so that a fault is reported at
     # the node that made it.
     held: bool = False
 
@@ -58,14 +58,14 @@ class Frames:
         raise ValueError("the batch has no images")
 
     def map(self, transform: Transform, width: int | None = None, height: int | None = None) -> Frames:
-        """The same pictures, changed; `width` and `height` where the change is one of size."""
+        """The same images, changed; `width` and `height` where the change is one of size."""
         changed = replace(
             self, width=width or self.width, height=height or self.height, transforms=(*self.transforms, transform)
         )
         return repeated(changed.first(), self.expected) if self.held else changed
 
     def beside(self, other: Frames) -> Iterator[tuple[Picture, Picture]]:
-        """Pairs; the last picture of a shorter `other` stays."""
+        """Pairs; the last image of a shorter `other` stays."""
         theirs = iter(other)
         last = next(theirs, None)
         if last is None:
@@ -79,6 +79,6 @@ class Frames:
 
 
 def repeated(picture: Picture, count: int = 1) -> Frames:
-    """A batch of one picture `count` times; the picture is held once."""
+    """A batch of one image `count` times; the image is held once."""
     height, width = picture.shape[:2]
     return Frames(width, height, count, lambda: itertools.repeat(picture, count), held=True)

@@ -55,7 +55,7 @@ def signatures(prompt: dict[str, Any], registry: Registry, folders: Folders, ord
 
 
 def _fingerprint(node: dict[str, Any], node_class: type[Node], values: Mapping[str, Any], folders: Folders) -> Any:
-    # ComfyUI writes it into the graph, so a graph taken from a picture's metadata carries it and is believed.
+    # ComfyUI writes it into the graph, so a graph taken from an image's metadata carries it and is believed.
     if "is_changed" in node:
         return node["is_changed"]
     try:

@@ -13,7 +13,7 @@ from aiohttp import web
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import Registry
 
-# The server whose answers these are.
+# The server whose responses these are.
 COMFYUI_VERSION = "0.7.0"
 
 
@@ -41,7 +41,7 @@ class InfoRoutes:
         ]
 
     async def welcome(self, request: web.Request) -> web.Response:
-        """For somebody who opens it in a browser, where ComfyUI would show its editor."""
+        """For a person who opens it in a browser, where ComfyUI would show its editor."""
         return web.Response(
             text=f"This is Lightbox, an engine with ComfyUI's API ({COMFYUI_VERSION}) that renders on the CPU.\n"
             f"It has {len(self._registry.nodes)} nodes: see /object_info. Send a graph to POST /prompt.\n"

@@ -46,7 +46,7 @@ def _waiting(item: Item, status: str) -> dict[str, Any]:
 
 
 def _workflow_id(extra_data: Mapping[str, Any]) -> dict[str, Any]:
-    # Raises on an extra_pnginfo that is no object, and the whole list answers 500 with it: as ComfyUI does.
+    # Raises on an extra_pnginfo that is not an object, and the whole list returns 500 with it: as ComfyUI does.
     workflow = extra_data.get("extra_pnginfo", {}).get("workflow", {})
     return {"workflow_id": workflow["id"]} if isinstance(workflow, dict) and "id" in workflow else {}
 

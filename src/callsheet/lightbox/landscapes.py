@@ -1,4 +1,4 @@
-"""Pictures out of words: a landscape that a sentence and a number decide, always the same for the same two."""
+"""Images out of words: a landscape that a sentence and a number decide, always the same for the same two."""
 
 from __future__ import annotations
 

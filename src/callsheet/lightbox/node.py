@@ -66,7 +66,7 @@ class Context(Protocol):
         """Raises when the run was interrupted."""
 
     def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
-        """Tells how far the node is; the picture is sent as a preview where previews are asked for, or `always`."""
+        """Reports how far the node is; the image is sent as a preview where previews are asked for, or `always`."""
 
 
 class Node:

@@ -19,11 +19,12 @@ CONTAINERS = (
     "mov", "matroska", "avi", "gif", "mpegts", "mpeg", "mpegvideo", "flv", "asf", "ogg", "ivf", "mxf", "dv", "nut",
     "yuv4mpegpipe", "h264", "hevc", "av1", "obu", "m4v", "apng", "wav", "mp3", "flac", "aac", "aiff", "amr", "w64",
 )  # fmt: skip
-# Pillow also knows EPS and WMF, programs that it has Ghostscript or the system run, and much that nobody looks after.
+# Pillow also knows EPS and WMF, programs that it has Ghostscript or the system run, and many formats that are not
+# maintained.
 PICTURES = (
     "PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "DIB", "TIFF", "ICO", "JPEG2000", "PPM", "TGA", "PSD", "DDS", "QOI",
 )  # fmt: skip
-# Pillow's own limit behind ours, which is told in a sentence and not in a warning.
+# Pillow's own limit behind ours, which is a sentence and not a warning.
 Image.MAX_IMAGE_PIXELS = 2 * MOST_PIXELS
 _DECODING = {"max_pixels": str(MOST_PIXELS)}
 _OPENING = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file", **_DECODING}
@@ -46,7 +47,7 @@ def opened_media(path: Path) -> Iterator[InputContainer]:
 
 @contextmanager
 def opened_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
-    """Looked at before it is decoded: a small file can hold a very large picture."""
+    """Looked at before it is decoded: a small file can hold a very large image."""
     with Image.open(file, formats=PICTURES) as image:
         check_size(*image.size)
         yield image

@@ -13,7 +13,7 @@ MAX_HISTORY = 10_000
 
 
 class AlreadyQueued(Exception):
-    """The same id with the same number waits already: ComfyUI queues it, and answers 500."""
+    """The same id with the same number waits already: ComfyUI queues it, and returns 500."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PromptQueue:
     _sequence: itertools.count[int] = field(default_factory=itertools.count)
     _running: dict[int, Item] = field(default_factory=dict)
     _history: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # Ids deleted while they waited. ComfyUI forgets them; Comfy Cloud answers `cancelled`.
+    # Ids deleted while they waited. ComfyUI forgets them; Comfy Cloud returns `cancelled`.
     _cancelled: dict[str, Item] = field(default_factory=dict)
     _closed: bool = False
 
@@ -79,7 +79,7 @@ class PromptQueue:
                 self.interrupted.set()
 
     def close(self) -> None:
-        """Nothing is handed out any more, and what runs is told to stop."""
+        """Nothing is handed out any more, and what runs is stopped."""
         with self._lock:
             self._closed = True
             self.interrupted.set()

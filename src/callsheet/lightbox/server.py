@@ -41,7 +41,7 @@ class RunningLightbox:
 
 @asynccontextmanager
 async def running_lightbox(settings: LightboxSettings, directory: Path) -> AsyncIterator[RunningLightbox]:
-    """An engine that answers until the block ends."""
+    """An engine that responds until the block ends."""
     # The AV1 encoder writes its whole configuration to standard error otherwise, and has no other switch.
     os.environ.setdefault("SVT_LOG", "1")
     folders = Folders.under(directory)
@@ -97,6 +97,6 @@ def _bind(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        # A name that is not found has a text, but no number that stands for it.
+        # A name that is not found has a text, but no number.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise OperatorError(f"Lightbox cannot listen on {host}:{port}: {reason}.") from None

@@ -20,14 +20,14 @@ log = get_logger(__name__)
 PREVIEW = 1
 PREVIEW_WITH_METADATA = 4
 IMAGE_TYPES = {"image/jpeg": 1, "image/png": 2}
-# A listener that far behind does not read at all. Pictures are sent here too, so their bytes count as well.
+# A listener that far behind does not read at all. Images are sent here too, so their bytes count as well.
 MAX_WAITING = 20_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Preview:
-    """An encoded picture on its way to a listener."""
+    """An encoded image on its way to a listener."""
 
     image: bytes
     media_type: str
@@ -66,8 +66,8 @@ class Sockets:
 
     def __init__(self, features: Mapping[str, Any], everybody_hears: bool = False) -> None:
         self._features = features
-        # Set by a message that is no JSON, as when a node shows a number of numpy. ComfyUI's process dies of it, and so
-        # does ours (comfyui-api.md §8).
+        # Set by a message that is not JSON, as when a node shows a number of numpy. ComfyUI's process dies of it, and
+        # so does ours (comfyui-api.md §8).
         self.broke = asyncio.Event()
         # Comfy Cloud ignores the client id: every socket of the account gets every message.
         self._everybody_hears = everybody_hears
@@ -117,7 +117,7 @@ class Sockets:
                 listener.put(json.dumps({"type": "feature_flags", "data": self._features}))
 
     def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
-        """To one client, or to everybody where there is none."""
+        """To one client, or to all clients where none is given."""
         hearing = self._hearing(client)
         if not hearing or self.broke.is_set():
             return

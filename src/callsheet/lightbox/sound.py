@@ -1,4 +1,4 @@
-"""Sound as it flows between nodes: like pictures, made while it is saved."""
+"""Sound as it flows between nodes: like images, made while it is saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.lightbox.opening import opened_media
 # FFmpeg's atempo keeps the pitch well within this range; beyond it, several follow one another.
 TEMPO_RANGE = (0.5, 2.0)
 SILENCE_SAMPLES = 1024
-# A hole in the sound of a file, in seconds, that is filled with silence so that the rest stays with the picture.
+# A hole in the sound of a file, in seconds, that is filled with silence so that the rest stays with the image.
 # Shorter is how encoders count; longer is a damaged file.
 SHORTEST_GAP, LONGEST_GAP = 0.05, 600.0
 
@@ -29,7 +29,7 @@ class Sound:
     source: Callable[[], Iterator[AudioFrame]]
     # FFmpeg filters, as name and arguments.
     filters: tuple[tuple[str, str], ...] = ()
-    # How long after the picture it starts, in seconds.
+    # How long after the image it starts, in seconds.
     delay: float = 0.0
 
     def at_speed(self, speed: float) -> Sound:

@@ -1,4 +1,4 @@
-"""Is this graph one the engine can run? Answers in ComfyUI's own error types, words and shapes.
+"""Is this graph one the engine can run? It uses ComfyUI's own error types, words and shapes.
 
 Nothing here recurses: a graph is a stranger's input, and its depth is theirs to choose.
 """
@@ -35,7 +35,7 @@ class _Finding:
 
 
 def validate_prompt(prompt: Any, registry: Registry, folders: Folders, targets: list[str] | None = None) -> Verdict:
-    """Coerces numbers in place, as ComfyUI does. Raises what ComfyUI answers with 500."""
+    """Coerces numbers in place, as ComfyUI does. Raises where ComfyUI returns 500."""
     outputs: list[str] = []
     for node_id in prompt:
         node = prompt[node_id]

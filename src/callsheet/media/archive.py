@@ -26,11 +26,11 @@ class Entry:
     size: int = 0
     """As far as it is known."""
     packed: bool = False
-    """Pictures are packed already."""
+    """Images are packed already."""
 
 
 class _Sink:
-    """Takes what the archive writes, for whoever sends it on."""
+    """Takes what the archive writes, for the response that sends it on."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -52,7 +52,7 @@ async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
     """The archive of these entries, each of which is read when its turn has come."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        # Also where whoever is sent it hangs up: what the entries hold open is closed then and not some time.
+        # Also where the client disconnects: what the entries hold open is closed then and not some time.
         async with aclosing(entries):
             async for entry in entries:
                 with archive.open(_info(entry), "w", force_zip64=entry.size > LONG) as target:

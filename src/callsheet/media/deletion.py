@@ -1,7 +1,7 @@
 """Deleting videos and files: the rows under the user's lock, then the objects.
 
 A row that is marked names its object until the object is gone for good: the sweeper deletes it once more when no signed
-address can bring it back, and only then forgets the row. Whatever crashes, nothing stays that no row names.
+URL can bring it back, and only then forgets the row. Whatever crashes, nothing stays that no row names.
 """
 
 from __future__ import annotations

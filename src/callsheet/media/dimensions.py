@@ -32,7 +32,7 @@ class Dimensions(NamedTuple):
 
 
 async def dimensions_of(read: Read) -> Dimensions | None:
-    """None for what is no image of a known format, or has a header that cannot be read."""
+    """None for what is not an image of a known format, or has a header that cannot be read."""
     source = _Blocks(read)
     try:
         return await _dimensions(source, await source.at(0, 32))
@@ -81,7 +81,7 @@ def _webp(head: bytes) -> Dimensions | None:
 
 
 async def _jpeg(source: _Blocks) -> Dimensions | None:
-    """The size stands in the first segment that begins a frame."""
+    """The size is in the first segment that begins a frame."""
     at = 2
     for _ in range(MOST_SEGMENTS):
         mark, kind, length = struct.unpack(">BBH", await source.at(at, 4))
@@ -99,7 +99,7 @@ async def _jpeg(source: _Blocks) -> Dimensions | None:
 
 
 async def _tiff(source: _Blocks, head: bytes) -> Dimensions | None:
-    """The directory that says so may stand at the end of the file."""
+    """The directory that says so may be at the end of the file."""
     order = "<" if head.startswith(b"II") else ">"
     directory = struct.unpack_from(f"{order}I", head, 4)[0]
     count = struct.unpack(f"{order}H", await source.at(directory, 2))[0]

@@ -1,4 +1,4 @@
-"""Files: objects in storage that belong to a user, and the addresses they are read at."""
+"""Files: objects in storage that belong to a user, and the URLs they are read at."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReadyFile:
     mime_type: str
     size: int
     sha256: str | None
-    # Null until its previews are made, and for what is no video.
+    # Null until its previews are made, and for what is not a video.
     duration_seconds: float | None = None
 
 
@@ -48,14 +48,14 @@ class Files:
         self._previewed = kinds() if settings.media.previews else ()
 
     async def views(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[File]:
-        """These files with fresh addresses, in the order asked for; those that are gone are left out.
+        """These files with fresh URLs, in the order asked for; those that are gone are left out.
 
         Whose they are is for the caller to know.
         """
         return [self.view(row) for row in await self.rows(pool, tenant_id, file_ids)]
 
     async def rows(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[asyncpg.Record]:
-        """The same without addresses, which take time to sign."""
+        """The same without URLs, which take time to sign."""
         async with pool.connection() as connection:
             return await SQL["files_by_ids"].rows(connection, tenant_id=tenant_id, file_ids=list(file_ids))
 
@@ -72,7 +72,7 @@ class Files:
         }
 
     async def own(self, principal: Principal, file_id: UUID) -> asyncpg.Record:
-        """A file of the caller's: what belongs to somebody else is not there (G6)."""
+        """A file of the caller's: what belongs to another user is not there (G6)."""
         pool = await self.databases.pool(principal.pool)
         rows = await self.rows(pool, principal.tenant_id, [file_id])
         if not rows or rows[0]["user_id"] != principal.user_id:
@@ -104,7 +104,7 @@ class Files:
             return None
         # Whatever storage it comes from, what a browser could run is saved and not shown; <img> shows it all the same.
         saved = download or not shows_inline(row["mime_type"])
-        # As what it was taken for: whoever wrote the object may have called it something else there.
+        # With the type that it was accepted as: the writer of the object may have set another type there.
         return self.storage.presign_get(
             row["path"], download_name=row["name"] if saved else None, content_type=row["mime_type"]
         )
@@ -129,7 +129,7 @@ class Files:
 
 
 def listed_files(outputs: object) -> list[UUID]:
-    """The files that `outputs` of a job's result names, in its order. What an actor answers may have another shape."""
+    """The files that `outputs` of a job's result names, in its order. What an actor returns may have another shape."""
     listed: Iterable[object] = outputs if isinstance(outputs, list) else ()
     found = []
     for output in listed:

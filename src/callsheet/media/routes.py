@@ -27,7 +27,7 @@ _PREVIEW: dict[int | str, dict[str, Any]] = {
 
 
 def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
-    # Ids are matched as such: GET /api/videos/uploads is an address that does not take GET, not a video of that name.
+    # Ids are matched as such: GET /api/videos/uploads is a path that does not take GET, not a video of that name.
     router = Router(prefix="/api/videos", tags=["videos"])
 
     @router.post("/uploads", status_code=201)

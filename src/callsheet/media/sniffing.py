@@ -14,11 +14,11 @@ SNIFFED_BYTES = 8192
 PROBED_BYTES = 1 << 20
 UNKNOWN_TYPE = "application/octet-stream"
 MEDIA = frozenset({"image", "audio", "video"})
-# One container holds either: an Ogg, an MP4 or a WebM without pictures is audio.
+# One container holds either: an Ogg, an MP4 or a WebM without images is audio.
 MOVING = frozenset({"audio", "video"})
 # What puremagic says by fewer bytes than three is a guess.
 CLEAR = 0.3
-# Of what is no medium, only this is clear: many containers of media are registered as application/… too.
+# Of what is not a medium, only this is clear: many containers of media are registered as application/… too.
 DOCUMENTS = (
     "text/html",
     "text/rtf",
@@ -51,7 +51,7 @@ _PLAYLISTS = tuple(
         (rb"# ?mpv EDL", "a playlist"),
     )
 )
-# FFmpeg takes a file for one of these where such a piece stands anywhere before the first NUL.
+# FFmpeg takes a file for one of these where such a piece is anywhere before the first NUL.
 _HIDDEN_PLAYLISTS = (
     (re.compile(rb"[\r\n]c=IN IP", re.IGNORECASE), "a session description (SDP)"),
     (re.compile(rb"<MPD\b", re.IGNORECASE), "a DASH manifest"),
@@ -61,7 +61,7 @@ _CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 
 
 def contradiction(mime_type: str, beginning: bytes) -> str | None:
-    """What the bytes clearly are, if that is not `mime_type`; None where they may well be it, or nobody knows.
+    """What the bytes clearly are, if that is not `mime_type`; None where they may well be it, or it is not known.
 
     `beginning`: `SNIFFED_BYTES` at least; with `PROBED_BYTES` no hidden playlist is overlooked.
     """
@@ -84,7 +84,7 @@ def contradiction(mime_type: str, beginning: bytes) -> str | None:
 def actual_type(mime_type: str, beginning: bytes) -> str:
     """What a result is served as: what its bytes are, and `mime_type` only where they may be that."""
     found = media_type_of(beginning[:FORMAT_BYTES])
-    # A tag says nothing about what stands behind it.
+    # A tag says nothing about what is behind it.
     if found is not None and _tag_length(beginning) == 0:
         return mime_type if same_format(mime_type, found) else found
     return mime_type if contradiction(mime_type, beginning) is None else UNKNOWN_TYPE
@@ -96,7 +96,7 @@ def _playlist(beginning: bytes) -> str | None:
     for pattern, kind in _PLAYLISTS:
         if pattern.match(looked_at):
             return kind
-    # A container that was found is read as what it is, whatever else stands in it.
+    # A container that was found is read as what it is, whatever else is in it.
     if media_type_of(looked_at[:FORMAT_BYTES]) is not None:
         return None
     text = looked_at.partition(b"\0")[0]
@@ -115,7 +115,7 @@ def _tag_length(beginning: bytes) -> int:
 
 
 def _is_text(beginning: bytes) -> bool:
-    """No container of sound or moving pictures is text; what reads text as one takes it for a playlist or a script."""
+    """No container of sound or moving images is text; what reads text as one takes it for a playlist or a script."""
     return bool(beginning) and len(beginning.translate(None, _CONTROL_CHARACTERS)) == len(beginning)
 
 

@@ -11,7 +11,7 @@ FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN
 ORDER BY wanted.number
 
 -- name: create_upload
--- The user's wallet is locked, so nobody else counts at this moment. Nothing where as many are waited for as may be.
+-- The user's wallet is locked, so no other request counts at this moment. Nothing where as many are waited for as may be.
 WITH created AS (
     INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
     SELECT :tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
@@ -47,7 +47,7 @@ ORDER BY wanted.number
 SELECT storage_recount(:tenant_id)
 
 -- name: confirm_upload
--- Only what nobody has given up meanwhile: the sweeper marks before it deletes an object.
+-- Only what was not given up meanwhile: the sweeper marks before it deletes an object.
 WITH confirmed AS (
     UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, path = :path, sha256 = :sha256
     WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
@@ -60,7 +60,7 @@ WITH confirmed AS (
 SELECT * FROM confirmed
 
 -- name: lock_wallet
--- The lock per user, which belongs to the wallet: submitting takes it before it looks at files, so whoever deletes
+-- The lock per user, which belongs to the wallet: submitting takes it before it looks at files, so a request that deletes
 -- takes it too.
 SELECT wallet_lock(:tenant_id, :user_id)
 
@@ -83,7 +83,7 @@ WHERE tenant_id = :tenant_id AND id = ANY (:file_ids::uuid[]) AND deleted_at IS 
 RETURNING tenant_id, id, path, disk
 
 -- name: create_video
--- The user's wallet is locked: nobody deletes the file meanwhile.
+-- The user's wallet is locked: no request deletes the file meanwhile.
 INSERT INTO videos (tenant_id, id, user_id, title, original_file_id)
 SELECT f.tenant_id, :video_id, f.user_id, coalesce(:title, f.name), f.id FROM files f
 WHERE f.tenant_id = :tenant_id AND f.id = :file_id AND f.user_id = :user_id AND f.status = 'ready'
@@ -147,7 +147,7 @@ ORDER BY v.id DESC
 
 -- name: outputs_of_jobs
 -- What the results list as outputs, in the order of the ids, the first in any case, until a page has this many bytes: one
--- after the other, as in jobs/statements.sql, outcomes_of_jobs. An output counts with what is shown of it, an address that
+-- after the other, as in jobs/statements.sql, outcomes_of_jobs. An output counts with what is shown of it, a URL that
 -- is signed above all, not with what is stored.
 WITH RECURSIVE told AS (
     SELECT 0 AS place, NULL::jsonb AS outputs, 0 AS bytes
@@ -199,7 +199,7 @@ WHERE f.tenant_id = swept.tenant_id AND f.id = swept.id AND f.deleted_at IS NOT 
 
 -- name: find_output_sweeps
 -- The job belongs to a higher room and lives in the same database. One that is under way keeps everything; one that
--- ended may still be written to by whoever held a lease: the addresses of outputs live as long as the lease would.
+-- ended may still be written to by the process that held a lease: the URLs of outputs live as long as the lease would.
 SELECT s.tenant_id, s.job_id, s.since, clock_timestamp() AS looked_at,
     j.id IS NOT NULL AND coalesce(j.completed_at + make_interval(secs => j.lease_seconds) > due.before, true)
         AS too_early
@@ -218,7 +218,7 @@ ORDER BY s.since
 UPDATE output_sweeps SET since = clock_timestamp() WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
 
 -- name: forget_output_sweep
--- Unless somebody asked for another one meanwhile.
+-- Unless another request asked for another one meanwhile.
 DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
 
 -- name: find_upload_sweeps
@@ -256,7 +256,7 @@ ORDER BY created_at LIMIT :limit
 
 -- name: find_old_files
 -- Those that no video shows, and that were not made of a video that is still there. Those that a job reads are passed
--- over, so that they do not stand before the others; the user's lock has the last word.
+-- over, so that they do not come before the others; the user's lock has the last word.
 SELECT f.tenant_id, f.id, f.user_id FROM files f
 WHERE f.created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(days => :days::integer))
   AND f.status = 'ready' AND f.deleted_at IS NULL

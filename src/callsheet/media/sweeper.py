@@ -1,4 +1,4 @@
-"""What nobody names any more goes away: uploads that never came, deleted files, what jobs and crashes left behind.
+"""Deletes what is no longer named: uploads that never came, deleted files, what jobs and crashes left behind.
 
 Safe on any number of control planes and killed anywhere: rows are marked before their objects are deleted, and
 forgotten after. Doing a piece of it twice changes nothing.
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 BATCH = 200
 # Every upload and every job with outputs has a folder to look at, and S3 takes 20 ms to list one.
 FOLDERS_AT_ONCE = 8
-# A PUT that began just before its address expired may still be under way.
+# A PUT that began just before its URL expired may still be under way.
 UPLOAD_MARGIN = timedelta(hours=1)
 # How far the clocks of the object store and the database may be apart.
 CLOCK_MARGIN = timedelta(minutes=10)
@@ -77,7 +77,7 @@ class MediaSweeper(Loop):
         self._pools = pools
         self._storage = storage
         self._disk = settings.storage.backend
-        # No signed address lives longer than this after it was given out.
+        # No signed URL lives longer than this after it was given out.
         self._grace = timedelta(seconds=settings.storage.url_seconds) + UPLOAD_MARGIN
 
     async def tick(self, now: datetime) -> bool:
@@ -94,7 +94,7 @@ class MediaSweeper(Loop):
         except Unavailable:
             if self._owner.problem is None:
                 raise
-            # An alert tells it as long as it lasts.
+            # An alert shows it as long as it lasts.
             return False
         return True
 
@@ -142,7 +142,7 @@ class MediaSweeper(Loop):
             await statement.run(connection, **whose, since=row["since"])
 
     async def _empty(self, pool: Database, folder: str, before: datetime) -> bool:
-        """Deletes the objects below the folder that no file names; False where some are too young to tell."""
+        """Deletes the objects below the folder that no file names; False where some are too young to decide."""
         found = [entry async for entry in self._storage.list(folder)]
         strays = await self._strays(pool, found)
         old = [entry.key for entry in strays if entry.modified_at <= before]

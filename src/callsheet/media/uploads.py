@@ -1,4 +1,4 @@
-"""Uploads: an address to put bytes at, and the check that what was put there is what was declared."""
+"""Uploads: a URL to put bytes at, and the check that what was put there is what was declared."""
 
 from __future__ import annotations
 

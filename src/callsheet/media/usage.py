@@ -49,7 +49,7 @@ class StorageUsage:
             await SQL["recount_storage"].run(connection, tenant_id=tenant_id)
 
     async def refusal(self, pool: Database, tenant_id: UUID, user_id: UUID) -> Refusal:
-        """Why nothing may be begun that makes more files."""
+        """Why nothing may be started that makes more files."""
         storage = storage_of(await self._row(pool, (tenant_id, user_id)), await self.quotas.of(tenant_id))
         # Something may have been deleted since it was refused.
         return excess(storage) or Unavailable("The storage quota was used up a moment ago. Try again.")

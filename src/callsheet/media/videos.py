@@ -18,7 +18,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import CreateVideo, Progress, Shown, Video, VideoStatus
 
-# Of one output in an answer: 600 and more, most of it the signed address.
+# Of one output in an answer: 600 and more, most of it the signed URL.
 OUTPUT_BYTES = 1024
 
 
@@ -78,7 +78,7 @@ class Videos:
         return Page(items=videos, next_cursor=str(videos[-1].id) if len(told) < len(rows) else None)
 
     async def preview(self, principal: Principal, video_id: UUID) -> tuple[bytes, str]:
-        """The newest picture of the run that goes on, and its type."""
+        """The newest image of the run that goes on, and its type."""
         pool = await self._pool(principal)
         async with pool.connection() as connection:
             row = await SQL["preview_of_video"].row(

@@ -79,7 +79,7 @@ class Branches:
         return Restored(candidate=await self._gallery.get(principal, candidate_id), restored=restored)
 
     async def approve(self, principal: Principal, run_id: UUID, step: str) -> Approval:
-        """Lets the candidates of a step go on. Approving once more answers the same."""
+        """Lets the candidates of a step go on. Approving once more returns the same."""
         await self._gallery.run(principal, run_id)
         found = next((row for row in await self._gallery.steps(principal, run_id) if row["slug"] == step), None)
         if found is None:
@@ -99,7 +99,7 @@ class Branches:
 
 
 async def reject(pool: Database, kill: Row) -> int:
-    """Rejects a branch, piece by piece: no lock is held longer than a piece takes. Answers how many it rejected."""
+    """Rejects a branch, piece by piece: no lock is held longer than a piece takes. Returns how many it rejected."""
     rejected = 0
     while True:
         async with pool.transaction() as connection:
@@ -118,7 +118,7 @@ async def _reject_piece(connection: Connection, kill: Row) -> int:
         connection, **root, run_id=kill["run_id"], user_id=kill["user_id"], most=PIECE
     )
     if piece == PIECE:
-        # There may be more. Nobody chooses for the run until it was looked for.
+        # There may be more. No job is chosen for the run until it was looked for.
         await SQL["remember_kill"].run(connection, **root, run_id=kill["run_id"], user_id=kill["user_id"])
     else:
         await SQL["forget_kill"].run(connection, **root)

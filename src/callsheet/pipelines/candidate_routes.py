@@ -83,7 +83,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
 
 
 def guidance_router(votes: Votes, branches: Branches, authentication: Authentication) -> APIRouter:
-    """How people tell a run what they like."""
+    """How people show a run what they like."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/pair")

@@ -1,4 +1,4 @@
-"""The loop that turns ended jobs into candidates, or into strikes against the branch they were begun for.
+"""The loop that turns ended jobs into candidates, or into strikes against the branch they were started for.
 
 A slot stays open until its result is written, in one transaction with everything that counts it. Which control plane
 does that, and how often it was tried, makes no difference: the keys and ids of what is made follow from the job.
@@ -42,7 +42,7 @@ CANNOT_BE_KEPT = "The job was completed, but its result could not be kept. What 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One picture of a job on its way to become a candidate."""
+    """One image of a job on its way to become a candidate."""
 
     candidate_id: UUID
     output_index: int
@@ -68,7 +68,7 @@ class Collector(Loop):
         self._files = files
         self._endings = endings
         self._collected = collected
-        # Told what came of a job, and the seconds it took from its submit to its end.
+        # Called with the outcome of a job, and the seconds it took from its submit to its end.
         self.observe: Callable[[str, float], None] = lambda outcome, seconds: None
         self._under_way: set[str] = set()
         self._troubles = Troubles()
@@ -105,7 +105,8 @@ class Collector(Loop):
         return more, {str(row["job_id"]) for row in rows}
 
     async def _cancel(self, jobs: Sequence[tuple[UUID, UUID]]) -> None:
-        """Of runs that were canceled. One that cannot be is no reason to collect the results of others less often."""
+        """Of runs that were canceled. One failure is not a reason to collect the results of others less
+        often."""
         try:
             await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
         except Exception as error:
@@ -132,7 +133,7 @@ class Collector(Loop):
             except Exception as error:
                 if is_away(error):
                     raise
-                # Nor for one that nobody thought of.
+                # Nor for an unexpected one.
                 if self._troubles.add(row["job_id"], now) == 1:
                     log.exception("pipeline.result_not_kept", run_id=str(row["run_id"]), job_id=str(row["job_id"]))
         if settled:
@@ -229,12 +230,13 @@ class Collector(Loop):
         return True
 
     def _settled(self, row: Row, status: str) -> None:
-        """What it is to the run: a job that was completed without a picture has failed."""
+        """What it is to the run: a job that was completed without an image has failed."""
         self.observe(status, (row["completed_at"] - row["begun_at"]).total_seconds())
 
 
 def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:
-    """A UUIDv7 that whoever looks at the job comes to: trying again after a crash writes the same object once more."""
+    """A UUIDv7 that every process derives from the job: trying again after a crash writes the same object once
+    more."""
     random = int.from_bytes(hashlib.sha256(f"{job_id}/{output_index}".encode()).digest()[:10])
     milliseconds = int(completed_at.timestamp() * 1000)
     high, low = random >> 62 & 0xFFF, random & (2**62 - 1)

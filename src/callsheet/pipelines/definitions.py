@@ -74,8 +74,8 @@ class Pipelines:
     async def update(
         self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
     ) -> Pipeline:
-        """Runs that have begun go on with the steps they began with."""
-        # Whoever has no such pipeline is told that, and not what is wrong with its steps.
+        """Runs that have started go on with the steps they began with."""
+        # A user who has no such pipeline gets that error, and not one about its steps.
         await self.get(principal, id_or_slug)
         limits = await self._quotas.of(principal.tenant_id)
         steps = await self._checked(request.steps, limits) if request.steps is not None else None
@@ -154,7 +154,7 @@ class Pipelines:
 
 
 async def _check_number(connection: Connection, principal: Principal, limits: QuotaLimits) -> None:
-    """With the one that was just made: the user is locked, so nobody else makes one meanwhile."""
+    """With the one that was just made: the user is locked, so no other request makes one meanwhile."""
     limit = limits.pipelines_per_user
     used = await SQL["count_pipelines"].value(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
     if used > limit:
@@ -212,7 +212,7 @@ def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
 
 
 def gates_behind(last: NewStep) -> list[FieldProblem]:
-    """What would hold nobody back: leaves go nowhere."""
+    """Options without an effect: leaves have no children."""
     gates = {"top_k": last.top_k is not None, "requires_approval": last.requires_approval}
     return [
         FieldProblem(name, "The last step cannot have this option, because no step follows it.")

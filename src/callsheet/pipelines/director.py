@@ -1,6 +1,6 @@
 """The loop that looks at one active run after the other and begins its next job.
 
-It may run on any number of control planes at once: what is chosen from an old picture of a run is refused when the job
+It may run on any number of control planes at once: what is chosen from an old state of a run is refused when the job
 is submitted, because the run has drawn again since (`slot_refused`).
 """
 
@@ -65,7 +65,7 @@ class Director(Loop):
         self._files = files
         self._submission = submission
         self._settings = settings
-        # Told which job was begun.
+        # Called with the job that was started.
         self.begun: Callable[[str], None] = lambda job_id: None
 
     async def tick(self, now: datetime) -> bool:
@@ -86,7 +86,7 @@ class Director(Loop):
             except Exception as error:
                 if is_away(error):
                     raise
-                # One that nobody can get on with must not keep the others waiting.
+                # A run that cannot continue must not keep the others waiting.
                 await self._stumble(pool, run, error)
         return True
 
@@ -115,7 +115,7 @@ class Director(Loop):
         if choice.mode is Mode.CHILD_GENERATION:
             parent = await choose_parent(pool, run, picture, choice, draw)
             if parent is None:
-                # Somebody was faster than our second look.
+                # Another process was faster than our second look.
                 await self._again(pool, run)
                 return
         step = picture.steps[choice.position]
@@ -125,7 +125,7 @@ class Director(Loop):
             return
         begun = await self._begin(pool, run, step, parent, file, draw.seed())
         if begun and in_flight + 1 < self._at_once(run):
-            # There is room for another of its jobs, after everybody else had a turn.
+            # There is room for another of its jobs, after all other runs had a turn.
             await hit(Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN)
             await self._again(pool, run)
 
@@ -306,7 +306,7 @@ async def look(pool: Database, run: Row) -> Picture:
 
 
 async def choose_parent(pool: Database, run: Row, picture: Picture, choice: Choice, draw: Draw) -> Row | None:
-    """The one the draw falls on; none where nobody is eligible any more."""
+    """The one the draw falls on; none where no candidate is eligible any more."""
     step = picture.steps[choice.position - 1]
     names: dict[str, Any] = {"tenant_id": run["tenant_id"], "run_id": run["id"], "position": choice.position}
     async with pool.connection() as connection:

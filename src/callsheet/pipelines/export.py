@@ -19,7 +19,7 @@ from callsheet.plumbing.sql import Row
 from callsheet.wire.pipelines import CandidateStatus
 
 PAGE = 200
-# The manifest stands last, when all files are known; up to this size it waits in memory, then on disk.
+# The manifest is last, when all files are known; up to this size it waits in memory, then on disk.
 SPOOLED_BYTES = 1024 * 1024
 PIECE = 262_144
 MANIFEST = "manifest.json"

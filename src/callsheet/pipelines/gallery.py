@@ -1,4 +1,4 @@
-"""What a run has made, to look at: candidates with addresses of their pictures, and the best of them."""
+"""What a run has made, to look at: candidates with URLs of their images, and the best of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from callsheet.wire.pipelines import Candidate, CandidateStatus, Rejection
 
 SQL = statements("callsheet.pipelines", "people_statements.sql")
 NO_SUCH_CANDIDATE = "There is no such candidate."
-# What a candidate is shown with and is no column of it.
+# Fields of a shown candidate that are not its columns.
 ADDED = ("file", "thumbnail", "rejection")
 
 
@@ -26,7 +26,7 @@ class Gallery:
         self._files = files
 
     async def run(self, principal: Principal, run_id: UUID) -> Row:
-        """A run of the caller's: what belongs to somebody else is not there (G6)."""
+        """A run of the caller's: what belongs to another user is not there (G6)."""
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             row = await SQL["own_run"].row(
@@ -52,7 +52,7 @@ class Gallery:
             return list(await SQL["steps_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id))
 
     async def position(self, principal: Principal, run_id: UUID, step: str | None) -> int | None:
-        """Where the step of this short name stands in the run."""
+        """Where the step of this short name is in the run."""
         if step is None:
             return None
         steps = await self.steps(principal, run_id)
@@ -124,7 +124,7 @@ class Gallery:
         return await self.shown(principal, [by_id[each] for each in candidate_ids if each in by_id])
 
     async def shown(self, principal: Principal, rows: Sequence[Row]) -> list[Candidate]:
-        """With fresh addresses, all of them asked for at once."""
+        """With fresh URLs, all of them asked for at once."""
         wanted = [row[f"{name}_id"] for row in rows for name in ("file", "thumbnail_file") if row[f"{name}_id"]]
         pool = await self._databases.pool(principal.pool)
         views = await self._files.views(pool, principal.tenant_id, wanted) if wanted else []
@@ -142,5 +142,5 @@ def rejection_of(row: Row) -> Rejection | None:
         return None
     if row["rejected_with"] != row["id"]:
         return Rejection.KILLED_WITH_ANCESTOR
-    # Nobody rejects what was born so.
+    # A candidate that was created rejected cannot be rejected again.
     return Rejection.SURPLUS if row["rejected_by"] is None else Rejection.KILLED

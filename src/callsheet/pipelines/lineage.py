@@ -1,4 +1,4 @@
-"""How a candidate came to be, and the same once more."""
+"""How a candidate was made, and the same once more."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id HAVING count(*) >= :in_total
 
 -- name: claim_run
--- Whoever was looked at longest ago; it goes to the end of the line. What another control plane looks at is passed over,
--- to save work: that nothing is begun twice rests on the slots. Passed over too is what has a branch half killed, and the runs
+-- The run that was looked at longest ago; it goes to the end of the line. What another control plane looks at is passed over,
+-- to save work: that nothing is started twice rests on the slots. Passed over too is what has a branch half killed, and the runs
 -- of tenants that have as many jobs under way as they may: these keep their places.
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, due_at FROM pipeline_runs r
@@ -123,8 +123,8 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS call (numbe
 ) parent
 
 -- name: best_parents
--- As many as may go on: those that have begun to, and then the best of the others. Votes do not take a place away that
--- money was spent on, or more would go on than may. Whoever failed without a child takes no place.
+-- As many as may go on: those that have started to, and then the best of the others. Votes do not take a place away that
+-- money was spent on, or more would go on than may. A candidate that failed without a child takes no place.
 WITH begun AS MATERIALIZED (
     SELECT number, elo, child_count + in_flight < max_children AND failure_count < strikes AS can FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
@@ -171,7 +171,7 @@ FROM parent WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: ended_jobs
--- Slots whose jobs have come to an end. They are open until their result is written, so a slot is its own cursor.
+-- Slots whose jobs have ended. They are open until their result is written, so a slot is its own cursor.
 SELECT s.tenant_id, s.run_id, s.draw, s.parent_id, s.step_id, s.position, s.job_id, s.cost, s.seed,
     s.created_at AS begun_at, job.status AS job_status, job.outputs, job.error_message, job.completed_at, step.slug, step.max_children,
     run.user_id, run.target_folder, run.steps, run.max_children AS run_max_children
@@ -206,7 +206,7 @@ WHERE s.status = 'open' AND run.status = 'canceled' AND job.completed_at IS NULL
 LIMIT :limit
 
 -- name: lock_run_of_slot
--- First the run, as everybody does; then the slot is asked whether anybody was faster.
+-- First the run, as all statements do; then the slot shows whether another process was faster.
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id FOR NO KEY UPDATE
 
 -- name: slot_is_open
@@ -216,7 +216,7 @@ WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status 
 
 -- name: accept_candidates
 -- The run is locked and the slot is open. What was made from a parent that was rejected meanwhile is rejected with it.
--- Every picture becomes a candidate, but no parent has more children than it may: a job counts as one while it is under
+-- Every image becomes a candidate, but no parent has more children than it may: a job counts as one while it is under
 -- way, and of what it brought those are kept that leave room for the others. The rest is born rejected, with itself.
 WITH made AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY output_index)::integer AS place
@@ -233,7 +233,7 @@ WITH made AS MATERIALIZED (
     UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM made)::integer,
         active_bases = r.active_bases + CASE WHEN :parent_id::uuid IS NULL THEN (SELECT count(*) FROM made) ELSE 0 END,
         base_failures = CASE WHEN :parent_id::uuid IS NULL THEN 0 ELSE r.base_failures END,
-        -- Where a branch is finished before the next is begun, only a leaf shows that no step is broken.
+        -- Where a branch is finished before the next is started, only a leaf shows that no step is broken.
         dead_branches = CASE WHEN :position = r.steps OR r.strategy = 'breadth_first' AND :position > 1 THEN 0
             ELSE r.dead_branches END,
         due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
@@ -263,7 +263,7 @@ FROM child CROSS JOIN run
 
 -- name: give_up_slot
 -- The run is locked and the slot is open. What was refunded of a job's cost is not spent any more. A failure is a strike against its branch;
--- a branch that had no child when it was left alone counts as dead. Nobody is struck for what was canceled.
+-- a branch that had no child when it was left alone counts as dead. A canceled job does not count as a failure.
 WITH slot AS (
     UPDATE candidate_slots SET status = :status, settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id

@@ -15,7 +15,7 @@ from callsheet.wire.operations import RunsMetrics
 
 MOST = 1000
 MOST_OPEN = 50_000
-# As many as tell how runs do: 50,000 took 0.1 s, each time that somebody looked.
+# Enough to show how runs do: 50,000 took 0.1 s, each time that a user looked.
 MOST_SETTLED = 5000
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -26,7 +26,7 @@ class RunNumbers:
         self._window_seconds = settings.error_window_seconds
 
     async def look(self) -> list[RunsMetrics]:
-        """One of each pool that answers."""
+        """One of each pool that responds."""
         looks = await all_of(self._of_pool(pool) for pool in self._pools())
         return [found for found in looks if found is not None]
 

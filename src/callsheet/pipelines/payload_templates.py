@@ -1,4 +1,4 @@
-"""The payload of a step that is an actor: what stands for what in its texts, and where. Pure.
+"""The payload of a step that is an actor: its placeholders and their places. Pure.
 
 As in graphs, values are put into parsed texts in one pass: what was put in is not looked at again. A text that is
 nothing but one placeholder becomes the value with its type.
@@ -31,7 +31,7 @@ def field_of(place: Place) -> str:
 
 
 def texts_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Every text in a document and where it stands; keys are no texts."""
+    """Every text in a document and where it is; keys are not texts."""
     match value:
         case str():
             yield place, value
@@ -53,7 +53,7 @@ def variables_in(payload: Mapping[str, Any], needs: Needs) -> set[str]:
 
 
 def address_places(payload: Mapping[str, Any]) -> list[Place]:
-    """Where an address of the parent's picture goes."""
+    """Where a URL of the parent's image goes."""
     return [place for place, text in texts_in(payload) if text == placeholder(PARENT)]
 
 
@@ -124,7 +124,7 @@ def _misplaced(value: Any, place: Place = ()) -> Iterator[FieldProblem]:
 
 
 def placed_names(payload: Mapping[str, Any]) -> Placed:
-    """The placeholders by the fields they stand in."""
+    """The placeholders by the fields they are in."""
     return [(field_of(place), names) for place, text in texts_in(payload) if (names := NAME.findall(text))]
 
 

@@ -7,7 +7,7 @@ FROM pipeline_runs
 WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id
 
 -- name: lock_run
--- Submitting a job of the run and accepting its result take this lock first: whoever holds it sees the tree as it is.
+-- Submitting a job of the run and accepting its result take this lock first: the holder sees the tree as it is.
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id FOR NO KEY UPDATE
 
 -- name: own_candidate
@@ -50,7 +50,7 @@ SELECT vote.winner_id, vote.loser_id FROM unnest(:candidate_ids::uuid[]) AS one 
 WHERE greatest(vote.winner_id, vote.loser_id) = ANY (:candidate_ids::uuid[])
 
 -- name: lock_pair
--- In key order, as everybody locks candidates: two votes on the same two wait for each other, and not crosswise.
+-- In key order, as all statements lock candidates: two votes on the same two wait for each other, and not crosswise.
 SELECT id, position, elo, status FROM candidates
 WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[]) AND run_id = :run_id
 ORDER BY id FOR NO KEY UPDATE
@@ -126,7 +126,7 @@ ON CONFLICT (tenant_id, candidate_id) DO UPDATE SET touched_at = clock_timestamp
 DELETE FROM branch_kills WHERE tenant_id = :tenant_id AND candidate_id = :candidate_id
 
 -- name: kills_left
--- Nobody is at work on them any more.
+-- No process works on them any more.
 SELECT tenant_id, candidate_id, run_id, user_id FROM branch_kills
 WHERE touched_at < clock_timestamp() - make_interval(secs => :left_seconds)
 ORDER BY tenant_id, candidate_id LIMIT :limit
@@ -211,7 +211,7 @@ SELECT
 FROM settled
 
 -- name: approve_step
--- Whoever was first stays the one who did.
+-- The first user stays the one who did it.
 INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant_id, :run_id, :step_id, :user_id)
 ON CONFLICT (tenant_id, run_id, step_id) DO NOTHING
 
@@ -322,7 +322,7 @@ WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_
 UPDATE candidates SET thumbnail_due_at = NULL WHERE tenant_id = :tenant_id AND id = :candidate_id
 
 -- name: keep_thumbnail
--- The file's row and what names it, together; nothing where somebody else was faster.
+-- The file's row and what names it, together; nothing where another process was faster.
 WITH mine AS (
     UPDATE candidates SET thumbnail_due_at = NULL, thumbnail_file_id = :file_id
     WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL

@@ -1,6 +1,6 @@
 """Who of the eligible parents of a step has the next child, however many there are.
 
-Few are read, and the draw falls on one of their tickets. Of many, numbers are called out until one is somebody's: a
+Few are read, and the draw falls on one of their tickets. Of many, numbers are drawn until one belongs to a candidate: a
 step of 100,000 parents costs as little as one of a hundred.
 """
 
@@ -14,14 +14,14 @@ from callsheet.plumbing.sql import Connection, Row, statements
 SQL = statements("callsheet.pipelines", "loop_statements.sql")
 # Half a millisecond to read; and so many that numbers are called in vain less than 200 times in a run of 100,000.
 FEW = 500
-# In one statement, and how many of these before all are read after all: whoever has a hundred times the points of
-# all others, or is one of few in a very large run, is hardly ever called.
+# In one statement, and how many of these before all are read after all: a candidate that has a hundred times the points
+# of all others, or is one of few in a very large run, is hardly ever called.
 CALLS, ROUNDS = 64, 8
 ALL = 2**31 - 1
 
 
 async def draw_parent(connection: Connection, names: dict[str, Any], draw: Draw, few: int = FEW) -> int | None:
-    """The number of the one the draw falls on, of the step that `names` say; none where nobody is eligible."""
+    """The number of the one the draw falls on, of the step that `names` say; none where no candidate is eligible."""
     found = await SQL["eligible_parents"].row(connection, **names, most=few + 1)
     if found is None or not found["numbers"] or len(found["numbers"]) <= few:
         return drawn(draw, found)

@@ -39,7 +39,7 @@ class PipelinesRoom:
         return (self.director, self.collector, *self.guidance.loops)
 
     def listen(self, listener: Listener) -> None:
-        """Lets the end of a job wake whoever waits for its result."""
+        """Lets the end of a job wake the process that waits for its result."""
         listener.subscribe(EVENT_CHANNEL, self.collector.received)
 
 

@@ -70,7 +70,7 @@ class Runs:
         return (await self.begin(principal, pipeline, request))[0]
 
     async def begin(self, principal: Principal, pipeline: str, request: CreateRun) -> tuple[Run, bool]:
-        """The run, and whether its key had begun it before."""
+        """The run, and whether its key had started it before."""
         found = await self._pipelines.get(principal, pipeline)
         key = _Key.of(found.id, request)
         pool = await self._databases.pool(principal.pool)
@@ -170,7 +170,7 @@ class Runs:
         return await self._change(principal, run_id, changes)
 
     async def pause(self, principal: Principal, run_id: UUID) -> Run:
-        """No new job is begun; those under way go on, and their results are kept."""
+        """No new job is started; those under way go on, and their results are kept."""
 
         def changes(run: Row) -> Mapping[str, Any]:
             if run["status"] == PAUSED:
@@ -221,11 +221,11 @@ class Runs:
         *,
         activates: bool = False,
     ) -> Run:
-        """What `changes` makes of the run as it is, which nobody else changes meanwhile."""
+        """What `changes` makes of the run as it is, which no other request changes meanwhile."""
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             if activates:
-                # Before the run, as everybody locks.
+                # Before the run, as all statements lock.
                 await SQL["lock_wallet"].value(connection, **_user(principal))
             row: Row | None = await SQL["lock_run"].row(connection, **_owner(principal, run_id))
             if row is None:

@@ -15,7 +15,7 @@ from random import Random
 
 from callsheet.wire.pipelines import Strategy
 
-# random() answers multiples of this, and is the one method whose sequence Python promises to keep.
+# random() returns multiples of this, and is the one method whose sequence Python promises to keep.
 _RESOLUTION = 2**53
 
 
@@ -53,7 +53,8 @@ class RunState:
     strategy: Strategy
     target_leaves: int
     leaves: int
-    """Active candidates of the last step; counting up to the target is enough, and only where nobody can go on."""
+    """Active candidates of the last step; counting up to the target is enough, and only where no candidate can go
+    on."""
     bases: int
     """Active candidates of the first step."""
     steps: Sequence[StepState]
@@ -86,7 +87,7 @@ def _finish_first(run: RunState) -> Choice:
     if open_steps:
         return Choice(Mode.CHILD_GENERATION, max(open_steps))
     if parents:
-        # Not a new base: it would stand before the same gate.
+        # Not a new base: it would be before the same gate.
         return Choice(Mode.NO_WORK, idle=Idle.APPROVAL_NEEDED)
     if run.leaves + run.in_flight < run.target_leaves:
         return Choice(Mode.BASE_GENERATION)
@@ -112,7 +113,7 @@ def _breadth_first(run: RunState) -> Choice:
 
 
 def _parents(run: RunState) -> Iterator[StepState]:
-    """Every step but the last: a leaf is nobody's parent."""
+    """Every step but the last: a leaf has no children."""
     return iter(run.steps[:-1])
 
 
@@ -122,7 +123,7 @@ def _rest(run: RunState) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A number that is called out: whoever has it, and more points than these, is the one."""
+    """A drawn number: the candidate that has it is chosen if it has more points than these."""
 
     number: int
     points: int
@@ -136,7 +137,7 @@ class Draw:
 
     def parent(self, elos: Sequence[int]) -> int:
         """Which one of the parents: a raffle in which each has as many tickets as points of ELO, or one each where
-        nobody has any.
+        no candidate has any.
 
         Their order is part of the draw: they come in the order they were made.
         """

@@ -113,7 +113,7 @@ class StepJobs:
         return [], taken
 
     async def build(self, pool: str, run: Row, step: Row, parent: InputFile | None, seed: int) -> tuple[NewJob, int]:
-        """The job, and the seed that stands in it. Raises a refusal where its workflow cannot be used any more.
+        """The job, and the seed that is in it. Raises a refusal where its workflow cannot be used any more.
 
         `pool`: the database that the run lives in.
         """
@@ -169,7 +169,7 @@ class StepJobs:
     def _check_again(self, recipe: Recipe, graph: Graph, step: Row) -> None:
         """A workflow may be changed after a pipeline was made of it, and have `{{style}}` where a file is named now."""
         known = self._fitting.get(step["id"])
-        # A graph that was written is never overwritten, so its path stands for it.
+        # A graph that was written is never overwritten, so its path identifies it.
         if known is not None and all(getattr(known, name) == getattr(recipe, name) for name in DECISIVE):
             return
         if problems := list(check_step(recipe, graph, needs_of(step), step["position"])):

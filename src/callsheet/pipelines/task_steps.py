@@ -31,11 +31,11 @@ from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines import NewStep
 from callsheet.wire.tasks import actor_of, workflow_slug
 
-# What stands for an address while it is only asked whether the actor would take one: it is signed when a worker has it.
+# Used in place of a URL while it is only checked whether the actor would take one: it is signed when a worker has it.
 SAMPLE_URL = "https://storage.invalid/parent.png"
 SAMPLE_ID = str(UUID(int=0))
 SAMPLE_TEXT = "text"
-# More of them help nobody, and each is looked for in the payload.
+# More of them do not help, and each is looked for in the payload.
 MOST_PROBLEMS = 100
 
 
@@ -77,7 +77,7 @@ class TaskSteps:
         payload = step.payload or {}
         problems = [*_foreign_fields(step), *check_payload(payload, needs, position)]
         if any(each.field.startswith(FIELD) for each in problems):
-            # What stands in the payload is not known, so nobody can say whether the actor would take it.
+            # What is in the payload is not known, so it cannot be known whether the actor would take it.
             return problems
         given = dict.fromkeys(names_in(payload), SAMPLE_TEXT)
         try:
@@ -120,7 +120,7 @@ class TaskSteps:
     async def build(
         self, pool: str, run: Row, step: Row, needs: Needs, parent: InputFile | None, drawn: int
     ) -> tuple[NewJob, int]:
-        """The job, and the seed that stands in it. Raises a refusal where its actor cannot be used any more."""
+        """The job, and the seed that is in it. Raises a refusal where its actor cannot be used any more."""
         payload = step["payload"]
         given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, run["variables"])}
         seed = seed_used(given[SEED], drawn)
@@ -142,7 +142,7 @@ class TaskSteps:
         return replace(new, payload=with_files(made, files), input_file_ids=(read.id,)), seed
 
     async def again(self, owner: Owner, job: Row) -> NewJob:
-        """The same task as that of a job that was begun for a run, at today's price."""
+        """The same task as that of a job that was started for a run, at today's price."""
         payload = without_files(job["kind"], job["payload"])
         places = [place for file in files_of(job["kind"], job["payload"]) for place in file.places]
         sample = put_in(payload, ((place, SAMPLE_URL) for place in places))
@@ -189,7 +189,7 @@ def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> 
 
 
 def _given_by_run(names: set[str], variables: set[str], needs: Needs) -> str | None:
-    """Where whoever starts the run wrote what the actor refuses; None where it is the step's own."""
+    """Names the field of the request that starts the run; None where it is the step's own."""
     for name in sorted(names & variables):
         return f"variables.{name}"
     return "prompt" if needs.prompt and PROMPT in names else None

@@ -1,6 +1,6 @@
-"""What stands for what in a step's workflow: `{{prompt}}`, `{{parent_image_path}}`, `{{seed}}`, variables. Pure.
+"""The placeholders of a step's workflow: `{{prompt}}`, `{{parent_image_path}}`, `{{seed}}`, variables. Pure.
 
-A workflow may describe a placeholder by a property, which then says what may stand there. One that it does not describe
+A workflow may describe a placeholder by a property, which then says what may be there. One that it does not describe
 is taken as it is: any text, number or boolean. Either way the catalog replaces it, in parsed values.
 """
 
@@ -52,7 +52,7 @@ def property_of(recipe: Recipe, name: str) -> Property | None:
 
 
 def file_property(recipe: Recipe) -> Property | None:
-    """Where the parent's picture goes."""
+    """Where the parent's image goes."""
     named = property_of(recipe, PARENT)
     return primary_input(recipe.properties) or (named if named and named.type in FILES else None)
 
@@ -210,7 +210,7 @@ def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
 
 
 def seed_used(value: object, drawn: int) -> int:
-    """The seed that stands in a job, where that is a seed, or else the one that was drawn for it."""
+    """The seed that is in a job, where that is a seed, or else the one that was drawn for it."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_SEED:
         return value
     return drawn

@@ -29,7 +29,7 @@ EXTENSION = "webp"
 MIME_TYPE = CONTENT_TYPES[SMALL]
 # How long the preview of a candidate's file is waited for before it is looked for again.
 PREVIEW_SECONDS = 5
-# Long enough for the largest; after that somebody else may try, since whoever began it has died.
+# Long enough for the largest; after that another process may try, since the process that started it has died.
 CLAIM_SECONDS = 360
 
 
@@ -59,7 +59,7 @@ class ThumbnailMaker(Loop):
             except Exception as error:
                 if is_away(error) or isinstance(error, Unavailable):
                     raise
-                # Nothing that nobody thought of is worth a second look here, nor may it keep the others waiting.
+                # An unexpected error is not worth a second look here, and must not keep the others waiting.
                 log.exception("pipeline.no_thumbnail", candidate_id=str(row["id"]))
                 await self._give_up(pool, row)
         return len(rows) == BATCH
@@ -77,7 +77,7 @@ class ThumbnailMaker(Loop):
         if content is None:
             await self._give_up(pool, row)
             return
-        # The same key whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
+        # The same key whichever process makes it and however often: what a crash leaves is overwritten, not orphaned.
         key = thumbnail_key(row["tenant_id"], row["target_folder"], row["id"])
         await self._files.storage.put(key, content, content_type=MIME_TYPE)
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW)

@@ -1,4 +1,4 @@
-"""Results that could not be written, for a reason that nobody thought of: tried again later and later. Pure."""
+"""Results that could not be written, for an unexpected reason: tried again later and later. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Trouble:
 
 
 class Troubles:
-    """One poisoned result must neither hold up the others nor fill the log; these are left alone for now."""
+    """One poisoned result must neither hold up the others nor fill the log; these wait."""
 
     def __init__(self) -> None:
         self._of_jobs: dict[UUID, _Trouble] = {}
@@ -39,6 +39,6 @@ class Troubles:
         return trouble.times if trouble else 0
 
     def keep(self, job_ids: Iterable[UUID]) -> None:
-        """All others have come to an end, here or at another control plane."""
+        """All others have ended, here or at another control plane."""
         kept = set(job_ids)
         self._of_jobs = {job_id: trouble for job_id, trouble in self._of_jobs.items() if job_id in kept}

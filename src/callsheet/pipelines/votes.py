@@ -29,7 +29,7 @@ class Votes:
         self._gallery = gallery
 
     async def pair(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None) -> Pair:
-        """Two that were compared little and are close; the same ones for the same seed, until somebody votes."""
+        """Two that were compared little and are close; the same ones for the same seed, until a user votes."""
         run = await self._gallery.run(principal, run_id)
         position = await self._gallery.position(principal, run_id, step)
         chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed

@@ -145,7 +145,7 @@ class DatabaseSettings(Section):
     @field_validator("dsn")
     @classmethod
     def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
-        # Not urlsplit: its errors quote the address, password included.
+        # Not urlsplit: its errors quote the URL, password included.
         if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must start with postgresql://")
         return value

@@ -103,7 +103,7 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
         return f"{'.'.join(path)} (from {_source_of_table(path)}): {reason}."
     # A table of providers has the secrets of each in it.
     secret = "SecretStr" in str(field.annotation) or (is_table(field) and names[0] == "providers")
-    # An address may have a password in it, and be refused for that.
+    # A URL may have a password in it, and be refused for that.
     value = "***" if secret else redact_text(repr(error["input"]))
     name, source = _source(names, overrides)
     return f"{name} is {value} (from {source}): {reason}. {field.description}"
@@ -114,7 +114,7 @@ def _reason(error: ErrorDetails) -> str:
         case "missing":
             return "it is required"
         case "string_pattern_mismatch":
-            # Nobody should have to read a regular expression.
+            # A regular expression is not readable for people.
             return "it has a character that it cannot have, or begins with one it cannot begin with"
     return re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
 

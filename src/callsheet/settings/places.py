@@ -7,8 +7,8 @@ The first of these that exists is used, as a whole:
 3. the user's data directory;
 4. `/etc/callsheet`, on a machine that was set up with our systemd units.
 
-Whoever can write to `/tmp` could plant a `/tmp/.callsheet` or a `/tmp/.env` for everyone who works below it, so a
-directory or file that is found (2, 3, 4) and belongs to another user is not used.
+Anyone who can write to `/tmp` could plant a `/tmp/.callsheet` or a `/tmp/.env` for everyone who works below it,
+so a directory or file that is found (2, 3, 4) and belongs to another user is not used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Place:
     config: Path | None
     is_system: bool = False
     is_found: bool = True
-    # False where what names the data directory is no path; the check of the settings then says so.
+    # False where what names the data directory is not a path; the check of the settings then says so.
     is_home_usable: bool = True
     looked: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def given_pool_dsn() -> str | None:
 def is_found_here(file: Path) -> bool:
     """Whether a file counts only because of where a command is run: it lies in the working directory or above it.
 
-    Whoever wrote what was cloned or unpacked there wrote the file too."""
+    The author of what was cloned or unpacked there wrote the file too."""
     here = _working_directory()
     return file.absolute().parent in (here, *here.parents)
 
@@ -116,7 +116,7 @@ def user_config_directory() -> Path:
 
 
 class _Search:
-    """Each step answers the place it stands for, or None where that is not there."""
+    """Each step returns its place, or None where that is not there."""
 
     def __init__(self, here: Path):
         self.here = here

@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     @field_validator("home", mode="before")
     @classmethod
     def _home_is_named(cls, value: object) -> object:
-        # An empty path would mean the current directory, which nobody means by it.
+        # An empty path would mean the current directory, which no operator means by it.
         if value == "":
             raise ValueError("must name a directory")
         return value

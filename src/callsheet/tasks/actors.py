@@ -26,7 +26,7 @@ FRESH_SECONDS = 2.0
 
 
 class ActorWorkflow(NamedTuple):
-    """What an operator may set of the workflow that stands for an actor in a queue."""
+    """What an operator may set of the workflow of an actor in a queue."""
 
     id: int
     refund_on_cancel: RefundOnCancel

@@ -1,4 +1,4 @@
-"""Limits that providers state of themselves, told to the queue when a task of theirs is submitted."""
+"""Limits that providers declare, sent to the queue when a task of theirs is submitted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 from callsheet.dispatch.overview import Overview
 
-# A limit that was told is not told again for so long, unless it is another one.
+# A limit that was sent is not sent again for so long, unless it is another one.
 FRESH_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
 

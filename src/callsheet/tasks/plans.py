@@ -43,7 +43,7 @@ class Wanted:
     request: Mapping[str, Any]
     queue_name: str = "default"
     priority: int = 0
-    # None where nobody decided.
+    # None where nothing was decided.
     max_attempts: int | None = None
     idempotency_key: str | None = None
 
@@ -119,7 +119,7 @@ def planned(actor: Actor, payload: Mapping[str, Any]) -> Plan:
     except Refusal:
         raise
     except Exception as error:
-        # Anybody may add an actor; what it did not think of is no fault of the server's, and no reason to accept it.
+        # Any package may add an actor. A bug in one is not a fault of the server, and no reason to accept the task.
         log.exception("actor.plan_failed", actor=actor.name)
         raise InvalidRequest.field(
             FIELD, f"The actor {actor.name!r} cannot use this payload. Check its values."

@@ -1,6 +1,6 @@
 """What a task costs: one pure rule for tasks, typed jobs and steps of pipelines.
 
-The price stands in `tasks.costs`, by `provider/action`, by `provider/*` or by the actor's name. A task that reaches a
+The price is in `tasks.costs`, by `provider/action`, by `provider/*` or by the actor's name. A task that reaches a
 paid service has no price of 0 unless that is written there: a model that was set up and not priced is refused.
 """
 
@@ -27,7 +27,7 @@ class Prices:
         self._paid: Collection[str] = frozenset(name for name, provider in media.items() if provider.paid)
 
     def of(self, actor: Actor, plan: Plan) -> int:
-        """Raises InvalidRequest where the task would reach a paid service and nobody has set a price."""
+        """Raises InvalidRequest where the task would reach a paid service and no price is set."""
         found = self.known(actor, plan.provider, plan.action)
         if found is None:
             name = price_names(actor.name, plan.provider, plan.action)[0]
@@ -63,7 +63,7 @@ class Prices:
 
 
 def price_names(actor: str, provider: str, action: str | None) -> tuple[str, ...]:
-    """Keys of `tasks.costs` under which the price may stand; the first that is there counts."""
+    """Keys of `tasks.costs` under which the price may be; the first that is there counts."""
     if action is None:
         return (actor,)
     return (f"{provider}/{action}", f"{provider}/{ANY_ACTION}", actor)

@@ -25,7 +25,7 @@ class TaskReader:
         self._presenter = presenter
 
     async def row(self, principal: Principal, task_id: str) -> Row:
-        """What belongs to somebody else, and what is a job but no task, is not there (G6)."""
+        """What belongs to another user, and what is a job but no task, is not there (G6)."""
         job_id = job_id_of(task_id)
         if job_id is None:
             raise NotFound(NO_SUCH_TASK)

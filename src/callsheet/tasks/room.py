@@ -39,7 +39,7 @@ def open_tasks(
     runner: Runner | None,
     gate: ProviderGate | None = None,
 ) -> TasksRoom:
-    """`gate` is asked before a provider is called; `runner` runs at once what somebody waits for."""
+    """`gate` is asked before a provider is called; `runner` runs synchronous tasks at once."""
     actors = Actors(databases, providers.actors, providers.media, settings)
     plans = Plans(actors, effects, Limits(jobs.overview), settings)
     products = Products(databases)

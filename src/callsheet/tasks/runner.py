@@ -36,7 +36,7 @@ class Runner(Protocol):
 
 
 class AtOnce:
-    """At most `most` at a time: beyond, they stand in the queue like everybody, and are waited for all the same."""
+    """At most `most` at a time: beyond, they are in the queue like all others, and are waited for all the same."""
 
     def __init__(
         self, room: JobsRoom, runner: Runner | None, most: int, wait_seconds: float, gate: ProviderGate | None = None
@@ -49,8 +49,8 @@ class AtOnce:
         self.wait_seconds = wait_seconds
 
     async def submit(self, new: NewJob) -> tuple[Submitted, asyncio.Task[None] | None]:
-        """Born leased to the runner here and begun. Where there is none, the job's limit is reached or its provider is
-        paused, it is queued."""
+        """Created with a lease of the runner here, and started. Where there is none, the job's limit is reached or its
+        provider is paused, it is queued."""
         runner = self._runner
         if runner is None or not self._can_begin(runner, new):
             return await self._room.submission.submit(new), None
@@ -89,7 +89,8 @@ class AtOnce:
         return running
 
     async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:
-        """The job's row when it has ended, or when the time is over. Whoever runs it does not care who waits."""
+        """The job's row when it has ended, or when the time is over. The runner does not depend on
+        the waiting request."""
         over_at = asyncio.get_running_loop().time() + self.wait_seconds
         if running is not None:
             await asyncio.wait({running}, timeout=self.wait_seconds)

@@ -56,7 +56,7 @@ def product_view(row: Row) -> Product:
 
 
 def retry_count(row: Row) -> int:
-    """How often it was begun again: by leases of this charge cycle, and by people who asked for another cycle."""
+    """How often it was started again: by leases of this charge cycle, and by people who asked for another cycle."""
     return max(0, int(row["lease_seq"]) - 1) + int(row["charge_cycle"]) - 1
 
 

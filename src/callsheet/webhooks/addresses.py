@@ -1,6 +1,6 @@
-"""Where a provider calls back: an id nobody can guess, derived from the installation's secret and kept nowhere.
+"""Where a provider calls back: an id that cannot be guessed, derived from the installation's secret and kept nowhere.
 
-Whoever reads the database finds its hash only, and can neither call nor tell which job an address belongs to.
+A reader of the database finds only its hash, and can neither call nor know which job a URL belongs to.
 """
 
 from __future__ import annotations

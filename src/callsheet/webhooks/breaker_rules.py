@@ -1,6 +1,6 @@
-"""When a provider is paused, and for whom. Pure.
+"""When a provider is paused, and for which tenants. Pure.
 
-A payload can make a provider fail that works for others: it answers 500, or not in time, to that payload alone. So
+A payload can make a provider fail that works for others: it returns 500, or not in time, to that payload alone. So
 failed calls of one tenant pause the provider for this tenant, and for all only where calls of several failed. In an
 installation with one tenant both are the same, and the quieter way is taken: its jobs are not even leased.
 """
@@ -13,7 +13,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a breaker tells one call from another by. `lease_seq` 0 is a call of our own."""
+    """What distinguishes one call from another for a breaker. `lease_seq` 0 is a call of our own."""
 
     provider: str
     tenant_id: UUID

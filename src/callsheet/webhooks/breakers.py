@@ -1,7 +1,8 @@
 """Whether a provider is called: closed, it is; open, it is not; half open, by one call alone.
 
 The database decides, so that any number of control planes agree. What is kept in memory only saves questions: it keeps
-polls from leasing jobs that would go straight back. When a breaker opens, and for whom, is said by `breaker_rules`.
+polls from leasing jobs that would go straight back. `breaker_rules` decides when a breaker opens, and for which
+tenants.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Breakers:
         )
         self._notify = notify
         self._metrics = metrics
-        # Told when a provider that was paused may be called again.
+        # Called when a provider that was paused may be called again.
         self._is_back = is_back
         self._shut: dict[str, _Shut] = {}
         # Of which the waiting workers do not know yet that they may be called again.
@@ -194,7 +195,7 @@ class Breakers:
             return await SQL["read_breakers"].rows(connection, providers=list(providers))
 
     async def reset(self, connection: Connection, provider: str) -> None:
-        """In the transaction of whoever wanted it; `told_of_reset` follows the commit."""
+        """In the caller's transaction; `told_of_reset` follows the commit."""
         await SQL["reset_breaker"].run(connection, provider=provider)
 
     async def told_of_reset(self, provider: str) -> None:
@@ -215,7 +216,8 @@ def _breaker(row: asyncpg.Record) -> Breaker:
 
 
 class ProviderWatch(Loop):
-    """Learns which providers are paused, and when one may be called again tells the workers that wait for its jobs."""
+    """Learns which providers are paused, and when one may be called again notifies the workers that wait for its
+    jobs."""
 
     name = "provider_watch"
     interval_seconds = 1.0

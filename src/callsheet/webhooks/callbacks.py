@@ -1,6 +1,6 @@
-"""Callbacks as they come in: believed only where the provider signed them, written down, and answered at once.
+"""Callbacks as they come in: believed only where the provider signed them, recorded, and acknowledged at once.
 
-What is refused is answered the same way whatever was wrong with it; the reason is in the log and with the call.
+All refusals get the same response, whatever was wrong; the reason is in the log and with the call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from callsheet.wire.errors import NotFound, Unavailable
 SQL = statements("callsheet.webhooks")
 log = get_logger(__name__)
 LONGEST_REASON = 300
-# Enough to tell one from another in a log, not enough to call.
+# Enough to distinguish one from another in a log, not enough to call.
 SHOWN_OF_ID = 6
 
 
@@ -42,7 +42,7 @@ class Callbacks:
         clock: Clock,
         arrived: Callable[[], None],
     ):
-        """`arrived`: told when something can be fetched."""
+        """`arrived`: called when something can be fetched."""
         self._databases = databases
         self._providers = providers
         self._addresses = addresses
@@ -63,7 +63,7 @@ class Callbacks:
             await self._note_refusal(call["call_id"], str(why))
             raise self._refused(provider, shown, str(why), job_id=str(call["job_id"])) from why
         except ProviderError as error:
-            # Whether it is theirs cannot be told at this moment; they come again.
+            # Whether it is theirs cannot be known at this moment; the provider calls again.
             log.warning("webhook.postponed", provider=provider, callback=shown, reason=str(error))
             raise Unavailable("The callback cannot be verified now.") from error
         if prediction.status == "running":
@@ -126,7 +126,7 @@ class Callbacks:
             await self._progress.record(
                 call["tenant_id"], call["job_id"], call["charge_cycle"], call["lease_seq"], report
             )
-        except DATABASE_AWAY as error:  # the next word comes soon, and nobody sends this one again
+        except DATABASE_AWAY as error:  # the next progress comes soon, and this one is not sent again
             log.warning("progress.lost", job_id=str(call["job_id"]), error=repr(error))
 
     async def _note_refusal(self, call_id: int, reason: str) -> None:

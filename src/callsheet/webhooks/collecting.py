@@ -77,12 +77,12 @@ class Collecting:
             outcome = None
         await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)
         if outcome is None or outcome.settled is None:
-            # Ended by somebody else meanwhile; if by another who collected the same, with objects of its own.
+            # Ended by another process meanwhile, perhaps one that collected the same with objects of its own.
             await self._downloads.discard(outputs)
         await self._worklist.end(call)
 
     async def _fetched(self, call: ClaimedCall, prediction: Prediction) -> list[Output]:
-        """Raises Unusable where the files are not what the task promised: words are no picture, and are not charged."""
+        """Raises Unusable where the files are not what the task promised: text is not an image, and is not charged."""
         if not prediction.outputs and prediction.text is None:
             raise Unusable("The provider delivered nothing.")
         promised = promised_types(*await self._execution.asked(call.tenant_id, call.job_id), call.provider)
@@ -140,5 +140,5 @@ def _kinds(promised: Sequence[str]) -> str:
 
 
 def _cause(why: Unusable) -> str:
-    """For admins: the addresses that users are not told."""
+    """For admins: the URLs that users do not see."""
     return redact_start(str(why.__cause__ or why), 300)

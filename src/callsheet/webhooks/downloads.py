@@ -1,6 +1,6 @@
-"""What a provider made comes to our storage: from an address it named, guarded, bounded, looked at, piece by piece.
+"""What a provider made is copied to our storage: from a URL it named, guarded, bounded, looked at, piece by piece.
 
-A page with an error on it must not become a picture, so the first bytes are read before anything is stored.
+A page with an error on it must not become an image, so the first bytes are read before anything is stored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from callsheet.wire.errors import Refusal, Unavailable
 log = get_logger(__name__)
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-# Of one job; a film in frames comes as a film.
+# Of one job; a video in frames comes as a video.
 MOST_OUTPUTS = 100
 
 
 class Unusable(Exception):
-    """What the provider made cannot be had, and trying again will not help. For users: names no address."""
+    """What the provider made cannot be had, and trying again will not help. For users: names no URL."""
 
 
 class NotNow(Exception):
@@ -83,7 +83,7 @@ class Downloads:
                         f"The provider delivered {_printable(kind)}, which is not an image, a video or sound."
                     )
                 extension = EXTENSIONS[media_type]
-                # A new name for each try: whoever lost its claim can never overwrite what was accepted.
+                # A new name for each try: a process that lost its claim can never overwrite what was accepted.
                 key = f"tenants/{whose.tenant_id}/ai-jobs/{whose.job_id}/output-{uuid4()}.{extension}"
                 counted = _Counted(begun, answer)
                 await self._storage.put(key, counted, content_type=media_type)

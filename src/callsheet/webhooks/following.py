@@ -1,4 +1,4 @@
-"""Calls whose callback has not come: the provider is asked now and then; what nobody wants is canceled there."""
+"""Calls whose callback has not come: the provider is asked now and then; canceled jobs are canceled there too."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Following:
         if call.is_finished or call.status is None:
             await self._worklist.postpone(call, 0, work="cancel")
         elif call.status != "waiting" or call.provider_job_id is None:
-            # Somebody is about to submit it, or to say that it was.
+            # A worker is about to submit it, or to report that it did.
             await self._worklist.postpone(call, self._settings.first_look_seconds)
         else:
             with suppress(ProviderPaused, ProviderUnavailable):  # the next look takes them along
@@ -92,7 +92,7 @@ class Following:
             await self._progress.record(call.tenant_id, call.job_id, call.charge_cycle, call.lease_seq, report)
 
     async def cancel(self, call: ClaimedCall) -> None:
-        """Nobody wants it any more. What it makes nevertheless is not fetched, whatever comes of this."""
+        """The job was canceled. What it makes nevertheless is not fetched, whatever comes of this."""
         try:
             await self._cancel_strays(call)
             if call.status == "completed":
@@ -118,7 +118,8 @@ class Following:
         await self._worklist.end(call)
 
     async def _cancel_stray(self, call: ClaimedCall, stray: str) -> None:
-        """Whoever named it has no lease, so it is looked at first: it might be another job's, or another tenant's."""
+        """The worker that named it has no lease, so it is checked first: it might be another job's, or another
+        tenant's."""
         prediction = await self._asked(call, lambda: self._providers[call.provider].get(stray))
         own = self._url_of(call)
         if prediction.callback_url not in (None, own):
@@ -173,7 +174,7 @@ class Following:
             await self._breakers.failed(own, error.message)
             raise
         except ProviderError:
-            # It answers, if not what was hoped for.
+            # It responds, although with an error.
             await self._breakers.succeeded(own)
             raise
         await self._breakers.succeeded(own)

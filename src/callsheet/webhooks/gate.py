@@ -32,7 +32,8 @@ class CallGate:
         first_look_seconds: float,
         deferred: Callable[[], None],
     ):
-        """`finishes`: every provider that is called, and how it ends. `deferred`: told when a call is waited for."""
+        """`finishes`: every provider that is called, and how it ends. `deferred`: called when a call waits for its
+        callback."""
         self._databases = databases
         self._breakers = breakers
         self._addresses = addresses

@@ -81,8 +81,8 @@ WHERE ctid = ANY (ARRAY (
 )) AND work = 'follow'
 
 -- name: claim
--- What is due, of each provider and kind of work as many as there is room for. Nobody else takes it until the claim runs
--- out; whoever works on it keeps it.
+-- What is due, of each provider and kind of work as many as there is room for. No other process takes it until the claim runs
+-- out; the process that works on it renews the claim.
 WITH room AS MATERIALIZED (
     SELECT * FROM unnest(:providers::text[], :works::text[], :free::bigint[]) AS r (provider, work, free)
 ), due AS MATERIALIZED (

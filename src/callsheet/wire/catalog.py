@@ -60,7 +60,7 @@ PropertyValue = Annotated[
         }
     ),
 ]
-# Any key: one that is no property is refused by its name.
+# Any key: one that is not a property is refused by its name.
 Values = Annotated[dict[str, PropertyValue], Field(max_length=MOST_PROPERTIES)]
 Paragraph = Annotated[
     str,

@@ -14,7 +14,7 @@ from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.scaling import ScalingState
 from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 
-# Stands in addresses, so it has no slash; an instance id, a host name, a UUID.
+# Part of URLs, so it has no slash; an instance id, a host name, a UUID.
 WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
 
 

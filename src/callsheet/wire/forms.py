@@ -1,4 +1,4 @@
-"""Patterns that texts must match, each with a sentence for people: a regular expression is no error message."""
+"""Patterns that texts must match, each with a sentence for people: a regular expression is not an error message."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def actor_payload(request: UserRequest, product: Product | None = None) -> dict[
     """What the actor of this request gets; `product` is that of its `product_id`."""
     payload = request.model_dump(mode="json", exclude={"product_id", "idempotency_key"})
     if product is not None:
-        # One of a page with an address that is too long to be kept has none.
+        # One of a page with a URL that is too long to be kept has none.
         payload["product"] = {
             **product.model_dump(mode="json", exclude={"id", "created_at"}),
             "url": product.url or None,

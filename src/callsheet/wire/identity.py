@@ -14,7 +14,7 @@ from callsheet.wire.forms import Email, Slug
 from callsheet.wire.quotas import Storage
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
-# Passwords that a release of Callsheet printed for everybody to read.
+# Passwords that a release of Callsheet printed for anyone to read.
 PUBLISHED_PASSWORDS = ("callsheet-demo",)
 
 
@@ -27,8 +27,8 @@ def _unpublished(password: str) -> str:
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256), AfterValidator(_unpublished)]
 
 # What a stranger may name as an account: spelt like `Email`, but anything printable is looked up, so that the response
-# does not say whether such an address could exist. The same text is looked up and counted: nothing is removed from it
-# later, or each spelling with a NUL would be a new account to the limits and the same one to the lookup.
+# does not say whether such an e-mail address could exist. The same text is looked up and counted: nothing is removed
+# from it later, or each spelling with a NUL would be a new account to the limits and the same one to the lookup.
 AnyEmail = Annotated[
     str,
     StringConstraints(strip_whitespace=True, to_lower=True, max_length=254),

@@ -23,7 +23,7 @@ ALIASES: Mapping[str, str] = {"media_generation": "media"}
 
 
 def actor_named(name: str) -> str:
-    """The actor that this name stands for."""
+    """The actor of this name."""
     return ALIASES.get(name, name)
 
 
@@ -32,7 +32,7 @@ def task_id_of(job_id: UUID) -> str:
 
 
 def job_id_of(task_id: str) -> UUID | None:
-    """None where it is no task's id."""
+    """None where it is not a task's id."""
     digits = task_id.removeprefix(PREFIX)
     if len(digits) != 32 or digits == task_id or not all(digit in "0123456789abcdef" for digit in digits):
         return None
@@ -45,7 +45,7 @@ def workflow_slug(actor: str, queue_name: str = "default") -> str:
 
 
 def actor_of(slug: str) -> tuple[str, str] | None:
-    """The actor and the queue that a workflow stands for; None where it is one of an engine."""
+    """The actor and the queue of a workflow; None where it is one of an engine."""
     kind, _, rest = slug.partition(":")
     if kind != "actor":
         return None
@@ -54,7 +54,7 @@ def actor_of(slug: str) -> tuple[str, str] | None:
 
 
 def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What an actor answered, with what the control plane made of it (the product of a scrape), of a job's result."""
+    """What an actor returned, with what the control plane made of it (the product of a scrape), of a job's result."""
     answered = result.get("result")
     if not isinstance(answered, dict):
         return {name: value for name, value in result.items() if name != "outputs"}

@@ -33,7 +33,7 @@ LONGEST_WAIT_SECONDS = 55
 MOST_PREVIEW_BYTES = 65_536
 # Each is signed on the spot; a run that made more announces them in several heartbeats.
 MOST_ANNOUNCED = 100
-# Frames of a film, one by one.
+# Frames of a video, one by one.
 MOST_DELIVERED = 2000
 MOST_ACTIVE_LEASES = 1000
 MOST_LOADED_MODELS = 64
@@ -102,7 +102,7 @@ Reason = Annotated[str, _cut(REASON)]
 Facts = Annotated[dict[str, JsonValue], AfterValidator(_cleaned_object)]
 _TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
 MimeType = Annotated[str, StringConstraints(max_length=200, pattern=rf"^{_TOKEN}/{_TOKEN}$")]
-# As the worker has it, spaces and all: it looks for its file's address by this name.
+# As the worker has it, spaces and all: it looks for its file's URL by this name.
 FileName = Annotated[
     str,
     StringConstraints(min_length=1, max_length=255),

@@ -1,4 +1,4 @@
-"""Changes to each picture by itself: invert, blur, sharpen, turn, grade."""
+"""Changes to each image by itself: invert, blur, sharpen, turn, grade."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class ColorGrade(Node):
 
 
 def _curve(brightness: float, contrast: float, gamma: float) -> list[int]:
-    """A table for one channel: 256 values, which costs a picture nothing."""
+    """A table for one channel: 256 values, which costs an image nothing."""
     values = np.arange(256) / 255 * brightness
     values = np.clip((values - 0.5) * contrast + 0.5, 0, 1) ** (1 / gamma)
     return [round(value) for value in (values * 255).tolist()]

@@ -1,4 +1,4 @@
-"""Two pictures into one."""
+"""Two images into one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES: dict[str, Blend] = {
 
 
 def paired(first: Frames, second: Frames, join: Callable[[Picture, Picture], Picture]) -> Frames:
-    """Joins picture by picture; a single second picture goes with each of the first."""
+    """Joins image by image; a single second image goes with each of the first."""
     if second.expected == 1:
         other = second.first()
         return first.map(lambda picture: join(picture, other))

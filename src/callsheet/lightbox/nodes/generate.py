@@ -1,4 +1,4 @@
-"""Pictures from words alone."""
+"""Images from words alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.lightbox.landscapes import Landscape
 from callsheet.lightbox.node import NUMBER_LIMIT, Context, Input, Node, Result
 from callsheet.lightbox.nodes.images import IMAGE
 
-# How far a picture is from being done shows as this much blur, as a share of its shorter side.
+# How far an image is from being done shows as this much blur, as a share of its shorter side.
 FIRST_BLUR = 0.12
 
 

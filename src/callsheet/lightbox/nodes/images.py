@@ -1,4 +1,4 @@
-"""Pictures from files and from nothing, and their size."""
+"""Images from files and from nothing, and their size."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LoadImage(LoadFile):
 
 
 def load_picture(path: Path) -> tuple[Frames, Frames]:
-    """The pictures of a file and their masks, which say what is transparent."""
+    """The images of a file and their masks, which say what is transparent."""
     with opened_picture(path) as image:
         count = getattr(image, "n_frames", 1)
         first = ImageOps.exif_transpose(image)
@@ -85,7 +85,7 @@ def _colours(image: Image.Image) -> Picture:
 def _mask(image: Image.Image) -> Picture:
     if "A" in image.getbands() or "transparency" in image.info:
         return 255 - np.asarray(image.convert("RGBA").getchannel("A"))
-    # ComfyUI's mask of a picture without transparency.
+    # ComfyUI's mask of an image without transparency.
     return np.zeros((64, 64), np.uint8)
 
 

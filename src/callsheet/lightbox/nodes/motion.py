@@ -41,7 +41,7 @@ class VideoSpeed(Node):
 
 
 def _paced(frames: Frames, speed: Fraction) -> Iterator[Picture]:
-    """Takes a picture at every multiple of `speed`; between two pictures, a mixture of them."""
+    """Takes an image at every multiple of `speed`; between two images, a mixture of them."""
     made, count = 0, 0
     before: Picture | None = None
     for count, picture in enumerate(frames, 1):

@@ -1,4 +1,4 @@
-"""A logo or a line of text on top of every picture."""
+"""A logo or a line of text on top of every image."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def place_at(position: str, width: int, height: int, patch: Image.Image) -> tupl
 
 
 def stamp(patch: Image.Image, position: str, width: int, height: int) -> Callable[[Picture], Picture]:
-    """Draws an RGBA patch at its place. Only where it is: the rest of the picture is not touched."""
+    """Draws an RGBA patch at its place. Only where it is: the rest of the image is not touched."""
     x, y = place_at(position, width, height, patch)
     left, top = max(0, x), max(0, y)
     right, bottom = min(width, x + patch.width), min(height, y + patch.height)
@@ -95,7 +95,7 @@ class Overlay(Node):
         patch = Image.fromarray(overlay.first()).convert("RGBA")
         if mask is not None and (mask.width, mask.height) == patch.size:
             patch.putalpha(Image.fromarray(255 - mask.first()))
-        # Never higher than the picture: a thin strip would be scaled to one of many gigabytes.
+        # Never higher than the image: a thin strip would be scaled to one of many gigabytes.
         scale = min(image.width * size / patch.width, image.height / patch.height)
         fitted = (max(1, round(patch.width * scale)), max(1, round(patch.height * scale)))
         patch = patch.resize(fitted, Image.Resampling.LANCZOS)
@@ -135,7 +135,7 @@ class TextOverlay(Node):
         font = _font(height)
         colour = ImageColor.getrgb(color)[:3]
         lines = _broken(text.strip()[:MAX_TEXT], font, image.width * (1 - 2 * MARGIN))
-        # What is outside the picture is not drawn, so it need not be there.
+        # What is outside the image is not drawn, so it need not be there.
         seen = "\n".join(lines[: image.height // height + 1])
         patch = _written(seen, font, colour, opacity)
         return Result((image.map(stamp(patch, position, image.width, image.height)),))
@@ -167,7 +167,7 @@ def _cut(word: str, font: Font, width: float) -> list[str]:
     """In pieces that fit, where it does not: some languages have no spaces, and some people neither."""
     pieces, start = [], 0
     while start < len(word):
-        # At least one letter, however narrow the picture is.
+        # At least one letter, however narrow the image is.
         length = bisect_right(range(start + 2, len(word) + 1), width, key=lambda end: font.getlength(word[start:end]))
         pieces.append(word[start : start + 1 + length])
         start += 1 + length

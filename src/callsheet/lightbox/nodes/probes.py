@@ -1,6 +1,6 @@
 """Nodes that sleep, fail and block on purpose, with the names and inputs of the ones the recordings were made with.
 
-Offered only where `lightbox.probes` asks for them: they stand in for badly behaved custom nodes when a client is
+Offered only where `lightbox.probes` asks for them: they replace badly behaved custom nodes when a client is
 tried out.
 """
 

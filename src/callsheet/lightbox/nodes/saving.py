@@ -1,4 +1,4 @@
-"""Pictures into files: one each, or as an animation."""
+"""Images into files: one each, or as an animation."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def _metadata(context: Context) -> PngInfo:
 
 
 def _save_pictures(context: Context, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
-    # A constant in the place of pictures fails here, in the words ComfyUI fails with.
+    # A constant in the place of images fails here, in the words ComfyUI fails with.
     _, height, width = images.shape
     place = context.folders.place_for(prefix, kind, width, height)
     info = _metadata(context)
     shown = []
     for position, picture in enumerate(images):
         if not images.held:
-            # ComfyUI cannot be interrupted here. Its pictures are there already, though; these may be a long video.
+            # ComfyUI cannot be interrupted here. Its images are there already, though; these may be a long video.
             context.progress(position, images.expected)
         name = place.file_name("png", position)
         with written(place.folder / name) as part:

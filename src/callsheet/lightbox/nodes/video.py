@@ -43,7 +43,7 @@ class LoadVideo(Node):
 
     @classmethod
     def fingerprint(cls, values: Mapping[str, Any], folders: Folders) -> Any:
-        # Time and size, not the bytes: a film is too long to be read for that.
+        # Time and size, not the bytes: a video is too long to be read for that.
         found = folders.named_in_graph(values["file"]).stat()
         return [found.st_mtime_ns, found.st_size]
 

@@ -5,7 +5,7 @@
     objects/<folders>/<name>,json   a pointer: which blob an object is, with type, size and checksum
 
 An object is replaced by renaming a pointer over another: bytes, type, size and checksum change together. A blob
-that no pointer names is rubbish, whoever left it there; `sweep` takes it away.
+that no pointer names is garbage, whatever left it there; `sweep` removes it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Pointer:
 
 
 class Blob:
-    """Bytes that no pointer names yet. `Disk.point` names them; whoever fails before that calls `discard`."""
+    """Bytes that no pointer names yet. `Disk.point` names them; code that fails before that calls `discard`."""
 
     def __init__(self, root: Path) -> None:
         self.name = secrets.token_hex(16)

@@ -39,7 +39,8 @@ def _enter(parent: int, name: str, create: bool) -> int:
 
 
 def create_file(parent: int, name: str) -> FileIO:
-    """A new file. An object, not a bare descriptor: whoever is cancelled before it arrives does not leak it."""
+    """A new file. An object, not a bare descriptor: a task that is cancelled before it arrives does not leak
+    it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return FileIO(os.open(name, flags, 0o600, dir_fd=parent), "w")
 

@@ -23,7 +23,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 def validate_key(key: str) -> str:
     if not key:
         raise InvalidRequest.field("key", "The key must not be empty.")
-    # Length in characters first: nobody should pay for matching a megabyte.
+    # Length in characters first: matching a megabyte would take too long.
     if len(key) > MAX_KEY_BYTES:
         raise InvalidRequest.field("key", f"The key must have at most {MAX_KEY_BYTES} bytes.")
     segments = key.split("/")
@@ -42,7 +42,7 @@ def validate_key(key: str) -> str:
 
 
 def validate_folder(folder: str) -> str:
-    """A key or nothing, with or without a slash at its end; answers it without."""
+    """A key or nothing, with or without a slash at its end; returns it without."""
     bare = folder.removesuffix("/")
     return validate_key(bare) if bare else ""
 

@@ -1,4 +1,4 @@
-"""Objects as files under the data directory, handed out through signed addresses of the control plane."""
+"""Objects as files under the data directory, handed out through signed URLs of the control plane."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _when(pointer: Pointer) -> datetime:
 
 
 def _sentence(error: OSError) -> str:
-    """For whoever made the request: what is wrong, without the paths of this machine."""
+    """For the client: what is wrong, without the paths of this machine."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return f"The storage is full ({error.strerror})."

@@ -50,8 +50,8 @@ async def mark(storage: Storage, installation: UUID) -> None:
 async def refusal(storage: Storage, installation: UUID) -> str | None:
     """Why this installation may delete nothing there; None where it may.
 
-    A copy of all objects has the marker too. Nothing tells such a copy from the original under another address, so an
-    operator says what it is.
+    A copy of all objects has the marker too. Nothing distinguishes such a copy from the original under another URL, so
+    an operator says what it is.
     """
     owner = await read_owner(storage)
     if owner is None or owner == installation:

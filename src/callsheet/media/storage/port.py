@@ -33,7 +33,7 @@ class ObjectEntry:
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """A request somebody without credentials may make until `expires_at`, with exactly these headers."""
+    """A request that a client without credentials may make until `expires_at`, with exactly these headers."""
 
     method: Literal["GET", "PUT"]
     url: str
@@ -123,7 +123,7 @@ class Storage(Protocol):
         ...
 
     async def sweep(self, now: datetime) -> int:
-        """Removes what interrupted writes left behind long ago; answers how many pieces."""
+        """Removes what interrupted writes left behind long ago; returns how many pieces."""
         ...
 
     async def close(self) -> None: ...

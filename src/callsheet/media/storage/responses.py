@@ -12,7 +12,7 @@ from callsheet.media.storage.port import ObjectInfo
 from callsheet.wire.errors import RangeNotSatisfiable
 
 # Objects are what users uploaded, served from our own origin: nothing in them may run, sniffed or declared.
-# `img-src` and `media-src` let a browser show the file when its address is opened in a tab.
+# `img-src` and `media-src` let a browser show the file when its URL is opened in a tab.
 ISOLATION_HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "content-security-policy": (
@@ -27,7 +27,7 @@ MAX_NAME_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is answered: the status and the bytes from `start` up to, not including, `end`."""
+    """The response: the status and the bytes from `start` up to, not including, `end`."""
 
     status: int
     start: int
@@ -108,7 +108,7 @@ def clean_name(name: str) -> str:
 
 
 def content_disposition(name: str) -> str:
-    """RFC 6266: an ASCII name for everybody, the real one (RFC 5987) for those who can read it."""
+    """RFC 6266: an ASCII name for all clients, the real one (RFC 5987) for those who can read it."""
     name = clean_name(name)
     plain = name.encode("ascii", "replace").decode().replace("?", "_").replace("%", "_")
     header = f'attachment; filename="{plain}"'

@@ -1,4 +1,4 @@
-"""Objects in any S3-compatible service: data through obstore, addresses through `s3_signing`."""
+"""Objects in any S3-compatible service: data through obstore, URLs through `s3_signing`."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class S3Storage:
             raise
 
     async def _refuse_range(self, key: str, start: int) -> None:
-        """obstore has one error for everything; whether it was the range only the size tells."""
+        """obstore has one error for everything; only the size shows whether it was the range."""
         info = await self.head(key) if start else None
         if info is not None and start >= info.size:
             raise RangeNotSatisfiable(info.size)
@@ -199,7 +199,8 @@ class S3Storage:
     def presign_put(
         self, key: str, *, content_type: str, size: int | None, seconds: int | None = None, sha256: str | None = None
     ) -> SignedRequest:
-        """The length is signed but not among the headers: every client sends it, and browsers let nobody set it."""
+        """The length is signed but not among the headers: every client sends it, and browsers do not let scripts set
+        it."""
         lifetime = self._lifetime(seconds)
         expires_at = self._clock.now() + timedelta(seconds=lifetime)
         headers = {"Content-Type": validate_content_type(content_type)}

@@ -40,7 +40,7 @@ class ChainCredentials:
     """botocore renews temporary keys over the network, in the thread that asks, from 15 minutes before their end.
 
     Signing happens on the event loop and must not wait for that: the renewal runs beside it, and only keys about to
-    die are waited for. An address signed with temporary keys dies with them, whatever its own expiry says.
+    die are waited for. A URL signed with temporary keys dies with them, whatever its own expiry says.
     """
 
     def __init__(self, credentials: Credentials) -> None:

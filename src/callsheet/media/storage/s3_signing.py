@@ -1,4 +1,4 @@
-"""Presigned S3 addresses (Signature Version 4), made without a network call."""
+"""Presigned S3 URLs (Signature Version 4), made without a network call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def endpoint_of(settings: S3Settings, *, public: bool = False) -> str:
-    """The address requests go to; with virtual addressing the bucket is part of the host."""
+    """The URL requests go to; with virtual addressing the bucket is part of the host."""
     given = settings.public_endpoint_url if public else None
     suffix = ".cn" if settings.region.startswith("cn-") else ""
     given = given or settings.endpoint_url or f"https://s3.{settings.region}.amazonaws.com{suffix}"

@@ -1,4 +1,4 @@
-"""Addresses of the local backend that carry their own permission: an HMAC over everything they allow."""
+"""URLs of the local backend that carry their own permission: an HMAC over everything they allow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import SignatureExpired, SignatureInvalid
 
 PATH = "/storage/"
-# Stands before the signature and in what is signed, so that a later scheme can live beside this one.
+# It is before the signature and in what is signed, so that a later scheme can live beside this one.
 VERSION = "v1"
 _PURPOSE = "storage-urls"
 _UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
@@ -21,7 +21,7 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one signed address allows."""
+    """What one signed URL allows."""
 
     method: Literal["GET", "PUT"]
     key: str
@@ -49,7 +49,7 @@ class UrlSigner:
         return f"{self._base}{_quoted(grant.key, safe='/')}?{query}"
 
     def read(self, method: Literal["GET", "PUT"], key: str, query: bytes) -> Grant:
-        """The grant behind an address; raises SignatureInvalid or SignatureExpired."""
+        """The grant behind a URL; raises SignatureInvalid or SignatureExpired."""
         fields = _parse(query)
         version, _, signature = fields.pop("signature", "").partition(".")
         if version != VERSION or not self._keys.verify(signature, VERSION, method, key, *_signed(fields)):
@@ -69,7 +69,7 @@ class UrlSigner:
 
 
 def _quoted(text: str, safe: str = "") -> str:
-    """Most of what stands in these addresses needs no quoting, and finding that out by `quote` took half of a poll's
+    """Most of what is in these URLs needs no quoting, and finding that out by `quote` took half of a poll's
     work on them."""
     return text if _UNRESERVED.fullmatch(text.replace("/", "") if safe else text) else quote(text, safe=safe)
 

@@ -1,4 +1,5 @@
-"""What a crash leaves behind in the local backend goes away: it can be told by its age and that nothing names it."""
+"""What a crash leaves behind in the local backend goes away: it is found by its age and because nothing names
+it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class FileThreads:
-    """Threads of its own: a slow disk must not hold up whoever else uses the event loop's default ones."""
+    """Threads of its own: a slow disk must not hold up other users of the event loop's default threads."""
 
     def __init__(self, count: int) -> None:
         self._executor = ThreadPoolExecutor(count, thread_name_prefix="storage")
@@ -29,7 +29,7 @@ class FileThreads:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            work.exception()  # looked at, or asyncio would log that nobody did
+            work.exception()  # looked at, or asyncio would log that it was not
             raise cancelled
         return work.result()
 

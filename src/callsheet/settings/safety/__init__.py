@@ -1,6 +1,6 @@
 """Combinations of settings that are unsafe: settings in, warnings out. Pure; `callsheet doctor` prints them.
 
-What is always wrong is refused when the settings are read. What stands here may be right on a laptop or inside a closed
+What is always wrong is refused when the settings are read. What is here may be right on a laptop or inside a closed
 network, so it is said and not refused.
 """
 

@@ -9,7 +9,7 @@ from callsheet.settings.safety.rule import Unsafe, is_plain, is_wide
 from callsheet.settings.tree import Settings
 from callsheet.toolbox.addresses import Network, is_loopback
 
-# What a control plane must not be led to by an address that a user sends: itself, and the cloud's keys.
+# What a control plane must not be led to by a URL that a user sends: itself, and the cloud's keys.
 OWN_NETWORKS: tuple[Network, ...] = (
     IPv4Network("127.0.0.0/8"),
     IPv4Network("169.254.0.0/16"),
