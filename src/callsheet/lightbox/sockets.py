@@ -1,4 +1,4 @@
-"""The WebSocket side: who listens, and which messages reach whom."""
+"""The WebSocket side: who listens, and which messages reach which client."""
 
 from __future__ import annotations
 
