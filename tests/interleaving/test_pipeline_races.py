@@ -12,7 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.jobs.submission import NewSlot, SlotRefused
+from callsheet.jobs.submission import SlotRefused
+from callsheet.pipelines.slots import NewSlot
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.crashes import crashed_at

@@ -57,8 +57,13 @@ def broken_rules(migration: Migration) -> list[str]:
 
 def plain(command: str) -> str:
     """In capitals, without comments, strings and function bodies."""
-    text = re.sub(r"\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'", "''", command, flags=re.DOTALL)
-    return re.sub(r"\s+", " ", re.sub(r"--[^\n]*", " ", text)).strip().upper()
+    text = re.sub(
+        r"--[^\n]*|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'",
+        lambda part: "" if part[0][0] == "-" else "''",
+        command,
+        flags=re.DOTALL,
+    )
+    return re.sub(r"\s+", " ", text).strip().upper()
 
 
 def _header(migration: Migration, texts: list[str]) -> Iterator[str]:

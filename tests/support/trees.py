@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.submission import NewSlot
 from callsheet.pipelines.branches import Branches, Pruner
 from callsheet.pipelines.gallery import Gallery
+from callsheet.pipelines.slots import NewSlot
 from callsheet.pipelines.votes import Votes
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote, Killed, Restored, Vote

@@ -32,6 +32,7 @@ def test_new_migrations_keep_the_rules() -> None:
         ANY + "ALTER TABLE ai_jobs ADD CONSTRAINT weighs CHECK (weight > 0) NOT VALID",
         ANY + "ALTER TABLE ai_jobs VALIDATE CONSTRAINT weighs",
         ANY + "CREATE FUNCTION wallet_move_2() RETURNS void LANGUAGE sql AS $$ UPDATE token_wallets SET balance = 0 $$",
+        ANY + "-- The room's.\nCREATE FUNCTION f() RETURNS void AS $$ -- It isn't one.\nUPDATE files SET a = 1 $$",
         ANY + "-- An UPDATE of rows; in a comment.\nALTER TABLE ai_jobs SET (fillfactor = 60)",
         OUTSIDE + "DROP INDEX CONCURRENTLY IF EXISTS by_color;\nCREATE INDEX CONCURRENTLY by_color ON ai_jobs (color);",
         "-- needs code: 0090\nALTER TABLE ai_jobs DROP COLUMN color",

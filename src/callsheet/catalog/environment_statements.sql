@@ -1,4 +1,5 @@
 -- database: central
+-- owns: environment_lacks, worker_environments
 
 -- name: lock_environments
 -- A new environment is compared with all workflows, a changed workflow with all environments: one after the other.

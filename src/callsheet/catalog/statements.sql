@@ -1,4 +1,5 @@
 -- database: central
+-- owns: catalog_assets, effects, workflows
 
 -- name: create_workflow
 INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,

@@ -11,5 +11,4 @@ FROM tenants t WHERE t.id = :tenant_id
 SELECT weight, max_running, max_running_per_user FROM tenants WHERE id = :tenant_id FOR NO KEY UPDATE
 
 -- name: set_share
-UPDATE tenants SET weight = :weight, max_running = :max_running, max_running_per_user = :max_running_per_user
-WHERE id = :tenant_id
+SELECT tenant_set_share(:tenant_id, :weight, :max_running, :max_running_per_user)

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: ai_job_dispatches, concurrency_limits, dispatch_history, dispatch_lanes
 
 -- name: find_workflow
 SELECT id, slug, run_limit_seconds, lease_seconds, max_attempts FROM workflows WHERE slug = :slug AND is_active

@@ -1,4 +1,6 @@
 -- database: central
+-- owns: comfyui_workers, fleet_tokens, gpu_fleets, removed_worker_tokens, worker_approvals, worker_audit_logs
+-- owns: worker_drains, worker_sessions, worker_workflows, workflow_fleets, workflow_timings
 
 -- name: authenticate
 -- Each token by its unique index, as the token or as the one that will take its place. For polls also what a lease needs:
@@ -106,14 +108,8 @@ WITH entry AS MATERIALIZED (
     SELECT DISTINCT ON (effect_id) effect_id, run_seconds FROM entry
     WHERE outcome = 'completed' AND effect_id IS NOT NULL AND run_seconds IS NOT NULL
     ORDER BY effect_id, place DESC
-), effect AS MATERIALIZED (
-    SELECT id FROM effects
-    WHERE (SELECT count(*) FROM added) >= 0 AND id = ANY (ARRAY (SELECT effect_id FROM timed))
-    ORDER BY id FOR NO KEY UPDATE
-), shown AS (
-    UPDATE effects e SET last_processing_time_seconds = timed.run_seconds
-    FROM timed WHERE e.id = ANY (ARRAY (SELECT id FROM effect)) AND e.id = timed.effect_id
-    RETURNING e.id
+), shown AS MATERIALIZED (
+    SELECT effect_took(effect_id, run_seconds) FROM timed WHERE (SELECT count(*) FROM added) >= 0
 )
 -- A mean of the first ten runs, then each run weighs a tenth: it follows a faster machine within some jobs.
 INSERT INTO workflow_timings AS known (workflow_id, average_seconds, samples)

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: account_links, invitations, mails
 
 -- name: revoke_open_invitation
 UPDATE invitations SET revoked_at = clock_timestamp()

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: api_keys, audit_logs, browser_sessions, login_attempts, tenant_quotas, tenants, users
 
 -- name: find_by_keys
 -- Lateral, so that each is found by its index whatever the planner believes of the tables.

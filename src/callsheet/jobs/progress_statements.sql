@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: job_progress
 
 -- name: record_progress
 -- Only while the job runs under exactly this cycle and lease. The job's row is not locked for it: a job that ends at this

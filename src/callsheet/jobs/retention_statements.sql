@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: retention_marks
 
 -- name: begin_event_retention
 INSERT INTO retention_marks (name, completed_at, id)

@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: ai_jobs, job_descriptions, job_events, outbox, user_streams
 
 -- name: submit
 -- One commit for jobs, tokens, events and outbox. A user's wallet row lock is waited for first; what is counted after it
@@ -10,10 +11,9 @@ WITH entry AS MATERIALIZED (
         concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
         run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
-        run_id uuid, step_id uuid, parent_id uuid, position integer, ordinal integer, draw integer, seed bigint,
-        lineage jsonb, per_run integer, in_total integer, counted_as text, active_limit integer, user_storage_bytes bigint,
-        user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint, refund_on_cancel text,
-        title text, input_name text, prompt text, medium text, search_text text, sent jsonb)
+        run_id uuid, step_id uuid, parent_id uuid, slot jsonb, counted_as text, active_limit integer,
+        user_storage_bytes bigint, user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint,
+        refund_on_cancel text, title text, input_name text, prompt text, medium text, search_text text, sent jsonb)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -25,8 +25,7 @@ WITH entry AS MATERIALIZED (
         storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files) AS has_room,
         -- A place in the tree of a run, which belongs to a higher room and lives in the same database.
-        CASE WHEN run_id IS NOT NULL THEN slot_refused(tenant_id, user_id, run_id, parent_id, draw, cost, per_run, in_total)
-            END AS slot_refusal
+        CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, cost, slot) END AS slot_refusal
     FROM wallet
 ), job AS (
     INSERT INTO ai_jobs (
@@ -48,10 +47,6 @@ WITH entry AS MATERIALIZED (
         concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
         error, created_at, submitted_at, deadline_at, started_at, completed_at, lease_seq, actor AS task_actor, queue_name,
         workflow_run_id
-), video AS (
-    UPDATE videos v SET status = job.status, job_id = job.id, effect_id = job.effect_id, processed_file_id = NULL,
-        processing_details = NULL, updated_at = clock_timestamp()
-    FROM job WHERE v.tenant_id = job.tenant_id AND v.id = job.video_id
 ), event AS (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data)
     SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
@@ -65,27 +60,19 @@ WITH entry AS MATERIALIZED (
     SELECT job.tenant_id, job.user_id, job.id, guard.title, guard.input_name, guard.prompt, guard.search_text, guard.sent
     FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
     WHERE guard.title IS NOT NULL
-), placed AS MATERIALIZED (
-    SELECT guard.* FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
-    WHERE guard.run_id IS NOT NULL
-), slot AS (
-    INSERT INTO candidate_slots (tenant_id, run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed, lineage)
-    SELECT tenant_id, run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed, lineage FROM placed
-), run AS (
-    UPDATE pipeline_runs r SET draws = r.draws + 1, spent = r.spent + placed.cost, reason = NULL, reason_detail = NULL,
-        updated_at = clock_timestamp()
-    FROM placed WHERE r.tenant_id = placed.tenant_id AND r.id = placed.run_id
-), parent AS (
-    UPDATE candidates c SET in_flight = c.in_flight + 1, slots = c.slots + 1
-    FROM placed WHERE c.tenant_id = placed.tenant_id AND c.id = placed.parent_id
 ), outgoing AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, id, charge_cycle, 'dispatch' FROM job
 ), reserved AS MATERIALIZED (
-    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL) FROM job
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL),
+        CASE WHEN video_id IS NOT NULL THEN video_take(tenant_id, video_id, id, effect_id, status) END
+    FROM job
+), placed AS MATERIALIZED (
+    SELECT slot_take(job.tenant_id, job.id, job.cost, guard.slot)
+    FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id WHERE guard.slot IS NOT NULL
 )
 SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active, guard.has_files, guard.has_video,
-    guard.has_room, guard.slot_refusal, (SELECT count(*) FROM reserved) AS reserved,
+    guard.has_room, guard.slot_refusal, (SELECT count(*) FROM reserved) + (SELECT count(*) FROM placed) AS written,
     job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
     job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
     job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,
@@ -169,34 +156,22 @@ WITH move AS MATERIALIZED (
     SELECT n.tenant_id, n.job_id, n.event_base + step.number, n.user_id, n.user_base + step.number - 1, 'job.transition',
         step.from_status, step.to_status, n.actor, n.reason, CASE WHEN step.number = n.steps THEN n.data END
     FROM numbered n JOIN step ON step.origin = n.from_status
-), output AS (
-    INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id,
-        ready_at)
-    SELECT n.tenant_id, o.file_id, n.user_id, 'output', 'ready', o.disk, o.path, o.name, o.mime_type, o.size, o.sha256,
-        o.metadata, n.job_id, clock_timestamp()
-    FROM numbered n CROSS JOIN LATERAL jsonb_to_recordset(n.outputs) AS o (
-        file_id uuid, disk text, path text, name text, mime_type text, size bigint, sha256 text, metadata jsonb)
-), product AS (
-    INSERT INTO products (tenant_id, id, user_id, url, title, description, price, currency, images, text)
-    SELECT n.tenant_id, n.job_id, n.user_id, p.url, p.title, p.description, p.price, p.currency, p.images, p.text
-    FROM numbered n CROSS JOIN LATERAL jsonb_to_record(n.product) AS p (
-        url text, title text, description text, price text, currency text, images jsonb, text text)
-    WHERE n.product IS NOT NULL
-), video AS (
-    -- Only while this is the video's newest job.
-    UPDATE videos v SET status = n.status, processed_file_id = n.output_file_id,
-        processing_details = CASE WHEN n.error IS NOT NULL THEN jsonb_build_object('error', n.error ->> 'message') END,
-        updated_at = clock_timestamp()
-    FROM numbered n WHERE v.tenant_id = n.tenant_id AND v.id = n.video_id AND v.job_id = n.job_id
-), left_behind AS (
-    -- What leases other than the one that completed it have uploaded. Of that one: what it uploaded and did not report,
-    -- and what its signed URLs are used for after the outputs were accepted. What a provider made is fetched by
+), followed AS MATERIALIZED (
+    -- Swept is what leases other than the one that completed it have uploaded. Of that one: what it uploaded and did not
+    -- report, and what its signed URLs are used for after the outputs were accepted. What a provider made is fetched by
     -- ourselves, maybe more than once.
-    INSERT INTO output_sweeps (tenant_id, job_id)
-    SELECT tenant_id, job_id FROM numbered
-    WHERE :is_end AND (lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END OR jsonb_array_length(outputs) > 0
-        OR actor LIKE 'provider:%')
-    ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status, 'file_id', output_file_id, 'message', error ->> 'message',
+        'outputs', coalesce(outputs, '[]'), 'is_swept', is_swept)))
+    FROM (
+        SELECT n.*, :is_end AND (lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END
+            OR jsonb_array_length(outputs) > 0 OR actor LIKE 'provider:%') AS is_swept
+        FROM numbered n
+    ) change
+    WHERE video_id IS NOT NULL OR is_swept OR jsonb_array_length(outputs) > 0
+    HAVING count(*) > 0
+), scraped AS MATERIALIZED (
+    SELECT product_keep(tenant_id, user_id, job_id, product) FROM numbered WHERE product IS NOT NULL
 ), unsent AS (
     DELETE FROM outbox WHERE ctid = ANY (ARRAY (
         SELECT sent.ctid FROM numbered n CROSS JOIN LATERAL (
@@ -226,7 +201,9 @@ WITH move AS MATERIALIZED (
 SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status, n.charge_cycle, n.lease_seq,
     n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.effect_id, n.video_id, n.payload,
     n.task_actor
-FROM numbered n WHERE (SELECT count(*) FROM settled) >= 0
+FROM numbered n
+-- Each of these calls a function: a SELECT that is not read is not run.
+WHERE (SELECT count(*) FROM followed) + (SELECT count(*) FROM scraped) + (SELECT count(*) FROM settled) >= 0
 
 -- name: deny
 -- A refused transition is part of the job's history too.

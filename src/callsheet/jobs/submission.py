@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import asyncpg
@@ -51,23 +51,20 @@ class NewTask:
     workflow_run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewSlot:
-    """The place in a run's tree that a job is begun for: taken in the transaction that writes the job, or never."""
+class Slot(Protocol):
+    """A place in a run's tree, as far as a job has to know it. The functions `slot_refusal` and `slot_take` of the
+    pipelines room read the rest from its JSON, in the transaction that writes the job."""
 
-    run_id: UUID
-    step_id: UUID
-    position: int
-    # None for a base.
-    parent_id: UUID | None
-    ordinal: int
-    draw: int
-    seed: int
-    # What the payload was built from.
-    lineage: Mapping[str, Any]
-    # Jobs that may be under way: of this run, and of all runs of its tenant.
-    per_run: int
-    in_total: int
+    @property
+    def run_id(self) -> UUID: ...
+
+    @property
+    def step_id(self) -> UUID: ...
+
+    @property
+    def parent_id(self) -> UUID | None: ...
+
+    def as_json(self) -> Mapping[str, Any]: ...
 
 
 class SlotRefused(Exception):
@@ -105,7 +102,7 @@ class NewJob:
     request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
     task: NewTask | None = None
-    slot: NewSlot | None = None
+    slot: Slot | None = None
     # What lists show of it. None: its kind, and nothing that a search could find.
     description: Description | None = None
     # Of a job of an effect: `input_payload` as its user sent it.
@@ -335,20 +332,10 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
     if new.description is not None:
         entry |= new.description.as_json()
     if new.slot is not None:
-        entry |= _slot_as_json(new.slot)
+        entry |= {
+            "run_id": str(new.slot.run_id),
+            "step_id": str(new.slot.step_id),
+            "parent_id": str(new.slot.parent_id) if new.slot.parent_id else None,
+            "slot": new.slot.as_json(),
+        }
     return entry
-
-
-def _slot_as_json(slot: NewSlot) -> dict[str, Any]:
-    return {
-        "run_id": str(slot.run_id),
-        "step_id": str(slot.step_id),
-        "parent_id": str(slot.parent_id) if slot.parent_id else None,
-        "position": slot.position,
-        "ordinal": slot.ordinal,
-        "draw": slot.draw,
-        "seed": slot.seed,
-        "lineage": slot.lineage,
-        "per_run": slot.per_run,
-        "in_total": slot.in_total,
-    }

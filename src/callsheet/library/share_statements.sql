@@ -1,4 +1,5 @@
 -- database: central
+-- owns: share_links
 
 -- name: find_share
 SELECT s.id, s.tenant_id, s.user_id, s.job_id, s.shows_prompt, s.shows_input, s.expires_at, t.db_pool AS pool

@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: file_previews, files, output_sweeps, storage_usage, upload_sweeps, videos
 
 -- name: files_by_ids
 -- In the order asked for, each with what there is of previews; what is gone is left out.

@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
+from callsheet.jobs.submission import SlotRefused, Submission
 from callsheet.media.files import Files, ReadyFile
 from callsheet.pipelines.raffle import draw_parent, drawn
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
+from callsheet.pipelines.slots import NewSlot
 from callsheet.pipelines.step_jobs import StepJobs, UnfitParent, lineage_of, sentence
 from callsheet.pipelines.strikes import SQL, stop_where_hopeless
 from callsheet.plumbing.database import Database, is_away

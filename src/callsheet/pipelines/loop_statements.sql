@@ -242,13 +242,8 @@ WITH made AS MATERIALIZED (
 ), slot AS (
     UPDATE candidate_slots SET status = 'made', settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-), moved AS (
-    UPDATE files f SET path = made.path FROM made
-    WHERE f.tenant_id = :tenant_id AND f.id = made.file_id AND f.deleted_at IS NULL
-), left_behind AS (
-    -- The objects it was copied from.
-    INSERT INTO output_sweeps (tenant_id, job_id) VALUES (:tenant_id, :job_id)
-    ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
+), moved AS MATERIALIZED (
+    SELECT files_move(:tenant_id, :job_id, :made::jsonb)
 ), child AS (
     SELECT made.*, CASE WHEN made.place > room.children THEN made.id ELSE parent.rejected_with END AS rejected_with
     FROM made LEFT JOIN parent ON true LEFT JOIN room ON true
@@ -259,7 +254,7 @@ SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM mad
     :step_id, :position, :parent_id, :job_id, child.output_index, child.file_id, :seed, :max_children,
     run.strikes, CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
     CASE WHEN child.rejected_with IS NOT NULL THEN clock_timestamp() END, child.rejected_with
-FROM child CROSS JOIN run
+FROM child CROSS JOIN run WHERE (SELECT count(*) FROM moved) >= 0
 
 -- name: give_up_slot
 -- The run is locked and the slot is open. What was refunded of a job's cost is not spent any more. A failure is a strike against its branch;

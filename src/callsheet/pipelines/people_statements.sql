@@ -328,7 +328,6 @@ WITH mine AS (
     WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL
     RETURNING tenant_id, job_id
 )
-INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, job_id, ready_at)
-SELECT tenant_id, :file_id, :user_id, 'output', 'ready', :disk, :path, :name, :mime_type, :size, :sha256, job_id,
-    clock_timestamp()
-FROM mine
+SELECT media_follow(jsonb_agg(jsonb_build_object(
+    'tenant_id', tenant_id, 'user_id', :user_id::uuid, 'job_id', job_id, 'outputs', :outputs::jsonb)))
+FROM mine HAVING count(*) > 0

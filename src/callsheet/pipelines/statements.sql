@@ -1,4 +1,6 @@
 -- database: pool
+-- owns: branch_kills, candidate_slots, candidates, pipeline_runs, pipeline_steps, pipelines, step_approvals
+-- owns: votes
 
 -- name: create_pipeline
 INSERT INTO pipelines (tenant_id, id, user_id, slug, name, description)

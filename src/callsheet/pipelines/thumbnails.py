@@ -81,18 +81,25 @@ class ThumbnailMaker(Loop):
         key = thumbnail_key(row["tenant_id"], row["target_folder"], row["id"])
         await self._files.storage.put(key, content, content_type=MIME_TYPE)
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW)
+        file_id = uuid7()
         async with pool.connection() as connection:
             await SQL["keep_thumbnail"].run(
                 connection,
                 **names,
-                file_id=uuid7(),
+                file_id=file_id,
                 user_id=row["user_id"],
-                disk=self._files.disk,
-                path=key,
-                name=f"thumbnail.{EXTENSION}",
-                mime_type=MIME_TYPE,
-                size=len(content),
-                sha256=hashlib.sha256(content).hexdigest(),
+                outputs=[
+                    {
+                        "file_id": str(file_id),
+                        "disk": self._files.disk,
+                        "path": key,
+                        "name": f"thumbnail.{EXTENSION}",
+                        "mime_type": MIME_TYPE,
+                        "size": len(content),
+                        "sha256": hashlib.sha256(content).hexdigest(),
+                        "metadata": {},
+                    }
+                ],
             )
 
     async def _give_up(self, pool: Database, row: Row) -> None:

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: database_identity, installation, pools, schema_migrations
 
 -- name: list_pools
 SELECT name, database, sealed_dsn FROM pools ORDER BY created_at, name
@@ -26,9 +27,7 @@ FROM pg_database d WHERE d.datname = current_database()
 UPDATE installation SET possible_copy_at = clock_timestamp() WHERE possible_copy_at IS NULL
 
 -- name: adopt_scaling
--- Fleets that this installation scales are its own here, too. Those of another one stay as they are.
-UPDATE fleet_scaling SET central_system = :central_system, central_database = :central_database
-WHERE installation_id = :installation_id
+SELECT scaling_adopt(:installation_id, :central_system, :central_database)
 
 -- name: clear_possible_copy
 UPDATE installation SET possible_copy_at = NULL WHERE possible_copy_at IS NOT NULL

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: fleet_scaling, scaling_decisions
 
 -- name: has_scaled
 SELECT EXISTS (SELECT FROM fleet_scaling)
@@ -99,10 +100,7 @@ WHERE fleet_id = :fleet_id
 
 -- name: announce
 -- For estimates and for why a job waits.
-UPDATE gpu_fleets SET desired_workers = :wanted,
-    next_worker_at = to_timestamp(:next_worker_at::float8)
-WHERE id = :fleet_id AND (desired_workers IS DISTINCT FROM :wanted
-    OR next_worker_at IS DISTINCT FROM to_timestamp(:next_worker_at::float8))
+SELECT fleet_announce(:fleet_id, :wanted, to_timestamp(:next_worker_at::float8))
 
 -- name: record_decision
 INSERT INTO scaling_decisions (

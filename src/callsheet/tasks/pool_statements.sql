@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: products
 
 -- name: list_tasks
 -- As list_jobs, of the index that holds tasks only.

@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: token_transactions, token_wallets
 
 -- name: credit
 -- The same payment twice is one credit: the line is unique per provider transaction.

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: provider_breakers
 
 -- name: gate
 -- Whether the provider may be called for this tenant: null where it may, else how many seconds are left of its pause, 0 when it is over.

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: provider_callbacks, provider_calls
 
 -- name: intend
 -- Before the provider is called. Handed over once more, the provider may know it already.
