@@ -10,6 +10,7 @@ from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.engines import ReplayingEngine, replaying
 from tests.support.waiting import until
 from tests.worker.harness import QUICK, Site
+from tests.worker.test_interruptions import kill
 
 
 @pytest.fixture
@@ -23,6 +24,12 @@ async def capacity_is(site: Site, places: int) -> None:
         return [row["max_concurrency"] for row in await site.workers()] == [places]
 
     await until(is_told)
+
+
+async def spent(site: Site, jobs: list[str]) -> list[tuple[int, int]]:
+    """The attempts and requeues of each job, the least first."""
+    rows = [await site.closed(job_id) for job_id in jobs]
+    return sorted((row["attempts"], row["requeues"]) for row in rows)
 
 
 async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(site: Site, second: ReplayingEngine) -> None:
@@ -47,8 +54,7 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(site: Si
     site.engine.release.set()
     for job_id in jobs:
         await site.ends(person, job_id)
-    history = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
-    assert {(row["attempts"], row["requeues"]) for row in history} == {(1, 0)}, "none of them was ever put back"
+    assert await spent(site, jobs) == [(1, 0)] * 5, "none of them was ever put back"
     for engine in (site.engine, second):
         uploads = {each["subfolder"] for each in engine.called("/upload/image")}
         assert len(uploads) == len(engine.called("/prompt")), "a job's files are at its own engine only"
@@ -75,8 +81,7 @@ async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other
         await site.ends(person, job_id, hurry=True)
     await capacity_is(site, 2)
     assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1
-    spent = sorted([(await site.closed(job_id))["attempts"] for job_id in jobs])
-    assert spent == [1, 1, 2], "only the job that wedged its engine pays for it"
+    assert [attempts for attempts, _ in await spent(site, jobs)] == [1, 1, 2], "only the job that wedged its engine pays for it"
 
 
 async def test_when_an_engine_is_away_its_next_job_is_put_back_and_the_others_wait_on(
@@ -96,9 +101,7 @@ async def test_when_an_engine_is_away_its_next_job_is_put_back_and_the_others_wa
     await site.engine.start()
     for job_id in jobs:
         await site.ends(person, job_id, hurry=True)
-    history = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
-    spent = sorted((row["attempts"], row["requeues"]) for row in history)
-    assert spent[:3] == [(1, 0), (1, 0), (1, 1)], "putting it back costs no attempt"
+    assert (await spent(site, jobs))[:3] == [(1, 0), (1, 0), (1, 1)], "putting it back costs no attempt"
 
 
 async def test_a_departing_agent_stops_its_own_runs_on_each_engine(site: Site, second: ReplayingEngine) -> None:
@@ -118,3 +121,22 @@ async def test_a_departing_agent_stops_its_own_runs_on_each_engine(site: Site, s
     queued = await site.shop.central("SELECT attempts FROM ai_job_dispatches WHERE status = 'queued'")
     assert [row["attempts"] for row in queued] == [0] * 4
     assert site.left_over() == []
+
+
+async def test_a_killed_agents_jobs_those_that_were_fetched_ahead_too_are_finished_by_its_successor(
+    site: Site, second: ReplayingEngine
+) -> None:
+    site.engine.scenario = second.scenario = "held"
+    both = [site.engine, second]
+    agent = site.agent(worker_id="gpu-1", engines=[ComfyUI(each.url, patience=QUICK) for each in both])
+    person = await site.person()
+    jobs = [await site.submit(person) for _ in range(4)]
+    await until(lambda: site.engine.running and second.running)
+    await site.all_leased(4)
+    await kill(agent)
+    site.engine.scenario = second.scenario = "SaveImage_batch3"
+    site.agent(worker_id="gpu-1", engines=[ComfyUI(each.url, patience=QUICK) for each in both])
+    for job_id in jobs:
+        await site.ends(person, job_id)
+    # One may have been on its way: it is handed over again, and was not put back.
+    assert [attempts for attempts, _ in await spent(site, jobs)] == [1] * 4
