@@ -1,8 +1,8 @@
 """Throughput of one agent with one to four engines that share a GPU, and how much of its time each engine stands idle.
 
 The engines are Lightboxes, and the GPU is a lock: a job works for itself most of its time and holds the lock for the
-rest, so that several engines overlap as they do on one card. The ceiling are the same engines with the same runs in
-their own queues, without Callsheet: an engine never waits for its next run there.
+rest, so that several engines overlap as they do on one card. Storage is 200 ms away. The ceiling are the same engines
+with the same runs in their own queues, without Callsheet: an engine never waits for its next run there.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from dataclasses import dataclass
 
 import httpx
 
+from bench.http_me import HOST
 from bench.results import Result
+from bench.slow_storage import slow_storage
 from bench.studio import TRIVIAL, Graph, Studio, lightbox, node, open_studio, picture
 from bench.worker_engine_idle import Watch, watching
+from callsheet.plumbing.server import free_address
 
 name = "worker.engines"
 seconds = 60.0
-short = {"most": 2, "jobs_each": 1, "own_seconds": 0.05, "gpu_seconds": 0.02}
+short = {"most": 2, "jobs_each": 1, "own_seconds": 0.05, "gpu_seconds": 0.02, "storage_seconds": 0.02}
 MOST_ENGINES = 4
 JOBS_EACH = 6
 # One engine keeps the GPU 25 % busy, as ComfyUI did an H200 with a sampler of Stable Diffusion 1.5's size.
 OWN_SECONDS, GPU_SECONDS = 0.9, 0.3
+STORAGE_SECONDS = 0.2
 ROUND_SECONDS = 60.0
 BATCH_SECONDS = 300.0
 EFFECT = "shared-gpu"
@@ -64,12 +68,15 @@ async def run(
     jobs_each: int = JOBS_EACH,
     own_seconds: float = OWN_SECONDS,
     gpu_seconds: float = GPU_SECONDS,
+    storage_seconds: float = STORAGE_SECONDS,
 ) -> list[Result]:
     load = Load(own_seconds, gpu_seconds)
     ours: dict[int, list[Measured]] = {number: [] for number in range(1, most + 1)}
     bare: dict[int, list[float]] = {number: [] for number in ours}
+    port, storage = [(await free_address(HOST, 0))[1] for _ in range(2)]
     async with AsyncExitStack() as undo:
-        studio = await undo.enter_async_context(open_studio())
+        await undo.enter_async_context(slow_storage(f"http://{HOST}:{port}", storage, storage_seconds))
+        studio = await undo.enter_async_context(open_studio(f"http://{HOST}:{storage}", port))
         gpu = studio.home.parent / "gpu.lock"
         gpu.touch()
         engines = [

@@ -81,7 +81,8 @@ async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other
         await site.ends(person, job_id, hurry=True)
     await capacity_is(site, 2)
     assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1
-    assert [attempts for attempts, _ in await spent(site, jobs)] == [1, 1, 2], "only the job that wedged its engine pays for it"
+    attempts = [attempts for attempts, _ in await spent(site, jobs)]
+    assert attempts == [1, 1, 2], "only the job that wedged its engine pays for it"
 
 
 async def test_when_an_engine_is_away_its_next_job_is_put_back_and_the_others_wait_on(
