@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bench.ground import open_ground
 from bench.peers import procrastinate
+from bench.processor import processor_clock
 from bench.queues import OurQueue, bare_queue
 from bench.results import Result
-from bench.turns import take_turns
+from bench.turns import Drainable, take_turns
 
 name = "dispatch.core"
 CALLERS = 8
@@ -18,7 +19,8 @@ async def run(seconds: float) -> list[Result]:
         bare_queue(ground, connections=CALLERS) as bare,
         procrastinate(ground) as peer,
     ):
-        rates = await take_turns({"bare": bare, "ours": OurQueue(ground, CALLERS), "peer": peer}, seconds)
+        queues: dict[str, Drainable] = {"bare": bare, "ours": OurQueue(ground, CALLERS), "peer": peer}
+        rates = await take_turns(queues, seconds, processor_clock(ground))
     return [
         Result(
             name=name,
@@ -26,5 +28,12 @@ async def run(seconds: float) -> list[Result]:
             unit="jobs/s",
             ceiling=rates["bare"].per_second,
             peer=rates["peer"].per_second,
-        )
+        ),
+        Result(
+            name=f"{name}.processor",
+            value=rates["ours"].processor_microseconds,
+            unit="µs/job",
+            ceiling=rates["bare"].processor_microseconds,
+            peer=rates["peer"].processor_microseconds,
+        ),
     ]

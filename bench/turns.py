@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,45 +24,57 @@ class Drainable(Protocol):
 
 @dataclass(slots=True)
 class Rate:
-    """Jobs per second, slice by slice."""
+    """Jobs per second, slice by slice; and where it is measured, the processor time of a job in microseconds."""
 
     slices: list[float] = field(default_factory=list)
     jobs: int = 0
+    processor: list[float] = field(default_factory=list)
 
     @property
     def per_second(self) -> float:
         return statistics.median(self.slices)
 
+    @property
+    def processor_microseconds(self) -> float:
+        return statistics.median(self.processor)
 
-async def take_turns(queues: Mapping[str, Drainable], seconds: float) -> dict[str, Rate]:
+
+async def take_turns(
+    queues: Mapping[str, Drainable],
+    seconds: float,
+    clock: Callable[[], float] = time.process_time,
+    least_jobs: int = WARM_UP_JOBS,
+) -> dict[str, Rate]:
+    """`clock`: the processor time that counts. `least_jobs`: in a slice, however long that takes."""
     slice_seconds = min(SLICE_SECONDS, seconds / len(queues))
     rounds = max(1, round(seconds / (slice_seconds * len(queues))))
     rates = {name: Rate() for name in queues}
     sizes: dict[str, int] = {}
     for name, queue in queues.items():
         # Twice: the first time connections are opened and statements prepared.
-        await _drain(queue, WARM_UP_JOBS, Rate())
+        await _drain(queue, WARM_UP_JOBS, Rate(), clock)
         warm = Rate()
-        await _drain(queue, WARM_UP_JOBS, warm)
-        sizes[name] = min(MOST_JOBS, max(WARM_UP_JOBS, round(warm.per_second * slice_seconds)))
+        await _drain(queue, WARM_UP_JOBS, warm, clock)
+        sizes[name] = min(MOST_JOBS, max(least_jobs, round(warm.per_second * slice_seconds)))
     for _ in range(rounds):
         for name, queue in queues.items():
-            await _drain(queue, sizes[name], rates[name])
-            sizes[name] = min(MOST_JOBS, max(WARM_UP_JOBS, round(rates[name].slices[-1] * slice_seconds)))
+            await _drain(queue, sizes[name], rates[name], clock)
+            sizes[name] = min(MOST_JOBS, max(least_jobs, round(rates[name].slices[-1] * slice_seconds)))
     return rates
 
 
-async def _drain(queue: Drainable, jobs: int, rate: Rate) -> None:
+async def _drain(queue: Drainable, jobs: int, rate: Rate, clock: Callable[[], float]) -> None:
     await queue.fill(jobs)
     # All share this process. Without this each pays for collections of what the others and the installation keep: a
     # quarter of PgQueuer's Python, which it would not spend in a process of its own.
     gc.collect()
     gc.freeze()
-    started = time.perf_counter()
+    started, spent = time.perf_counter(), clock()
     finished = await queue.drain(jobs)
-    elapsed = time.perf_counter() - started
+    elapsed, spent = time.perf_counter() - started, clock() - spent
     gc.unfreeze()
     if finished != jobs:
         raise RuntimeError(f"{type(queue).__name__} finished {finished} of {jobs} jobs")
     rate.slices.append(jobs / elapsed)
+    rate.processor.append(spent / jobs * 1e6)
     rate.jobs += jobs
