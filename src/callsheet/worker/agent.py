@@ -28,7 +28,7 @@ from callsheet.worker.engines import DrivenEngine, Engines
 from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.machine import Identity, Machine
-from callsheet.worker.offer import Offer, offer_of
+from callsheet.worker.offer import Offer, named_leases, offer_of
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
@@ -193,7 +193,7 @@ class Agent:
             providers=list(offer.providers),
             wait_seconds=self.config.wait_seconds if offer.wants else 0,
             poll_id=self._poll_id,
-            active_leases=[run.job.lease_token for run in self._runs],
+            active_leases=named_leases([run.job.lease_token for run in self._runs]),
             prefetch=offer.prefetch,
             loaded_models=self._warm.hashes() or None,
         )

@@ -7,10 +7,11 @@ wait for its engines than these have places, and each waiting job is the next of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
-from callsheet.wire.worker import most_leases
+from callsheet.wire.worker import MOST_ACTIVE_LEASES, most_leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +38,8 @@ def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bo
             each for each, count in places.items() if held.get(each, 0) < most_leases(count, prefetch=prefetch)
         )
     return Offer(capacity, ahead or tuple(places), wants=bool(ahead), prefetch=bool(ahead))
+
+
+def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:
+    """As a poll names them: all or none. One that is missing would count as lost on its way to the worker."""
+    return list(tokens) if len(tokens) <= MOST_ACTIVE_LEASES else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.wire.worker import most_leases
-from callsheet.worker.offer import Offer, offer_of
+from callsheet.wire.worker import MOST_ACTIVE_LEASES, PollRequest, most_leases
+from callsheet.worker.offer import Offer, named_leases, offer_of
 
 ONE = {"self_hosted": 1}
 THREE = {"self_hosted": 3}
@@ -63,3 +64,9 @@ def test_no_more_jobs_wait_for_a_providers_engines_than_these_have_places(
         assert held.total() <= most_leases(offer.capacity, prefetch=prefetch)
         for provider, count in places.items():
             assert held[provider] <= most_leases(count, prefetch=prefetch)
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_poll_names_all_leases_or_none(beyond: int) -> None:
+    tokens = [uuid4() for _ in range(MOST_ACTIVE_LEASES + beyond)]
+    assert PollRequest(active_leases=named_leases(tokens)).active_leases == (None if beyond else tokens)
