@@ -67,14 +67,16 @@ def end(state: State, key: DispatchKey, status: str) -> str:
     return found or status
 
 
-def put_back(state: State, key: DispatchKey, *, keep_attempt: bool, requeue: bool = False, delay: bool = False) -> None:
+def put_back(
+    state: State, key: DispatchKey, *, attempt_counts: bool, requeue: bool = False, delay: bool = False
+) -> None:
     dispatch, job = state.dispatches[key], state.jobs[key[:2]]
     if ended(state, key) is not None:
         del state.dispatches[key]
         return
     dispatch.status = "delayed" if delay else "queued"
     dispatch.token, dispatch.expired = None, False
-    dispatch.attempts -= 0 if keep_attempt else 1
+    dispatch.attempts -= 0 if attempt_counts else 1
     dispatch.requeues += 1 if requeue else 0
     if job.status == "processing":
         job.status = "queued"
@@ -93,7 +95,7 @@ def reap(state: State) -> None:
             if dispatch.canceled or dispatch.attempts >= dispatch.max_attempts:
                 end(state, key, "failed")
             else:
-                put_back(state, key, keep_attempt=True)
+                put_back(state, key, attempt_counts=True)
     for key, dispatch in list(state.dispatches.items()):
         if dispatch.status == "queued" and dispatch.overdue and ended(state, key) is not None:
             del state.dispatches[key]

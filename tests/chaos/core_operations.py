@@ -306,7 +306,7 @@ class Fail(OnLease):
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
         dispatch = state.dispatches[key]
         if self.retryable and dispatch.attempts < dispatch.max_attempts and not dispatch.canceled:
-            model.put_back(state, key, keep_attempt=True, delay=True)
+            model.put_back(state, key, attempt_counts=True, delay=True)
         else:
             assert answer == Outcome(key[1], model.end(state, key, "failed"))
 
@@ -319,7 +319,7 @@ class Requeue(OnLease):
         return await core.room.execution.requeue(report(started), "spot notice")
 
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
-        model.put_back(state, key, keep_attempt=False, requeue=True)
+        model.put_back(state, key, attempt_counts=False, requeue=True)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ async def leased(core: Core) -> None:
 async def delayed(core: Core) -> None:
     await queued(core)
     [lease] = await core.room.queue.lease_many(core.criteria(), ["w"])
-    back = PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=True, delay_seconds=3600)
+    back = PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=True, delay_seconds=3600)
     assert len(await core.room.queue.put_back([back])) == 1
 
 

@@ -112,7 +112,7 @@ def move(happening: Happening, number: int, tell_central: str | None = None, **c
 def cases(rows: int) -> Mapping[str, Case]:
     held, delayed = rows + 3, rows + HELD + 1
     now = datetime.now(UTC)
-    back = {"keep_attempt": True, "counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
+    back = {"attempt_counts": True, "counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
     entry = {"tenant_id": TENANT, "job_id": job_id(rows * 2), "charge_cycle": 1, "workflow_id": 7, "kind": "effect"}
     entry |= {"user_id": user_id(1), "lane_tenant_id": str(EVERYBODY), "lane_user_id": str(EVERYBODY)}
     entry |= {"stage": "production", "provider": "self_hosted", "concurrency_identifier": "", "priority": 0}

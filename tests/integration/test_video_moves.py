@@ -148,7 +148,7 @@ async def test_a_worker_that_says_good_bye_gives_its_jobs_back_with_their_attemp
         await core.start("leaving")
     await core.start("staying")
     outcomes = await core.room.execution.put_back_held(
-        "leaving", keep_attempt=False, reason="shutdown", actor="worker:leaving"
+        "leaving", attempt_counts=False, reason="shutdown", actor="worker:leaving"
     )
     assert [outcome.status for _, outcome in outcomes] == ["queued", "queued"]
     for job in jobs:
@@ -166,7 +166,7 @@ async def test_leases_taken_from_a_worker_cost_their_attempt_and_the_last_one_fa
     once, twice = await core.submit(ann, max_attempts=1), await core.submit(ann, max_attempts=2)
     stale = await core.start("gone")
     await core.start("gone")
-    await core.room.execution.put_back_held("gone", keep_attempt=True, reason="not seen", actor="stale workers")
+    await core.room.execution.put_back_held("gone", attempt_counts=True, reason="not seen", actor="stale workers")
     assert (await core.status(ann, once.id), await core.status(ann, twice.id)) == ("failed", "queued")
     assert await core.ledger(ann, once.id) == [(1, "JOB_RESERVE", -10), (1, "JOB_REFUND", 10)]
     [event] = [event for event in await core.events(ann, once.id) if event["to_status"] == "failed"]

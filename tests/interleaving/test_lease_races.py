@@ -209,7 +209,7 @@ async def test_a_heartbeat_that_commits_while_the_reaper_waits_keeps_the_lease(r
 @asynccontextmanager
 async def putting_back(race: Race, found: Lease) -> AsyncIterator[None]:
     async with race.central.transaction() as connection:
-        entry = {"dispatch_id": found.dispatch_id, "token": str(found.lease_token), "keep_attempt": True}
+        entry = {"dispatch_id": found.dispatch_id, "token": str(found.lease_token), "attempt_counts": True}
         rest = {"counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
         assert await SQL["put_back"].rows(connection, entries=[entry | rest], now=None)
         yield
@@ -246,7 +246,7 @@ async def test_a_put_back_that_waits_for_a_close_puts_nothing_back(race: Race) -
     found = await lease(race.one, "w")
     assert found is not None
     async with closing(race, found):
-        back = PutBack(found.dispatch_id, found.lease_token, keep_attempt=False)
+        back = PutBack(found.dispatch_id, found.lease_token, attempt_counts=False)
         [returning] = await waiting(race.central, race.one.room.queue.put_back([back]))
     assert await returning == []
     assert await dispatch_ids(race) == []
@@ -268,7 +268,7 @@ async def test_two_put_backs_of_one_lease_are_one(race: Race) -> None:
     await race.submit()
     found = await lease(race.one, "w")
     assert found is not None
-    back = PutBack(found.dispatch_id, found.lease_token, keep_attempt=False, counts_as_requeue=True)
+    back = PutBack(found.dispatch_id, found.lease_token, attempt_counts=False, counts_as_requeue=True)
     async with holding(race.central, LOCK, [found.dispatch_id]):
         works = [core.room.queue.put_back([back]) for core in (race.one, race.two)]
         tasks = await waiting(race.central, *works)
@@ -355,7 +355,9 @@ async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kin
                     *(queue.heartbeat(Beat(lease.dispatch_id, lease.lease_token)) for lease in backwards)
                 )
             case "put_back":
-                await queue.put_back([PutBack(lease.dispatch_id, lease.lease_token, False) for lease in backwards])
+                await queue.put_back(
+                    [PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in backwards]
+                )
             case "end_for_jobs":
                 await queue.end_for_jobs([JobEnd(race.ann.tenant_id, job.id, 1, "canceled") for job in reversed(jobs)])
             case "close":

@@ -44,7 +44,7 @@ async def leased_then_raised(race: Race) -> PutBack:
     [first] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"])
     await race.one.room.queue.raise_low_water()
     assert set((await marks(race)).values()) == {first.dispatch_id + 2}
-    return PutBack(first.dispatch_id, first.lease_token, keep_attempt=False)
+    return PutBack(first.dispatch_id, first.lease_token, attempt_counts=False)
 
 
 async def test_a_mark_raised_before_a_put_back_is_lowered_by_it(race: Race) -> None:
@@ -63,7 +63,7 @@ async def wedged_then_raised(race: Race) -> PutBack:
     await race.submit(priority=-1)
     await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 2)
     await race.one.room.queue.raise_low_water()
-    return PutBack(back.dispatch_id, back.token, True, wedged=True)
+    return PutBack(back.dispatch_id, back.token, attempt_counts=True, wedged=True)
 
 
 async def test_what_goes_behind_lowers_the_mark_of_its_new_lane(race: Race) -> None:
@@ -108,7 +108,7 @@ async def test_a_lease_that_was_lost_meanwhile_does_not_go_behind(race: Race) ->
 async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(race: Race) -> None:
     back = await leased_then_raised(race)
     async with race.central.transaction() as connection:
-        entry = {"dispatch_id": back.dispatch_id, "token": str(back.token), "keep_attempt": False}
+        entry = {"dispatch_id": back.dispatch_id, "token": str(back.token), "attempt_counts": False}
         rest = {"counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
         assert await SQL["put_back"].rows(connection, entries=[entry | rest], now=None)
         await race.one.room.queue.raise_low_water()
@@ -166,7 +166,7 @@ async def test_a_mark_is_not_raised_over_an_enqueue_that_stalls_after_drawing_it
 async def delayed_then_raised(race: Race) -> int:
     """Two rows; the first was put back with a delay, and the mark is past it."""
     back = await leased_then_raised(race)
-    await race.one.room.queue.put_back([PutBack(back.dispatch_id, back.token, True, delay_seconds=60)])
+    await race.one.room.queue.put_back([PutBack(back.dispatch_id, back.token, attempt_counts=True, delay_seconds=60)])
     await race.one.room.queue.raise_low_water()
     assert set((await marks(race)).values()) == {back.dispatch_id + 2}
     return back.dispatch_id
@@ -234,7 +234,7 @@ async def test_put_backs_of_many_lanes_take_the_lanes_in_order(race: Race) -> No
         await race.submit(priority=priority)
     leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
     first, *others = sorted(await marks(race))
-    backs = [PutBack(lease.dispatch_id, lease.lease_token, False) for lease in leases]
+    backs = [PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in leases]
     async with holding(race.central, "SELECT 1 FROM dispatch_lanes WHERE lane_id = $1 FOR UPDATE", first):
         [returning] = await waiting(race.central, race.one.room.queue.put_back(backs))
         async with race.central.transaction() as connection:

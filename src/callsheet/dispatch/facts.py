@@ -6,7 +6,7 @@ Those that every job needs are tuples: a frozen dataclass of fifteen fields take
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -154,12 +154,12 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """`keep_attempt`: the attempt counts (expiry, retryable failure); without, it is given back (requeue).
-    `wedged`: its run stopped an engine for good."""
+    """`attempt_counts`: whether the run that ends here is one of the job's attempts (expiry, retryable failure) or not
+    (requeue). `wedged`: its run stopped an engine for good."""
 
     dispatch_id: int
     token: UUID
-    keep_attempt: bool
+    attempt_counts: bool = field(kw_only=True)
     counts_as_requeue: bool = False
     only_expired: bool = False
     delay_seconds: float = 0.0

@@ -347,9 +347,9 @@ class Queue:
         await self._give_up(asking, answer[0])
 
     async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
-        # Whoever asked is gone: the lease goes back at once, with its attempt.
+        # Whoever asked is gone: the lease goes back at once, and no attempt counts.
         if lease is not None:
-            await self.put_back([PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False)])
+            await self.put_back([PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False)])
 
     async def _heartbeat_batch(self, beats: Sequence[Beat]) -> list[Extended | None]:
         async with self._central.connection() as connection:
@@ -440,7 +440,7 @@ def _back_as_json(entry: PutBack) -> dict[str, object]:
     return {
         "dispatch_id": entry.dispatch_id,
         "token": str(entry.token),
-        "keep_attempt": entry.keep_attempt,
+        "attempt_counts": entry.attempt_counts,
         "counts_as_requeue": entry.counts_as_requeue,
         "only_expired": entry.only_expired,
         "delay_seconds": entry.delay_seconds,

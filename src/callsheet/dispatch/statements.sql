@@ -286,7 +286,7 @@ FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 -- one being raised at this moment is waited for. Lanes, then dispatches, each in key order, as everywhere here.
 WITH back AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
-        dispatch_id bigint, token uuid, keep_attempt boolean, counts_as_requeue boolean, only_expired boolean,
+        dispatch_id bigint, token uuid, attempt_counts boolean, counts_as_requeue boolean, only_expired boolean,
         delay_seconds double precision, error text, wedged boolean)
 ), smallest AS MATERIALIZED (
     SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
@@ -315,7 +315,7 @@ UPDATE ai_job_dispatches d SET
     lease_expires_at = NULL,
     heartbeat_at = NULL,
     run_started_at = NULL,
-    attempts = d.attempts - CASE WHEN held.keep_attempt THEN 0 ELSE 1 END,
+    attempts = d.attempts - CASE WHEN held.attempt_counts THEN 0 ELSE 1 END,
     requeues = d.requeues + CASE WHEN held.counts_as_requeue THEN 1 ELSE 0 END,
     wedges = d.wedges + CASE WHEN held.wedged THEN 1 ELSE 0 END,
     not_before = CASE WHEN held.delay_seconds > 0

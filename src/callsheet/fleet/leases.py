@@ -42,20 +42,22 @@ class HeldLeases:
         )
 
     async def put_back(
-        self, worker_id: str, session_id: int | None, *, keep_attempt: bool, reason: str, actor: str
+        self, worker_id: str, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> int:
-        """All of them, back to the queue; answers how many. `keep_attempt`: they count as attempts."""
-        taken = await self._execution.put_back_held(worker_id, keep_attempt=keep_attempt, reason=reason, actor=actor)
+        """All of them, back to the queue; answers how many. `attempt_counts`: they count as attempts."""
+        taken = await self._execution.put_back_held(
+            worker_id, attempt_counts=attempt_counts, reason=reason, actor=actor
+        )
         for dispatch_id, outcome in taken:
             await self._record(worker_id, session_id, dispatch_id, outcome, reason, actor)
         return len(taken)
 
     async def take_back(
-        self, report: Report, session_id: int | None, *, keep_attempt: bool, reason: str, actor: str
+        self, report: Report, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> None:
         """One of them."""
         try:
-            outcome = await self._execution.take_back(report, keep_attempt=keep_attempt, reason=reason, actor=actor)
+            outcome = await self._execution.take_back(report, attempt_counts=attempt_counts, reason=reason, actor=actor)
         except (LeaseLost, NotFound):
             return  # reported on, reaped or taken back by somebody else this instant
         if outcome.settled is not None:

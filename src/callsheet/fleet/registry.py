@@ -79,7 +79,7 @@ class Registry:
         await self._held.put_back(
             request.worker_id,
             earlier["session_id"] if earlier else None,
-            keep_attempt=True,
+            attempt_counts=True,
             reason="its worker registered anew",
             actor=f"worker:{request.worker_id}",
         )
@@ -119,7 +119,7 @@ class Registry:
         # As the user of a job that goes back may read it.
         said = clean_line(reason or "") or "it said good-bye"
         returned = await self._held.put_back(
-            worker.worker_id, worker.session_id, keep_attempt=False, reason=said, actor=worker.actor
+            worker.worker_id, worker.session_id, attempt_counts=False, reason=said, actor=worker.actor
         )
         await hit(Failpoint.DEREGISTER_BEFORE_REMOVE)
         async with self._databases.central.transaction() as connection:

@@ -64,7 +64,7 @@ class WorkerSweeper(Loop):
             await self._held.take_back(
                 Report(row["dispatch_id"], row["lease_token"], row["worker_id"]),
                 row["session_id"],
-                keep_attempt=not row["said_good_bye"],
+                attempt_counts=not row["said_good_bye"],
                 reason="its worker is gone",
                 actor=ACTOR,
             )

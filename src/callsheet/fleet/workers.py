@@ -130,7 +130,7 @@ class Workers:
             await _log(connection, worker_id, known["session_id"], actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
         await self._held.put_back(
-            worker_id, known["session_id"], keep_attempt=True, reason="its worker was revoked", actor=actor
+            worker_id, known["session_id"], attempt_counts=True, reason="its worker was revoked", actor=actor
         )
         async with self._databases.central.connection() as connection:
             return await _worker(connection, worker_id)

@@ -102,17 +102,17 @@ class Execution:
         return await self._start(lease)
 
     async def release(self, started: StartedLease, reason: str = NOT_TAKEN, *, delay_seconds: float = 0.0) -> None:
-        """Nobody will run it: the answer could not be made, or had nobody to go to. Back with its attempt."""
+        """Nobody will run it: the answer could not be made, or had nobody to go to. Back, and no attempt counts."""
         lease = started.lease
         report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
         known = await self.holding(report)
         if not isinstance(known, Outcome):
-            back = PutBack(lease.dispatch_id, lease.lease_token, False, delay_seconds=delay_seconds)
+            back = PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False, delay_seconds=delay_seconds)
             await self._put_back(known, back, reason, report)
 
     async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None], delay_seconds: float) -> None:
-        """Nobody will run it: back at once, with its attempt; and the job too, once its start has come to an end."""
-        back = PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False, delay_seconds=delay_seconds)
+        """Nobody will run it: back at once, and no attempt counts. The job goes back too, once its start is over."""
+        back = PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False, delay_seconds=delay_seconds)
         await self._queue.put_back([back])
         await asyncio.wait({start})
         if not start.cancelled() and start.exception() is None and start.result() is not None:
@@ -217,7 +217,9 @@ class Execution:
         if failure.retryable and known.attempts < known.max_attempts and known.cancel_requested_at is None:
             delay = retry_delay(known.attempts, failure)
             back = PutBack(
-                *(known.dispatch_id, report.token, True),
+                known.dispatch_id,
+                report.token,
+                attempt_counts=True,
                 delay_seconds=delay,
                 error=failure.message,
                 wedged=failure.is_wedge,
@@ -241,7 +243,7 @@ class Execution:
             move = self._move(known, report, actor=actor, reason=failure.message, error=failure.as_error())
             return await self._end(Happening.FAIL, known, move, error=failure.message)
         text = f"Requeued: {reason}"
-        back = PutBack(known.dispatch_id, report.token, costs, counts_as_requeue=True, error=text)
+        back = PutBack(known.dispatch_id, report.token, attempt_counts=costs, counts_as_requeue=True, error=text)
         return await self._put_back(known, back, text, report, actor)
 
     async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
@@ -255,7 +257,7 @@ class Execution:
         return Outcome(known.job_id, "waiting", settled_by(known, None, held))
 
     async def put_back_held(
-        self, worker_id: str, *, keep_attempt: bool, reason: str, actor: str
+        self, worker_id: str, *, attempt_counts: bool, reason: str, actor: str
     ) -> list[tuple[int, Outcome]]:
         """Everything a worker holds, back to the queue; answers what was put back, and what became of each job.
 
@@ -266,25 +268,25 @@ class Execution:
         for row in await self._queue.held_by(worker_id):
             report = Report(row["dispatch_id"], row["lease_token"], worker_id)
             try:
-                outcome = await self.take_back(report, keep_attempt=keep_attempt, reason=reason, actor=actor)
+                outcome = await self.take_back(report, attempt_counts=attempt_counts, reason=reason, actor=actor)
             except (LeaseLost, NotFound):
                 continue  # reported on, reaped or taken back by somebody else this instant
             if outcome.settled is not None:
                 outcomes.append((row["dispatch_id"], outcome))
         return outcomes
 
-    async def take_back(self, report: Report, *, keep_attempt: bool, reason: str, actor: str) -> Outcome:
+    async def take_back(self, report: Report, *, attempt_counts: bool, reason: str, actor: str) -> Outcome:
         """One lease taken from its worker."""
         known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
-        if not keep_attempt:
+        if not attempt_counts:
             return await self._requeue(known, report, reason, actor)
         if known.attempts >= known.max_attempts or known.cancel_requested_at is not None:
             failure = Failure("lease_lost", f"No worker could finish it: {reason}.")
             move = self._move(known, report, actor=actor, reason=failure.message, error=failure.as_error())
             return await self._end(Happening.FAIL, known, move, error=failure.message)
-        back = PutBack(known.dispatch_id, report.token, True, error=reason)
+        back = PutBack(known.dispatch_id, report.token, attempt_counts=True, error=reason)
         return await self._put_back(known, back, reason, report, actor)
 
     async def has_ended(self, known: Known) -> bool:

@@ -49,7 +49,7 @@ class DispatchOperations:
         self._audit = audit
 
     async def requeue(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
-        """Takes a leased one from its worker and puts it back into the queue, with its attempt."""
+        """Takes a leased one from its worker and puts it back into the queue; no attempt counts."""
         known = await self._queue.find(dispatch_id)
         if known is None:
             raise NotFound("There is no such dispatch.")
@@ -57,7 +57,7 @@ class DispatchOperations:
             raise WrongState(f"It is {known.status}; only what a worker holds can be taken from it.")
         report = Report(dispatch_id, known.lease_token, known.worker_id)
         try:
-            await self._execution.take_back(report, keep_attempt=False, reason=reason or "by an admin", actor=actor)
+            await self._execution.take_back(report, attempt_counts=False, reason=reason or "by an admin", actor=actor)
         except LeaseLost:
             raise WrongState("It changed hands at this very moment. Look at it again.") from None
         await self._audit.add(

@@ -19,7 +19,7 @@ PAUSED = "its provider is paused"
 
 
 class ProviderPaused(Exception):
-    """The provider is not called now: the lease goes back to the queue with its attempt, for `delay_seconds`."""
+    """The provider is not called now: the lease goes back to the queue for `delay_seconds`, and no attempt counts."""
 
     def __init__(self, provider: str, delay_seconds: float = 0.0):
         super().__init__(provider)

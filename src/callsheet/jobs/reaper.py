@@ -69,7 +69,9 @@ class Reaper(Loop):
 
     async def _put_back(self, lease: Expired, at: datetime | None) -> str | None:
         assert lease.lease_token is not None
-        back = PutBack(lease.dispatch_id, lease.lease_token, True, only_expired=True, error="Lease expired.")
+        back = PutBack(
+            lease.dispatch_id, lease.lease_token, attempt_counts=True, only_expired=True, error="Lease expired."
+        )
         if not await self._queue.put_back([back], at):
             return None
         await hit(Failpoint.PUT_BACK_BEFORE_POOL)

@@ -84,7 +84,7 @@ class AtOnce:
             log.info("synchronous.provider_paused", job_id=str(started.lease.job_id))
         finally:
             if running is None:
-                # Its provider is paused, or the control plane is about to stop. Back at once with its attempt.
+                # Its provider is paused, or the control plane is about to stop. Back at once, and no attempt counts.
                 await asyncio.shield(self._room.execution.release(started, delay_seconds=delay))
         return running
 
