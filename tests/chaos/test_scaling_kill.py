@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from callsheet.app import with_free_port
+from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.scaling.drivers.command import CommandDriver
@@ -31,6 +36,7 @@ pytestmark = pytest.mark.thorough
 
 MAXIMUM = 2
 JOBS = 4
+KILLS = 3
 # A cloud in a directory: a file for each worker, and a line for each call. `slow` in the directory: it acts and hangs.
 CLOUD = """
 import os, pathlib, sys, time
@@ -68,12 +74,23 @@ class Scene:
         self.directory = directory
         self.cloud = cloud
         self.room = registry(core.databases, core.room.execution)
+        self.submitted = 0
+        # What each worker is at.
+        self.held: dict[str, StartedLease] = {}
 
     @property
     def command(self) -> tuple[str, ...]:
         return (sys.executable, "-c", CLOUD, str(self.cloud))
 
-    async def plane(self, undo: AsyncExitStack, **more: object) -> ControlPlaneProcess:
+    async def submit(self) -> None:
+        for _ in range(JOBS):
+            await self.core.submit(self.ann)
+        self.submitted += JOBS
+
+    async def plane(
+        self, undo: AsyncExitStack, program: Sequence[str] = ControlPlaneProcess.program
+    ) -> ControlPlaneProcess:
+        """Started, and not waited for: one that stops itself may never answer."""
         settings = await with_free_port(
             self.settings.model_copy(
                 update={"server": self.settings.server.model_copy(update={"port": 0})},
@@ -88,9 +105,9 @@ class Scene:
             "CALLSHEET_SERVER__WEB_APPLICATION": "false",
             "PYTHONPATH": str(ROOT),
         }
-        plane = ControlPlaneProcess(settings, self.directory, variables, **more)  # type: ignore[arg-type]
+        plane = ControlPlaneProcess(settings, self.directory, variables, program)
         undo.push_async_callback(plane.kill)
-        await plane.start()
+        await plane.spawn()
         return plane
 
     def names(self, kind: str = "workers") -> list[str]:
@@ -102,35 +119,74 @@ class Scene:
         return file.read_text().splitlines() if file.exists() else []
 
     async def work(self) -> None:
-        """All that exist and are not registered do so; each does jobs as long as it is given any."""
+        """All that exist and are not registered do so; each takes a job, and has finished it the next time."""
+        rows = await self.core.rows(self.core.databases.central, "SELECT worker_id FROM comfyui_workers")
+        registered = {row["worker_id"] for row in rows}
         for name in self.names():
-            rows = await self.core.rows(
-                self.core.databases.central, "SELECT FROM comfyui_workers WHERE worker_id = $1", name
-            )
-            if not rows:
+            if name not in registered:
                 await join(self.room, name, fleet_slug=self.fleet.slug, stage=self.fleet.stage)
-            started = await self.core.lease(name)
-            if started is not None:
-                assert name in self.names(), "a worker that was ended is given no job"
-                await self.core.complete(started)
-        for name in self.names("ended"):
+            if name in self.held:
+                await self.core.complete(self.held[name])
+                assert name in self.names(), "a worker that holds a job is not ended"
+                del self.held[name]
+            elif name in self.names() and (lease := await self.core.lease(name)) is not None:
+                self.held[name] = lease
+        for name in registered.intersection(self.names("ended")):
             await self.core.rows(self.core.databases.central, "DELETE FROM comfyui_workers WHERE worker_id = $1", name)
+        assert not self.held.keys() & set(self.names("ended")), "a worker that holds a job is not ended"
+
+    async def until_served(self) -> None:
+        """Every job is done; workers may be left."""
+
+        async def is_served() -> bool:
+            await self.work()
+            return not self.held and await self._finished() == self.submitted
+
+        await until(is_served, every=0.2)
 
     async def until_done(self) -> None:
         """Every job is done, and every worker that was started is ended."""
+        await self.until_served()
 
         async def is_done() -> bool:
             await self.work()
-            rows = await self.core.rows(self.core.databases.central, "SELECT FROM ai_job_dispatches")
-            return not rows and self.names() == [] and self.names("ended") != []
+            return self.names() == []
 
         await until(is_done, every=0.2)
+        self.check_calls()
+        await self._check_decisions()
+        rows = await self.core.rows(self.core.databases.central, "SELECT status FROM dispatch_history")
+        assert [row["status"] for row in rows] == ["completed"] * self.submitted
+        assert not await self.core.rows(self.core.databases.central, "SELECT FROM ai_job_dispatches")
+        await self.core.check_drained()
+
+    async def has_led(self, since: datetime | None) -> bool:
+        """Whether an autoscaler has looked at the fleet since then; the workers go on meanwhile."""
+        await self.work()
+        return await self.looked_at() != since
+
+    async def looked_at(self) -> datetime | None:
+        [row] = await self.core.rows(self.core.databases.central, "SELECT looked_at FROM fleet_scaling")
+        found: datetime | None = row["looked_at"]
+        return found
+
+    def check_calls(self) -> None:
+        """Neither asked for more than the maximum, nor had more."""
         for line in self.calls():
             if line.startswith("want"):
-                assert int(line.split()[-1]) <= MAXIMUM
-        rows = await self.core.rows(self.core.databases.central, "SELECT status FROM dispatch_history")
-        assert [row["status"] for row in rows] == ["completed"] * JOBS
-        await self.core.check_drained()
+                _, wanted, _, existing = line.split()
+                assert max(int(wanted), int(existing)) <= MAXIMUM
+
+    async def _check_decisions(self) -> None:
+        """Each is there once, whoever repeated it: it differs from the one before, and a worker ends once."""
+        rows = await self.core.rows(self.core.databases.central, "SELECT * FROM scaling_decisions ORDER BY id")
+        for before, after in pairwise(rows):
+            is_same = all(before[name] == after[name] for name in ("wanted", "on_demand", "cause"))
+            assert not is_same or after["drained"] or after["undrained"] or after["ended"]
+        assert sorted(name for row in rows for name in row["ended"]) == sorted(self.names("ended"))
+
+    async def _finished(self) -> int:
+        return len(await self.core.rows(self.core.databases.central, "SELECT FROM dispatch_history"))
 
 
 @pytest.fixture
@@ -149,49 +205,68 @@ async def scene(databases: Databases, settings: Settings, tmp_path: Path) -> Sce
     return scene
 
 
-async def submit(scene: Scene) -> None:
-    for _ in range(JOBS):
-        await scene.core.submit(scene.ann)
-
-
 @pytest.mark.parametrize("point", [Failpoint.SCALING_RECORDED_BEFORE_DRIVER, Failpoint.SCALING_ORDERED_BEFORE_END])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_control_plane_that_dies_or_freezes_in_a_decision_is_followed(
     scene: Scene, point: Failpoint, number: signal.Signals
 ) -> None:
     async with AsyncExitStack() as undo:
-        await submit(scene)
-        first = await scene.plane(undo, program=program(number, [point]))
+        await scene.submit()
+        first = await scene.plane(undo, program(number, [point]))
         await until(lambda: first.is_over if number is signal.SIGKILL else first.is_stopped())
         await scene.plane(undo)
         await scene.until_done()
         if number is signal.SIGSTOP:
-            # It wakes up with an old decision in hand, and must do nothing that is wrong now.
-            before = len(scene.names("ended"))
+            # It wakes up with an old order in hand, and must do nothing that is wrong now.
             first.send(signal.SIGCONT)
-            await submit(scene)
-            await until(lambda: scene.names() != [] or len(scene.names("ended")) > before)
-            for line in scene.calls():
-                assert not line.startswith("want") or int(line.split()[-1]) <= MAXIMUM
+            await scene.submit()
+            await scene.until_done()
+
+
+async def test_a_control_plane_that_freezes_before_it_ends_workers_wakes_up_to_others(scene: Scene) -> None:
+    async with AsyncExitStack() as undo:
+        await scene.submit()
+        steady = await scene.plane(undo)
+        await until(lambda: len(scene.names()) == MAXIMUM)
+        await steady.kill()
+        await scene.until_served()
+        # The first look drains what is idle, and the second one ends it.
+        point = Failpoint.SCALING_RECORDED_BEFORE_DRIVER
+        frozen = await scene.plane(undo, program(signal.SIGSTOP, [point, point]))
+        await until(frozen.is_stopped)
+        frozen.send(signal.SIGCONT)
+        await until(frozen.is_stopped)
+        assert len(scene.names()) == MAXIMUM
+        await scene.plane(undo)
+        await scene.until_done()
+        await scene.submit()
+
+        async def has_job() -> bool:
+            await scene.work()
+            return bool(scene.held)
+
+        await until(has_job)
+        frozen.send(signal.SIGCONT)
+        await scene.until_done()
 
 
 async def test_two_control_planes_with_a_program_that_hangs_after_it_acted(scene: Scene) -> None:
     async with AsyncExitStack() as undo:
         (scene.cloud / "slow").touch()
-        await submit(scene)
+        await scene.submit()
         for _ in range(2):
             await scene.plane(undo)
-        await until(lambda: bool(scene.names()))
         await scene.until_done()
 
 
 async def test_control_planes_that_are_killed_again_and_again(scene: Scene) -> None:
+    """Each leads for some looks at most, and dies at any line of them."""
     async with AsyncExitStack() as undo:
-        await submit(scene)
+        await scene.submit()
         steady = await scene.plane(undo)
-        for _ in range(3):
+        for _ in range(KILLS):
             other = await scene.plane(undo)
-            await scene.work()
+            await until(partial(scene.has_led, await scene.looked_at()), every=0.2)
             await steady.kill()
             steady = other
         await scene.until_done()
