@@ -65,6 +65,24 @@ async def test_from_nothing_to_one_at_the_first_job_and_back_when_it_is_done(
     assert [event for event in events if event in ("drain", "ending")] == ["drain", "ending"]
 
 
+async def test_a_worker_whose_jobs_are_shorter_than_the_time_between_two_looks_stays(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet()
+    await queue(core, ann, 1)
+    await scaling.look()
+    [worker] = await scaling.register(fleet)
+    started = await core.start(worker)
+    await scaling.look()
+    await core.complete(started)
+    # The one that the look saw, and one that came and ended since.
+    await scaling.rows("UPDATE worker_sessions SET jobs_completed = jobs_completed + 2, busy_seconds = 1")
+    await scaling.look()
+    assert await scaling.drains() == {}
+    await scaling.look()
+    assert await scaling.drains() == {worker: "autoscaler"}
+
+
 async def test_an_order_that_was_never_filled_is_taken_back_when_the_work_is_gone(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:

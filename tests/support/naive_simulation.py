@@ -26,6 +26,13 @@ class NaiveMachine:
     # When it asked for work last; who asked first is served first.
     asked: int = 0
     ended_at: float | None = None
+    # Since the last look: what ended and how long it took; and how many it held then.
+    ended: list[float] = field(default_factory=list)
+    held: int = 0
+
+    def unseen(self, slots: int, elapsed: float) -> float:
+        count = len(self.ended)
+        return min(slots, sum(self.ended) * (count - self.held) / count / elapsed) if count > self.held else 0.0
 
 
 class NaiveTenant:
@@ -92,6 +99,7 @@ class NaiveSimulation:
         was_free, was_fetching = self.is_free(machine), self.may_fetch(machine)
         began, _, _ = machine.runs.pop(job)
         self.observe(self.keys[job].workflow, self.now - began)
+        machine.ended.append(self.now - began)
         tenant = self.tenants[self.keys[job].tenant]
         tenant.share.in_flight -= 1
         tenant.users[self.keys[job].user].in_flight -= 1
@@ -195,9 +203,12 @@ class NaiveSimulation:
                 each.is_spot,
                 each.starts_at,
                 None if each.runs else each.idle_since,
+                unseen=each.unseen(self.conditions.slots, self.conditions.interval_seconds),
             )
             for each in started
         ]
+        for each in started:
+            each.ended, each.held = [], len(each.runs) + len(each.ahead)
         decision = decide(policy, Situation(now, len(self.waiting), seconds, workers, coming, self.history))
         self.looks.append((now, sum(not each.is_draining for each in started), decision.wanted))
         self.history = decision.history

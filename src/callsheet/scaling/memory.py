@@ -32,6 +32,9 @@ class Registered:
     # The autoscaler drained it, not a person.
     is_retired: bool = False
     is_ending: bool = False
+    # Of its session so far: leases that have ended, and their seconds together.
+    ended_leases: int = 0
+    ended_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Memory:
     # Ids that were registered at the last look.
     known: tuple[str, ...] = ()
     idle_since: Mapping[str, float] = field(default_factory=dict)
+    # Of each worker at the last look: leases that had ended, their seconds together, and leases that it held.
+    worked: Mapping[str, tuple[int, float, int]] = field(default_factory=dict)
     # Workers of the driver that are not registered, and since when.
     unregistered_since: Mapping[str, float] = field(default_factory=dict)
     # Ids whose end is recorded and that the driver may still have.
@@ -61,6 +66,7 @@ class Memory:
             orders=tuple(kept.get("orders", ())),
             known=tuple(kept.get("known", ())),
             idle_since=dict(kept.get("idle_since", {})),
+            worked={name: tuple(numbers) for name, numbers in kept.get("worked", {}).items()},
             unregistered_since=dict(kept.get("unregistered_since", {})),
             ending=tuple(kept.get("ending", ())),
             start_seconds=kept.get("start_seconds"),
@@ -110,9 +116,11 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
     overdue = tuple(name for name, start in since.items() if now - start > policy.warm_up_seconds)
     starting = len([name for name in since if name not in overdue and name not in ending])
     orders, start_seconds = _orders(policy, memory, now, [worker for worker in here if worker.id in ours])
-    idle_since = {worker.id: memory.idle_since.get(worker.id, now) for worker in here if worker.busy == 0}
+    idle_since = {worker.id: _idle_since(memory, now, worker) for worker in here if worker.busy == 0}
     may_go = ours if not actual.ending_order else _next_to_go(actual.ending_order, here)
-    workers = [_seen(worker, worker.id in may_go, idle_since.get(worker.id)) for worker in here]
+    workers = [
+        _seen(worker, worker.id in may_go, idle_since.get(worker.id), _unseen(memory, now, worker)) for worker in here
+    ]
     workers += [_absent(name, now) for name in since if name in overdue or name in ending]
     serving = [worker for worker in workers if not worker.is_draining]
     return Look(
@@ -121,6 +129,7 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
             orders=orders,
             known=tuple(sorted(worker.id for worker in registered)),
             idle_since=idle_since,
+            worked={worker.id: (worker.ended_leases, worker.ended_seconds, worker.busy) for worker in here},
             unregistered_since=since,
             ending=tuple(ending),
             start_seconds=start_seconds,
@@ -171,7 +180,36 @@ def _is_serving(worker: Registered) -> bool:
     return worker.is_usable and not worker.is_drained
 
 
-def _seen(worker: Registered, may_go: bool, idle_since: float | None) -> Worker:
+def unseen_slots(slots: int, ended: int, seconds: float, held: int, elapsed: float) -> float:
+    """Slots that a worker needed on average since the last look, which saw `held` jobs, for those that no look saw.
+
+    So many leases have `ended` since, and took so many `seconds` together. Jobs that the last look saw are among them;
+    they have been counted, and take their part of the time.
+    """
+    if ended <= held or elapsed <= 0:
+        return 0.0
+    return min(float(slots), seconds * (ended - held) / ended / elapsed)
+
+
+def _ended_since(memory: Memory, worker: Registered) -> tuple[int, float, int]:
+    """Leases of it that ended since the last look, their seconds, and how many that look saw.
+
+    Of one that the last look did not see, or that has registered anew, nothing is known.
+    """
+    leases, seconds, held = memory.worked.get(worker.id, (worker.ended_leases, worker.ended_seconds, 0))
+    return max(0, worker.ended_leases - leases), max(0.0, worker.ended_seconds - seconds), held
+
+
+def _unseen(memory: Memory, now: float, worker: Registered) -> float:
+    seen_at = memory.history.seen_at
+    return unseen_slots(worker.slots, *_ended_since(memory, worker), 0.0 if seen_at is None else now - seen_at)
+
+
+def _idle_since(memory: Memory, now: float, worker: Registered) -> float:
+    return memory.idle_since.get(worker.id, now) if _ended_since(memory, worker)[0] == 0 else now
+
+
+def _seen(worker: Registered, may_go: bool, idle_since: float | None, unseen: float) -> Worker:
     return Worker(
         id=worker.id,
         slots=worker.slots,
@@ -182,6 +220,7 @@ def _seen(worker: Registered, may_go: bool, idle_since: float | None) -> Worker:
         idle_since=idle_since,
         can_be_ended=may_go,
         can_be_undrained=worker.is_usable and worker.is_retired and not worker.is_ending,
+        unseen=unseen,
     )
 
 

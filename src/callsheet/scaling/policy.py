@@ -14,6 +14,8 @@ MOST_WORKERS = 1000
 MOST_SECONDS = 7 * 86_400.0
 # A share such as 0.1 times 30 is 3.0000000000000004, which must not be rounded up to 4.
 ROUNDING = 1e-9
+# Sums of moments, in seconds since 1970, are exact to some microseconds.
+ROUNDING_SECONDS = 1e-4
 
 # What led to a decision, for comparing one with the last; `reason` says it with the numbers of the moment.
 Cause = Literal[
@@ -95,6 +97,8 @@ class Worker:
     can_be_ended: bool = True
     # False for one that an operator drained, or whose end is recorded: it does not get work again.
     can_be_undrained: bool = True
+    # Slots that it needed on average since the last look for jobs that came and ended between the two looks.
+    unseen: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +161,39 @@ def decide(policy: Policy, situation: Situation) -> Decision:
     return _hold(policy, situation, history, have, needed)
 
 
+def unchanged_until(policy: Policy, history: History) -> float:
+    """Until when a decision stays as it was, as long as the situation does: until then no time of the policy ends."""
+    assert history.seen_at is not None, "a decision was made"
+    ends = []
+    if len(history.peaks) > 1:
+        ends.append(history.peaks[0][0] + policy.idle_seconds)
+    if history.watched_since is not None:
+        ends.append(history.watched_since + policy.idle_seconds)
+    if history.last_in_at is not None:
+        ends.append(history.last_in_at + policy.scale_in_cooldown_seconds)
+    if history.last_out_at is not None:
+        ends.append(history.last_out_at + policy.scale_in_cooldown_seconds)
+        ends.append(history.last_out_at + policy.scale_out_cooldown_seconds)
+    return min((moment for moment in ends if moment > history.seen_at - ROUNDING_SECONDS), default=math.inf)
+
+
+def watched_on(history: History, now: float) -> History:
+    """The history if the fleet was also looked at until now, and every look saw what the last one did."""
+    if history.seen_at is None or now <= history.seen_at:
+        return history
+    return replace(history, seen_at=now, peaks=(*history.peaks[:-1], (now, history.peaks[-1][1])))
+
+
 def needed_workers(policy: Policy, situation: Situation, slots: float) -> int:
     """Workers that the work of this moment needs, whatever the bounds.
 
     As many as bring the backlog to the target, but not more than there are jobs for, nor fewer than are at work.
     """
-    # A job that is fetched in advance waits for its worker: it does not need another one.
-    busy = sum(min(worker.busy, worker.slots) for worker in situation.workers if not worker.is_draining)
+    # A job that is fetched in advance waits for its worker: it does not need another one. Jobs that no look saw count
+    # with the time they took, or a fleet that runs one short job after the other would seem idle.
+    busy = sum(
+        max(min(worker.busy, worker.slots), worker.unseen) for worker in situation.workers if not worker.is_draining
+    )
     at_work = _ceil(busy / slots)
     if situation.queued_jobs <= 0:
         return at_work
@@ -184,7 +214,7 @@ def _observed(policy: Policy, situation: Situation, serving: Sequence[Worker]) -
         # A time that was not watched says nothing about who was idle in it.
         since, peaks = now, ()
     kept = [peak for peak in peaks if peak[0] >= now - policy.idle_seconds and peak[1] > needed]
-    return replace(history, watched_since=since, seen_at=now, peaks=(*kept, (now, needed)), slots=slots)
+    return History(history.last_out_at, history.last_in_at, since, now, (*kept, (now, needed)), slots)
 
 
 def _may_scale_in(policy: Policy, now: float, history: History) -> bool:

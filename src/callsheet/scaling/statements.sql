@@ -19,8 +19,10 @@ SELECT c.fleet_id, c.worker_id AS id, c.max_concurrency AS slots, c.providers,
     c.is_approved AND c.revoked_at IS NULL AND (held.is_valid
         OR c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS is_usable,
     r.worker_id IS NOT NULL AS is_drained, coalesce(r.drained_by = :autoscaler, false) AS is_retired,
-    coalesce(r.drained_by = :autoscaler AND r.ending_since IS NOT NULL, false) AS is_ending
+    coalesce(r.drained_by = :autoscaler AND r.ending_since IS NOT NULL, false) AS is_ending,
+    worked.jobs_completed + worked.jobs_failed + worked.jobs_requeued AS ended_leases, worked.busy_seconds AS ended_seconds
 FROM fleet_scaling s JOIN comfyui_workers c ON c.fleet_id = s.fleet_id
+JOIN worker_sessions worked ON worked.id = c.session_id
 LEFT JOIN worker_drains r ON r.worker_id = c.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS jobs, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from callsheet.scaling.driver import Actual
-from callsheet.scaling.memory import Memory, Registered, look, ordered
+from callsheet.scaling.memory import Look, Memory, Registered, look, ordered
 from callsheet.scaling.policy import Decision, History, Policy
 
 POLICY = Policy(maximum=5, warm_up_seconds=100)
@@ -31,6 +31,7 @@ def test_memory_survives_the_database() -> None:
         orders=(1.0, 2.0),
         known=("a",),
         idle_since={"a": 1.0},
+        worked={"a": (7, 42.5, 1)},
         unregistered_since={"b": 2.0},
         ending=("c",),
         start_seconds=40.0,
@@ -45,6 +46,24 @@ def test_a_new_worker_fills_the_oldest_order_and_says_how_long_a_start_takes() -
     assert seen.memory.next_worker_at() == 60.0
     again = look(POLICY, seen.memory, 61.0, [a_worker("a", registered_at=60.5)], exists("a"))
     assert again.memory.orders == (20.0,), "who registers again is no new worker"
+
+
+def test_jobs_that_came_and_ended_between_two_looks_are_load() -> None:
+    def seen(memory: Memory, now: float, leases: int, seconds: float, busy: int = 0) -> Look:
+        worker = a_worker("a", ended_leases=leases, ended_seconds=seconds, busy=busy)
+        found = look(POLICY, memory, now, [worker], exists("a"))
+        return replace(found, memory=replace(found.memory, history=History(seen_at=now)))
+
+    first = seen(Memory(), 100.0, 3, 90.0)
+    assert first.workers[0].unseen == 0, "what it did before it was looked at is not known"
+    short = seen(first.memory, 110.0, 5, 94.0)
+    assert (short.workers[0].unseen, short.workers[0].idle_since) == (0.4, 110.0)
+    assert seen(short.memory, 120.0, 5, 94.0).workers[0].unseen == 0
+    assert seen(short.memory, 120.0, 9, 900.0).workers[0].unseen == 1, "not more than its slots"
+    assert seen(short.memory, 120.0, 1, 2.0).workers[0].unseen == 0, "it has registered anew"
+    busy = seen(first.memory, 110.0, 3, 90.0, busy=1)
+    assert seen(busy.memory, 120.0, 4, 400.0).workers[0].unseen == 0, "the last look saw this job"
+    assert seen(busy.memory, 120.0, 5, 98.0).workers[0].unseen == 0.4
 
 
 def test_an_order_that_took_too_long_is_not_waited_for() -> None:

@@ -166,11 +166,25 @@ def steady(gap: float, run_seconds: float, hours: float) -> Trace:
 
 
 @settings(max_examples=10)
-@given(st.floats(10, 280), st.floats(10, 200), conditions)
+@given(st.floats(10, 280), st.floats(0.1, 200), conditions)
 def test_a_fleet_does_not_flap_under_constant_arrivals(gap: float, run_seconds: float, conditions: Conditions) -> None:
-    """It overshoots once while the first workers start, comes back, and stays. Runs are long enough to be seen."""
+    """It overshoots once while the first workers start, comes back, and stays."""
     outcome = Replay(steady(gap, run_seconds, 3), Policy(maximum=100), conditions).run()
     assert outcome.turns <= 2
+
+
+@settings(max_examples=20)
+@given(st.floats(0.1, 4.9), st.floats(0, 5), st.integers(1, 10), st.integers(1, 3), st.booleans())
+def test_a_fleet_whose_jobs_no_look_sees_stays(
+    run_seconds: float, phase: float, gap_looks: int, slots: int, prefetch: bool
+) -> None:
+    """Jobs that are shorter than the time between two looks, at the same moment between them."""
+    policy = Policy(maximum=5, idle_seconds=60, scale_in_cooldown_seconds=60, warm_up_seconds=30)
+    moments = [100.0 * phase, *(1000 + phase + number * gap_looks * 5.0 for number in range(100))]
+    trace = trace_of([(moment, run_seconds, LaneKey()) for moment in moments])
+    outcome = Replay(trace, policy, Conditions(5.0, slots=slots, prefetch=prefetch)).run()
+    # For the first job, and for the others.
+    assert (outcome.scale_outs, outcome.scale_ins, outcome.most_workers) == (2, 1, 1)
 
 
 @settings(max_examples=10)

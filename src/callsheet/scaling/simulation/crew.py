@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
+from callsheet.scaling.memory import unseen_slots
 from callsheet.scaling.policy import Worker
 from callsheet.wire.worker import most_leases
 
@@ -13,6 +14,9 @@ class Machine:
 
     __slots__ = (
         "ahead",
+        "ended_runs",
+        "ended_seconds",
+        "held",
         "id",
         "idle_since",
         "is_draining",
@@ -41,6 +45,10 @@ class Machine:
         # Interrupted: it ends soon, whatever it holds, and gets no more work.
         self.is_leaving = False
         self.seen: Worker | None = None
+        # Jobs that it held at the last look; runs that ended since, and how long they took together.
+        self.held = 0
+        self.ended_runs = 0
+        self.ended_seconds = 0.0
 
     @property
     def is_empty(self) -> bool:
@@ -51,21 +59,29 @@ class Machine:
     def takes_work(self) -> bool:
         return not self.is_draining and not self.is_leaving
 
-    def as_worker(self) -> Worker:
-        if self.seen is None:
-            assert self.started_at is not None, "the policy sees a worker when it has started"
-            busy = len(self.running) + len(self.ahead)
-            self.seen = Worker(
-                self.id,
-                self.slots,
-                busy,
-                not self.takes_work,
-                self.is_spot,
-                self.started_at,
-                None if busy else self.idle_since,
-                can_be_undrained=not self.is_leaving,
-            )
-        return self.seen
+    def look_at(self, elapsed: float) -> Worker:
+        """What the policy sees, so many seconds after the last look."""
+        assert self.started_at is not None, "the policy sees a worker when it has started"
+        busy = len(self.running) + len(self.ahead)
+        unseen = 0.0
+        if self.ended_runs:
+            unseen = unseen_slots(self.slots, self.ended_runs, self.ended_seconds, self.held, elapsed)
+            self.ended_runs, self.ended_seconds = 0, 0.0
+        self.held = busy
+        worker = Worker(
+            self.id,
+            self.slots,
+            busy,
+            not self.takes_work,
+            self.is_spot,
+            self.started_at,
+            None if busy else self.idle_since,
+            can_be_undrained=not self.is_leaving,
+            unseen=unseen,
+        )
+        # What no look saw counts once.
+        self.seen = None if unseen else worker
+        return worker
 
 
 class Crew:
@@ -135,8 +151,3 @@ class Crew:
         self.paid_seconds[machine.is_spot] += now - machine.ordered_at
         if machine.started_at is None:
             self.starting_seconds += now - machine.ordered_at
-
-    @property
-    def is_settled(self) -> bool:
-        """No worker starts or leaves."""
-        return not self.starting and all(machine.takes_work for machine in self.machines)

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from callsheet.scaling.policy import Decision, History, Policy, Situation, decide
+from callsheet.scaling.policy import Decision, History, Policy, Situation, decide, unchanged_until, watched_on
 from callsheet.scaling.simulation.conditions import Conditions
 from callsheet.scaling.simulation.crew import Crew, Machine
 from callsheet.scaling.simulation.line import WaitingLine
@@ -82,8 +82,10 @@ class Replay:
         self._event_number = 0
         self._now = 0.0
         self._left = len(trace)
-        # The number of the autoscaler's next look and its moment: never, while nothing can come of it.
+        # The number of the autoscaler's next look, and the moment of the next that is made: some are left out while
+        # nothing can come of them.
         self._look, self._next_look = 0, 0.0
+        self._leaves_out = False
         self._history = History()
         self._last_change = 0
         self._interrupted: Counter[int] = Counter()
@@ -114,7 +116,7 @@ class Replay:
                 self._now = look
                 self._look_at_fleet()
                 continue
-            if look == math.inf:
+            if self._leaves_out:
                 self._wake()
         on_progress(total)
         return self._settled()
@@ -161,6 +163,8 @@ class Replay:
             return
         took = self._now - started
         self._outcome.run_seconds += took
+        machine.ended_runs += 1
+        machine.ended_seconds += took
         self._averages.observe(self._line.workflow_of(job), took)
         self._line.end(job)
         self._left -= 1
@@ -217,32 +221,55 @@ class Replay:
     # The autoscaler
 
     def _look_at_fleet(self) -> None:
-        crew, line = self._crew, self._line
+        crew, line, interval = self._crew, self._line, self._conditions.interval_seconds
+        if self._leaves_out:
+            self._look_again_at(round(self._now / interval))
         machines = [machine for machine in crew.machines if machine.started_at is not None]
         crew.end_overdue(self._now, self._policy.warm_up_seconds)
         seconds = self._averages.of_queue(line.by_workflow) if line.length else 0.0
-        workers = [machine.seen or machine.as_worker() for machine in machines]
+        workers = [machine.seen or machine.look_at(interval) for machine in machines]
         decision = decide(
             self._policy, Situation(self._now, line.length, seconds, workers, len(crew.starting), self._history)
         )
         self._history = decision.history
-        self._follow(decision, machines)
+        has_changed = self._follow(decision, machines)
         self._look += 1
-        self._next_look = self._look * self._conditions.interval_seconds
-        if not line.length and len(crew.machines) == self._policy.minimum and crew.is_settled:
-            # With the minimum and no queue, no look changes anything until something happens. A test compares this with
-            # looking every time.
-            self._next_look = math.inf
+        self._next_look = self._look * interval
+        if not has_changed:
+            self._leave_out_looks(machines)
+
+    def _leave_out_looks(self, machines: list[Machine]) -> None:
+        """Those that see and decide the same as the last one, as long as nothing happens. A test compares this with
+        looking every time."""
+        policy, interval = self._policy, self._conditions.interval_seconds
+        if any(machine.seen is None for machine in machines):
+            # What it saw of this one counts once.
+            return
+        until = unchanged_until(policy, self._history)
+        for machine in self._crew.starting:
+            until = min(until, machine.ordered_at + policy.warm_up_seconds)
+        number = math.floor(until / interval) if until < math.inf else math.inf
+        if number > self._look:
+            self._next_look, self._leaves_out = number * interval, True
 
     def _wake(self) -> None:
-        """The first look from now on."""
+        """Something has happened: the first look from now on is made."""
         interval = self._conditions.interval_seconds
-        self._look = max(self._look, math.ceil(self._now / interval))
-        if self._look * interval < self._now:
-            self._look += 1
-        self._next_look = self._look * interval
+        number = math.ceil(self._now / interval)
+        if number * interval < self._now:
+            number += 1
+        elif (number - 1) * interval >= self._now:
+            number -= 1
+        self._look_again_at(max(self._look, number))
 
-    def _follow(self, decision: Decision, machines: list[Machine]) -> None:
+    def _look_again_at(self, number: int) -> None:
+        """Those that were left out saw what the last one did."""
+        interval = self._conditions.interval_seconds
+        self._history = watched_on(self._history, (number - 1) * interval)
+        self._look, self._next_look, self._leaves_out = number, number * interval, False
+
+    def _follow(self, decision: Decision, machines: list[Machine]) -> bool:
+        """Whether anything has changed."""
         crew = self._crew
         # A worker is drained by one look and ended by a later one, when it holds nothing.
         done = [machine for machine in machines if machine.is_draining and machine.is_empty]
@@ -264,6 +291,7 @@ class Replay:
                 crew.remove(machine, self._now)
         if decision.undrain:
             self._hand_out()
+        return missing > 0 or bool(decision.drain or decision.undrain or done)
 
     def _count(self, change: int) -> None:
         if change:
