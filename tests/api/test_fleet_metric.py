@@ -47,6 +47,10 @@ async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(crew: 
     assert poll.json()["job"] is not None
     running = await metric(crew, fleet, 3600)
     assert (running["queued_jobs"], running["running_jobs"], running["needed_workers"]) == (3, 1, 1)
+    other = await crew.agent(fleet_slug=fleet["slug"])
+    await crew.client.post("/api/worker/poll", json={"wait_seconds": 0}, headers=other.headers)
+    both = await metric(crew, fleet, 3600)
+    assert (both["running_jobs"], both["needed_workers"]) == (2, 2)
 
 
 async def test_another_fleets_queue_does_not_count(crew: Crew) -> None:

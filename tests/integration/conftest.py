@@ -14,11 +14,19 @@ from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
 from tests.support.installation import installation
 from tests.support.replicate_server import ReplicateServer, replicate_server
+from tests.support.scaling import ScalingHarness, harness
 
 
 @pytest.fixture
 async def ann(core: Core) -> Member:
     return await core.member("pool_1")
+
+
+@pytest.fixture
+async def scaling(core: Core) -> AsyncIterator[ScalingHarness]:
+    opened = harness(core)
+    yield opened
+    await opened.autoscaler.stop()
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
-
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -15,21 +12,9 @@ from callsheet.wire.fleet import UpdateFleetRequest
 from callsheet.wire.scaling import ScalingRequest, ScalingState
 from tests.support.core import Core, Member
 from tests.support.fleet import join
-from tests.support.scaling import NOW, ScalingHarness, fails, harness
+from tests.support.scaling import NOW, ScalingHarness, fails, queue
 
 STATE = set(ScalingState.model_fields)
-
-
-@pytest.fixture
-async def scaling(core: Core) -> AsyncIterator[ScalingHarness]:
-    opened = harness(core)
-    yield opened
-    await opened.autoscaler.stop()
-
-
-async def queue(core: Core, member: Member, jobs: int, **changes: Any) -> None:
-    for _ in range(jobs):
-        await core.submit(member, **changes)
 
 
 async def test_from_nothing_to_one_at_the_first_job_and_back_when_it_is_done(

@@ -247,3 +247,22 @@ async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, co
     assert "leave the other options out" in here.refuse("fleets", "scale", "follows", "--off", "--max", "2")
     assert "no longer scaled" in here.call("fleets", "scale", "follows", "--off").out
     assert "not scaled" in here.refuse("fleets", "scale", "follows", "--off")
+
+
+async def test_options_of_a_driver_stay_until_they_are_removed_or_the_driver_changes(
+    callsheet: Callsheet, core: Core
+) -> None:
+    callsheet.call("fleets", "create", "grouped", await slug_of(core))
+
+    def options(*arguments: str) -> dict[str, object]:
+        found = callsheet.call("fleets", "scale", "grouped", *arguments, "--json").json["options"]
+        return {name: value for name, value in found.items() if value not in (None, False)}
+
+    assert options("--driver", "aws_asg", "--option", "group=one", "--option", "region=eu-west-1") == {
+        "group": "one",
+        "region": "eu-west-1",
+    }
+    assert options("--option", "group=two") == {"group": "two", "region": "eu-west-1"}
+    assert options("--option", "region=null") == {"group": "two"}
+    assert "options.regoin" in callsheet.refuse("fleets", "scale", "grouped", "--option", "regoin=eu-west-1")
+    assert "group" not in options("--driver", "process", "--option", "lightbox=true")

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.fleet.authentication import SQL
+from callsheet.fleet.authentication import SQL as FLEET_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
+from callsheet.scaling.metric import SQL as METRIC_SQL
+from callsheet.scaling.scaled import SQL as SCALING_SQL
 from tests.support.crowd import fill_central, quiet
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
@@ -75,6 +77,17 @@ CASES = {
     "find_left_behind": Case({"limit": 100}, 25_000),
     "delete_old_sessions": Case({"days": 90, "limit": 100}, 20),
     "delete_old_events": Case({"days": 90, "limit": 100}, 20),
+    # Of the autoscaler, for one fleet of forty with fifty workers: it looks at all workers, and at no more of the queue
+    # than it counts.
+    "workers_of_scaled": Case({"alive_seconds": 90, "autoscaler": "autoscaler"}, 4000),
+    "waiting_routes": Case({"most": 100, "alive_seconds": 90}, 16_000),
+    "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
+}
+STATEMENTS = {
+    **{name: FLEET_SQL[name] for name in CASES if name in FLEET_SQL},
+    "workers_of_scaled": SCALING_SQL["workers_of_scaled"],
+    "waiting_routes": SCALING_SQL["waiting_routes"],
+    "fleet_metric": METRIC_SQL["fleet_metric"],
 }
 FILL = f"""
 INSERT INTO gpu_fleets (slug, stage, name) SELECT 'fleet-' || n, 'production', 'Fleet' FROM generate_series(1, 40) n;
@@ -87,6 +100,11 @@ INSERT INTO removed_worker_tokens (token_hash, session_id)
 SELECT sha256(id::text::bytea), id FROM worker_sessions ORDER BY id LIMIT {WORKERS};
 INSERT INTO worker_audit_logs (worker_id, event, actor)
 SELECT 'w-' || (1 + n % {WORKERS}), 'test', 'worker' FROM generate_series(1, {LINES}) n;
+INSERT INTO fleet_scaling (
+    fleet_id, driver, providers, minimum, maximum, target_seconds, warm_up_seconds, scale_out_cooldown_seconds,
+    scale_in_cooldown_seconds, idle_seconds, on_demand_minimum, spot_share, installation_id, central_system,
+    central_database, updated_by)
+VALUES (1, 'command', '{{self_hosted}}', 0, 9, 120, 180, 30, 300, 300, 0, 1, gen_random_uuid(), 0, 0, 'operator');
 """
 
 
@@ -95,7 +113,7 @@ async def measure(connection: Connection) -> dict[str, Seen]:
     for name, case in CASES.items():
         transaction = connection.transaction()
         await transaction.start()
-        arguments = [case.arguments[parameter] for parameter in SQL[name].parameters]
+        arguments = [case.arguments[parameter] for parameter in STATEMENTS[name].parameters]
         seen[name] = await explain(connection, f"fleet_{name}", arguments)
         await transaction.rollback()
     return seen
@@ -104,8 +122,8 @@ async def measure(connection: Connection) -> dict[str, Seen]:
 async def planned(connection: Connection) -> None:
     """The plans that are made now are kept."""
     for name, case in CASES.items():
-        await prepare(connection, f"fleet_{name}", SQL[name].text)
-        arguments = ", ".join(literal(case.arguments[parameter]) for parameter in SQL[name].parameters)
+        await prepare(connection, f"fleet_{name}", STATEMENTS[name].text)
+        arguments = ", ".join(literal(case.arguments[parameter]) for parameter in STATEMENTS[name].parameters)
         await connection.execute(f"EXPLAIN EXECUTE fleet_{name}({arguments})")
 
 

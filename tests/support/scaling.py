@@ -17,7 +17,7 @@ from callsheet.scaling.rules import ScalingRules
 from callsheet.settings import ScalingSettings
 from callsheet.wire.fleet import CreateFleetRequest, Fleet
 from callsheet.wire.scaling import FleetScaling, ScalingRequest
-from tests.support.core import Core, Row
+from tests.support.core import Core, Member, Row
 from tests.support.fleet import join, registry
 
 # Everything at once, and a worker for each job: a look decides by what it sees.
@@ -140,9 +140,13 @@ class ScalingHarness:
         return await self.core.rows(self.core.databases.central, query, *values)
 
 
-def an_autoscaler(databases: Databases, cloud: Cloud, numbers: ScalingNumbers | None = None) -> Autoscaler:
+def an_autoscaler(
+    databases: Databases, cloud: Cloud, numbers: ScalingNumbers | None = None, most_workers: int = 50
+) -> Autoscaler:
     """Of one control plane; open several for several."""
-    return Autoscaler(databases, {cloud.name: cloud}, ScalingSettings(), numbers or ScalingNumbers())
+    return Autoscaler(
+        databases, {cloud.name: cloud}, ScalingSettings(), numbers or ScalingNumbers(), most_workers=most_workers
+    )
 
 
 def harness(core: Core, cloud: Cloud | None = None) -> ScalingHarness:
@@ -151,3 +155,8 @@ def harness(core: Core, cloud: Cloud | None = None) -> ScalingHarness:
     rules = ScalingRules(core.databases, {cloud.name: cloud})
     numbers = ScalingNumbers()
     return ScalingHarness(core, room, cloud, rules, an_autoscaler(core.databases, cloud, numbers), numbers)
+
+
+async def queue(core: Core, member: Member, jobs: int, **changes: Any) -> None:
+    for _ in range(jobs):
+        await core.submit(member, **changes)

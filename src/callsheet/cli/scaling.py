@@ -33,7 +33,8 @@ def scale_fleet(
     options: list[str] = typer.Option(
         [],
         "--option",
-        help="Option of the driver: KEY=VALUE. VALUE is parsed as JSON if possible, otherwise taken as text.",
+        help="Option of the driver: KEY=VALUE. VALUE is parsed as JSON if possible, otherwise taken as text. "
+        "KEY=null removes the option.",
     ),
     minimum: int | None = typer.Option(None, "--min", help="Smallest number of workers."),
     maximum: int | None = typer.Option(None, "--max", help="Largest number of workers."),
@@ -130,11 +131,10 @@ async def _known(rules: ScalingRules, fleet_id: int) -> FleetScaling | None:
 def _request(known: FleetScaling | None, changes: dict[str, object]) -> ScalingRequest:
     """The rules of before with the changes. Options belong to a driver: another one starts without any."""
     before = {} if known is None else known.model_dump(include=set(ScalingRequest.model_fields))
-    if changes.get("driver", before.get("driver")) != before.get("driver"):
-        before.pop("options", None)
-    elif "options" in changes:
-        changes = changes | {"options": {**before["options"], **_as_dict(changes["options"])}}
-    return checked(ScalingRequest, **before | changes)
+    is_same_driver = changes.get("driver", before.get("driver")) == before.get("driver")
+    options = {**(before.get("options", {}) if is_same_driver else {}), **_as_dict(changes.get("options"))}
+    kept = {name: value for name, value in options.items() if value is not None}
+    return checked(ScalingRequest, **before | changes | {"options": kept})
 
 
 def _as_dict(value: object) -> dict[str, object]:

@@ -24,6 +24,7 @@ from callsheet.scaling.memory import Look, look, ordered
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.policy import Decision, Situation, decide
 from callsheet.scaling.scaled import SQL, Scaled, read_scaled
+from callsheet.scaling.sharing import Queue
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.logs import get_logger
@@ -51,6 +52,7 @@ class Autoscaler(Loop):
         settings: ScalingSettings,
         numbers: ScalingNumbers,
         *,
+        most_workers: int,
         clock: Clock | None = None,
     ):
         super().__init__(clock=clock)
@@ -58,6 +60,7 @@ class Autoscaler(Loop):
         self._databases = databases
         self._drivers = drivers
         self._settings = settings
+        self._most_workers = most_workers
         self._numbers = numbers
         self.leadership = Leadership(databases.central, LOCK, SILENT_SECONDS + settings.interval_seconds)
         self._looks = 0
@@ -81,7 +84,7 @@ class Autoscaler(Loop):
     async def _look(self) -> None:
         async with self.leadership.connection() as connection:
             central = await read_central(connection, self._databases.central.dsn)
-            scaled = await read_scaled(connection)
+            scaled = await read_scaled(connection, self._most_workers)
             if self._looks % FORGET_EVERY == 0:
                 await SQL["forget_old_decisions"].run(connection, days=self._settings.decisions_days)
         self._looks += 1
@@ -103,6 +106,7 @@ class Autoscaler(Loop):
             return
         seen = look(fleet.policy, scaled.memory, scaled.now, scaled.workers, actual)
         decision = decide(fleet.policy, self._situation(scaled, seen))
+        decision = replace(decision, reason=decision.reason + _unable(scaled.queue))
         recorded = await self._record(scaled, seen, decision, actual)
         if recorded is None:
             return
@@ -133,6 +137,7 @@ class Autoscaler(Loop):
             coming=seen.coming,
             history=seen.memory.history,
             unknown=f"Pool {', '.join(away)} is not served, so its part of the queue is unknown." if away else None,
+            places=scaled.places,
         )
 
     async def _record(
@@ -248,6 +253,14 @@ class Autoscaler(Loop):
         except Exception as error:
             log.exception("scaling.driver_broken")
             raise DriverError(f"The driver failed with {type(error).__name__}; the log has the traceback.") from None
+
+
+def _unable(queue: Queue) -> str:
+    """What else there is to know of a queue: no number of workers would serve these jobs."""
+    if not queue.unable:
+        return ""
+    jobs = "1 job is" if queue.unable == 1 else f"{queue.unable} jobs are"
+    return f" {jobs} not counted: the workers of the fleet cannot run their workflow."
 
 
 async def _end(connection: Connection, seen: Look, scaled: Scaled) -> tuple[str, ...]:

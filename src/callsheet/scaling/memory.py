@@ -35,6 +35,8 @@ class Registered:
     # Of its session so far: leases that have ended, and their seconds together.
     ended_leases: int = 0
     ended_seconds: float = 0.0
+    # What its engines have, by the hash of it; None where it did not say.
+    environment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ class Memory:
     ending: tuple[str, ...] = ()
     # From an order to the registration, on average.
     start_seconds: float | None = None
+    # What the engines of its workers have, remembered for the time when it has none: new ones will have the same. Empty
+    # where one of them did not say.
+    environments: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,6 +75,7 @@ class Memory:
             unregistered_since=dict(kept.get("unregistered_since", {})),
             ending=tuple(kept.get("ending", ())),
             start_seconds=kept.get("start_seconds"),
+            environments=tuple(kept.get("environments", ())),
         )
 
     def next_worker_at(self) -> float | None:
@@ -133,6 +139,7 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
             unregistered_since=since,
             ending=tuple(ending),
             start_seconds=start_seconds,
+            environments=environments_of(memory, registered),
         ),
         workers=workers,
         coming=max(len(orders), starting),
@@ -146,6 +153,13 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
         ),
         gone=tuple(name for name in memory.ending if name not in ending),
     )
+
+
+def environments_of(memory: Memory, registered: Sequence[Registered]) -> tuple[str, ...]:
+    if not registered:
+        return memory.environments
+    found = {worker.environment for worker in registered}
+    return tuple(sorted(each for each in found if each is not None)) if None not in found else ()
 
 
 def ordered(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:

@@ -6,14 +6,12 @@ from callsheet.fleet.registry import DEFAULT_PROVIDERS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.scaling.policy import MOST_WORKERS, Policy, Situation, Worker, needed_workers
+from callsheet.scaling.scaled import MOST_COUNTED
+from callsheet.scaling.sharing import UNMEASURED_SECONDS
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.fleet import FleetMetric
 
 SQL = statements("callsheet.scaling", "metric_statements.sql")
-# What a job of a workflow that never ran is taken for, in seconds.
-UNMEASURED_SECONDS = 60.0
-# More jobs of one lane are not counted: so many are work for a thousand workers for minutes.
-MOST_COUNTED = 20_000
 
 
 class FleetMetrics:
@@ -36,8 +34,8 @@ class FleetMetrics:
         if row is None:
             raise NotFound("There is no such fleet.")
         queued, seconds, running = row["queued_jobs"], row["queued_seconds"], row["running_jobs"]
-        slots = max(1.0, row["slots"])
-        busy = Worker("all of them", 1, running, False, False, 0.0, None)
+        slots, busy_slots = max(1.0, row["slots"]), row["busy_slots"]
+        busy = Worker("all of them", busy_slots, busy_slots, False, False, 0.0, None)
         situation = Situation(now=0.0, queued_jobs=queued, queued_seconds=seconds, workers=[busy], coming=0)
         policy = Policy(maximum=MOST_WORKERS, target_seconds=target_seconds)
         return FleetMetric(

@@ -128,6 +128,8 @@ class Situation:
     history: History = field(default_factory=History)
     # Why the queue is not known as a whole, as a sentence. Workers are ordered for the part that is known; none goes.
     unknown: str | None = None
+    # How many more workers may register, as the installation has a limit of its own; None: enough for any order.
+    places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,8 @@ def _scale_out(policy: Policy, situation: Situation, history: History, have: int
     draining = [worker for worker in situation.workers if worker.is_draining]
     back = sorted((worker for worker in draining if worker.can_be_undrained), key=_undrain_order)[:short]
     room = policy.maximum - have - len(draining)
+    if situation.places is not None:
+        room = min(room, situation.places)
     order = max(0, min(short - len(back), room))
     cause: Cause = "backlog"
     if have < policy.minimum:
@@ -327,6 +331,9 @@ def _out_reason(
     policy: Policy, situation: Situation, cause: Cause, wanted: int, back: int, order: int, needed: int
 ) -> str:
     has = f"{_waiting(situation)}, which needs {_count(needed, 'worker')}"
+    is_full = situation.places is not None and order == situation.places and wanted < min(needed, policy.maximum)
+    if cause == "at_maximum" and is_full:
+        return f"{has}; the installation has as many workers as fleet.max_workers allows."
     if cause == "at_maximum":
         draining = sum(worker.is_draining for worker in situation.workers)
         also = f", {draining} of them draining" if draining else ""
@@ -342,6 +349,8 @@ def _out_reason(
     if cause == "below_minimum" and needed <= policy.minimum:
         return f"The minimum is {_count(policy.minimum, 'worker')}: {done}."
     bound = f", up to the maximum of {policy.maximum}" if wanted == policy.maximum and needed > wanted else ""
+    if is_full:
+        bound = ", as many as fleet.max_workers allows"
     return f"{has}: {done}{bound}."
 
 

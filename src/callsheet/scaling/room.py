@@ -32,5 +32,7 @@ class ScalingRoom:
 def open_scaling(databases: Databases, settings: Settings, tokens: RegistrationTokens) -> ScalingRoom:
     drivers = open_drivers(settings, tokens)
     numbers = ScalingNumbers()
-    autoscaler = Autoscaler(databases, drivers, settings.scaling, numbers) if settings.scaling.autoscaler else None
-    return ScalingRoom(drivers, ScalingRules(databases, drivers), numbers, autoscaler)
+    autoscaler = Autoscaler(databases, drivers, settings.scaling, numbers, most_workers=settings.fleet.max_workers)
+    return ScalingRoom(
+        drivers, ScalingRules(databases, drivers), numbers, autoscaler if settings.scaling.autoscaler else None
+    )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from callsheet.fleet.registry import ALIVE_SECONDS
+from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.retiring import AUTOSCALER
 from callsheet.plumbing.ownership import UNKNOWN_SYSTEM, Central
 from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.scaling.driver import ScaledFleet
-from callsheet.scaling.memory import Memory, Registered
+from callsheet.scaling.memory import Memory, Registered, environments_of
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.sharing import Queue, Server, WaitingRoute, share_out
+from callsheet.scaling.sharing import Queue, Server, WaitingRoute, share_out, share_places
 
 SQL = statements("callsheet.scaling")
 # More jobs of one route are not counted: so many are work for a thousand workers for minutes.
@@ -53,6 +53,8 @@ class Scaled:
     memory: Memory
     workers: Sequence[Registered]
     queue: Queue
+    # How many more of its workers may register; None: enough.
+    places: int | None
     # What was decided last: wanted, on-demand, and why.
     last: tuple[int | None, int | None, str | None]
     is_failing: bool
@@ -62,33 +64,84 @@ def policy_of(row: Row) -> Policy:
     return Policy(**{field.name: row[field.name] for field in fields(Policy)})
 
 
-async def read_scaled(connection: Connection) -> list[Scaled]:
+async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]:
+    """`most_workers`: how many may be registered in all (fleet.max_workers)."""
     rows = await SQL["list_scaled"].rows(connection)
     if not rows:
         return []
-    workers = await SQL["workers_of_scaled"].rows(connection, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER)
+    found = await SQL["workers_of_scaled"].rows(connection, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER)
+    crews = {
+        row["fleet_id"]: _Crew.of(row, [each for each in found if each["fleet_id"] == row["fleet_id"]]) for row in rows
+    }
+    lacks = await _lacks(connection, crews.values())
     routes = await SQL["waiting_routes"].rows(connection, most=MOST_COUNTED, alive_seconds=ALIVE_SECONDS)
-    queues = share_out([WaitingRoute(**route) for route in routes], [_server(row, workers) for row in rows])
-    return [_scaled(row, workers, queues) for row in rows]
+    queues = share_out(
+        [WaitingRoute(**route) for route in routes], [_server(row, crews[row["fleet_id"]], lacks) for row in rows]
+    )
+    registered = await SQL["count_registered"].value(connection, own_prefix=OWN_PREFIX)
+    coming = sum(len(crew.memory.orders) for crew in crews.values())
+    needs = {row["fleet_id"]: _need(row, crews[row["fleet_id"]], queues[row["fleet_id"]]) for row in rows}
+    places = share_places(most_workers - registered - coming, needs)
+    return [_scaled(row, crews[row["fleet_id"]], queues, places) for row in rows]
 
 
-def _server(row: Row, workers: Sequence[Row]) -> Server:
-    providers = [name for worker in workers if worker["fleet_id"] == row["fleet_id"] for name in worker["providers"]]
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """The workers of a fleet, and what is remembered of them."""
+
+    memory: Memory
+    workers: Sequence[Registered]
+    providers: frozenset[str]
+
+    @classmethod
+    def of(cls, row: Row, workers: Sequence[Row]) -> _Crew:
+        names: tuple[str, ...] = Registered.__slots__
+        return cls(
+            memory=Memory.from_json(_json(row["memory"])),
+            workers=[Registered(**{name: worker[name] for name in names}) for worker in workers],
+            providers=frozenset((*row["providers"], *(name for worker in workers for name in worker["providers"]))),
+        )
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        return environments_of(self.memory, self.workers)
+
+
+async def _lacks(connection: Connection, crews: Iterable[_Crew]) -> Mapping[str, frozenset[int]]:
+    """The workflows that each environment cannot run.
+
+    One that no worker has had for a while is forgotten. Then a worker is started for such jobs, and says what it has.
+    """
+    environments = sorted({each for crew in crews for each in crew.environments})
+    if not environments:
+        return {}
+    rows = await SQL["lacks_of_environments"].rows(connection, environments=environments)
+    return {each: frozenset(row["workflow_id"] for row in rows if row["environment"] == each) for each in environments}
+
+
+def _server(row: Row, crew: _Crew, lacks: Mapping[str, frozenset[int]]) -> Server:
+    lacked = [lacks[each] for each in crew.environments]
     return Server(
         fleet_id=row["fleet_id"],
         stage=row["stage"],
         workflow_ids=frozenset(row["workflow_ids"]),
-        providers=frozenset((*row["providers"], *providers)),
+        providers=crew.providers,
         weight=0.0 if row["driver_failures"] >= FAILS else float(row["maximum"]),
+        lacked=frozenset.intersection(*lacked) if lacked else frozenset(),
     )
 
 
-def _scaled(row: Row, workers: Sequence[Row], queues: Mapping[int, Queue]) -> Scaled:
+def _need(row: Row, crew: _Crew, queue: Queue) -> int:
+    """Workers that it may still order, if it has a reason to."""
+    have = sum(worker.is_usable for worker in crew.workers) + len(crew.memory.orders)
+    return max(0, row["maximum"] - have) if queue.jobs or have < row["minimum"] else 0
+
+
+def _scaled(row: Row, crew: _Crew, queues: Mapping[int, Queue], places: Mapping[int, int | None]) -> Scaled:
     policy = policy_of(row)
     if not row["is_active"]:
         # Its workers get no jobs: none of them is needed.
         policy = replace(policy, minimum=0, on_demand_minimum=0)
-    names: tuple[str, ...] = Registered.__slots__
     return Scaled(
         fleet=ScaledFleet(
             id=row["fleet_id"],
@@ -102,13 +155,10 @@ def _scaled(row: Row, workers: Sequence[Row], queues: Mapping[int, Queue]) -> Sc
         updated_at=row["updated_at"],
         place=Place(row["installation_id"], row["central_system"], row["central_database"]),
         now=row["now"],
-        memory=Memory.from_json(_json(row["memory"])),
-        workers=[
-            Registered(**{name: worker[name] for name in names})
-            for worker in workers
-            if worker["fleet_id"] == row["fleet_id"]
-        ],
+        memory=crew.memory,
+        workers=crew.workers,
         queue=queues[row["fleet_id"]],
+        places=places[row["fleet_id"]],
         last=(row["wanted"], row["on_demand"], row["cause"]),
         is_failing=row["driver_failures"] > 0,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # What a job of a workflow that never ran is taken for.
 UNMEASURED_SECONDS = 60.0
@@ -34,31 +34,51 @@ class Server:
     providers: frozenset[str]
     # How much of a queue it can take on: its maximum, or 0 while its driver fails.
     weight: float
+    # Workflows that none of its workers can run: a new one could not, either.
+    lacked: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
     jobs: int = 0
     seconds: float = 0.0
+    # Jobs of workflows that its workers cannot run; they are not among `jobs`.
+    unable: int = 0
 
 
 def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapping[int, Queue]:
     """The queue of each fleet. Every job is in one of them, where a fleet serves it at all."""
     found = {server.fleet_id: Queue() for server in servers}
     for route in routes:
-        able = [
-            server
-            for server in servers
-            if server.stage == route.stage
-            and route.workflow_id in server.workflow_ids
-            and route.provider in server.providers
-        ]
+        serving = [server for server in servers if _serves(server, route)]
+        able = [server for server in serving if route.workflow_id not in server.lacked]
         jobs = max(0, route.jobs - route.free_elsewhere)
         seconds = UNMEASURED_SECONDS if route.average_seconds is None else route.average_seconds
         for server, share in zip(able, _shares(jobs, [server.weight for server in able]), strict=True):
             queue = found[server.fleet_id]
-            found[server.fleet_id] = Queue(queue.jobs + share, queue.seconds + share * seconds)
+            found[server.fleet_id] = Queue(queue.jobs + share, queue.seconds + share * seconds, queue.unable)
+        for server in serving:
+            if server not in able:
+                queue = found[server.fleet_id]
+                found[server.fleet_id] = replace(queue, unable=queue.unable + route.jobs)
     return found
+
+
+def share_places(places: int, needs: Mapping[int, int]) -> Mapping[int, int | None]:
+    """How many more workers each fleet may order where only so many more may register at all, and each needs so many.
+
+    None for all: there is a place for each.
+    """
+    if sum(needs.values()) <= places:
+        return dict.fromkeys(needs)
+    shares = _shares(max(0, places), [float(need) for need in needs.values()])
+    return dict(zip(needs, shares, strict=True))
+
+
+def _serves(server: Server, route: WaitingRoute) -> bool:
+    return (
+        server.stage == route.stage and route.workflow_id in server.workflow_ids and route.provider in server.providers
+    )
 
 
 def _shares(jobs: int, weights: Sequence[float]) -> list[int]:

@@ -20,6 +20,7 @@ SELECT c.fleet_id, c.worker_id AS id, c.max_concurrency AS slots, c.providers,
         OR c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS is_usable,
     r.worker_id IS NOT NULL AS is_drained, coalesce(r.drained_by = :autoscaler, false) AS is_retired,
     coalesce(r.drained_by = :autoscaler AND r.ending_since IS NOT NULL, false) AS is_ending,
+    encode(c.environment, 'hex') AS environment,
     worked.jobs_completed + worked.jobs_failed + worked.jobs_requeued AS ended_leases, worked.busy_seconds AS ended_seconds
 FROM fleet_scaling s JOIN comfyui_workers c ON c.fleet_id = s.fleet_id
 JOIN worker_sessions worked ON worked.id = c.session_id
@@ -30,18 +31,49 @@ CROSS JOIN LATERAL (
 ) held
 ORDER BY c.worker_id
 
+-- name: lacks_of_environments
+SELECT encode(l.digest, 'hex') AS environment, l.workflow_id FROM environment_lacks l
+WHERE l.digest = ANY (ARRAY (SELECT decode(hash, 'hex') FROM unnest(:environments::text[]) hash))
+
+-- name: count_registered
+-- As a registration counts them: those inside control planes take no place.
+SELECT count(*)::integer FROM comfyui_workers WHERE revoked_at IS NULL AND NOT starts_with(worker_id, :own_prefix)
+
 -- name: waiting_routes
 -- What waits for scaled fleets, and could be leased now: lane by lane from the lane's mark, up to :most of a route, so the
 -- queue is never walked. Jobs whose time has not come are not counted, nor those of an identifier that is at its limit. A
--- free slot elsewhere is one of a worker that has the workflow and belongs to no scaled fleet.
+-- free slot elsewhere is one of a worker that can run the workflow and belongs to no scaled fleet; those of a fleet are
+-- counted once for all routes, by what their engines have.
 WITH served AS MATERIALIZED (
     SELECT DISTINCT wf.workflow_id, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active
     JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
 ), route AS MATERIALIZED (
     SELECT DISTINCT l.workflow_id, l.stage, l.provider FROM served
     JOIN dispatch_lanes l ON l.workflow_id = served.workflow_id AND l.stage = served.stage AND l.has_work
+), other_fleet AS MATERIALIZED (
+    SELECT DISTINCT f.id, f.stage FROM route JOIN workflow_fleets wf ON wf.workflow_id = route.workflow_id
+    JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = route.stage
+    WHERE NOT EXISTS (SELECT FROM fleet_scaling s WHERE s.fleet_id = f.id)
+), usable AS MATERIALIZED (
+    SELECT w.*, greatest(0, w.max_concurrency - (
+        SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased')) AS slots
+    FROM (
+        SELECT m.* FROM other_fleet JOIN comfyui_workers m ON m.fleet_id = other_fleet.id
+        UNION ALL
+        SELECT m.* FROM (
+            SELECT DISTINCT ww.worker_id FROM route JOIN worker_workflows ww ON ww.workflow_id = route.workflow_id
+        ) named JOIN comfyui_workers m ON m.worker_id = named.worker_id AND m.fleet_id IS NULL
+    ) w
+    WHERE w.is_approved AND w.revoked_at IS NULL
+      AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
+), of_fleet AS MATERIALIZED (
+    SELECT usable.fleet_id, other_fleet.stage, p.provider, usable.environment, sum(usable.slots) AS slots
+    FROM usable JOIN other_fleet ON other_fleet.id = usable.fleet_id CROSS JOIN LATERAL unnest(usable.providers) AS p (provider)
+    WHERE NOT usable.is_narrowed GROUP BY usable.fleet_id, other_fleet.stage, p.provider, usable.environment
 )
-SELECT route.workflow_id, route.stage, route.provider, counted.jobs, elsewhere.slots::integer AS free_elsewhere,
+SELECT route.workflow_id, route.stage, route.provider, counted.jobs,
+    (coalesce(fleets.slots, 0) + coalesce(named.slots, 0))::integer AS free_elsewhere,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds
 FROM route CROSS JOIN LATERAL (
     SELECT count(*)::integer AS jobs FROM (
@@ -60,24 +92,20 @@ FROM route CROSS JOIN LATERAL (
         LIMIT :most::bigint
     ) ready
 ) counted CROSS JOIN LATERAL (
-    SELECT coalesce(sum(greatest(0, w.max_concurrency - (
-        SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased'))), 0) AS slots
-    FROM (
-        SELECT m.* FROM workflow_fleets wf
-        JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = route.stage
-        JOIN comfyui_workers m ON m.fleet_id = f.id
-        WHERE wf.workflow_id = route.workflow_id AND NOT EXISTS (SELECT FROM fleet_scaling s WHERE s.fleet_id = f.id)
-          AND (NOT m.is_narrowed OR EXISTS (SELECT FROM worker_workflows ww
-               WHERE ww.worker_id = m.worker_id AND ww.workflow_id = route.workflow_id))
-        UNION ALL
-        SELECT m.* FROM worker_workflows ww
-        JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = route.stage
-        WHERE ww.workflow_id = route.workflow_id
-    ) w
-    WHERE w.is_approved AND w.revoked_at IS NULL AND route.provider = ANY (w.providers)
-      AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
-      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
-) elsewhere
+    SELECT sum(free.slots) AS slots FROM of_fleet free
+    WHERE free.stage = route.stage AND free.provider = route.provider
+      AND EXISTS (SELECT FROM workflow_fleets wf WHERE wf.fleet_id = free.fleet_id AND wf.workflow_id = route.workflow_id)
+      AND NOT EXISTS (
+          SELECT FROM environment_lacks l WHERE l.digest = free.environment AND l.workflow_id = route.workflow_id)
+) fleets CROSS JOIN LATERAL (
+    SELECT sum(free.slots) AS slots FROM worker_workflows ww JOIN usable free ON free.worker_id = ww.worker_id
+    WHERE ww.workflow_id = route.workflow_id AND route.provider = ANY (free.providers)
+      AND (free.fleet_id IS NULL AND free.stage = route.stage OR free.is_narrowed AND EXISTS (
+          SELECT FROM other_fleet f JOIN workflow_fleets wf ON wf.fleet_id = f.id AND wf.workflow_id = route.workflow_id
+          WHERE f.id = free.fleet_id AND f.stage = route.stage))
+      AND NOT EXISTS (
+          SELECT FROM environment_lacks l WHERE l.digest = free.environment AND l.workflow_id = route.workflow_id)
+) named
 ORDER BY route.workflow_id, route.stage, route.provider
 
 -- name: lock_scaling

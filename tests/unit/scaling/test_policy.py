@@ -40,8 +40,9 @@ def look(
     coming: int = 0,
     history: History = QUIET,
     unknown: str | None = None,
+    places: int | None = None,
 ) -> Decision:
-    return decide(policy, Situation(NOW, jobs, seconds, workers or [], coming, history, unknown))
+    return decide(policy, Situation(NOW, jobs, seconds, workers or [], coming, history, unknown, places))
 
 
 def test_the_first_job_orders_a_worker_at_once_even_just_after_the_last_order() -> None:
@@ -54,6 +55,18 @@ def test_the_first_job_orders_a_worker_at_once_even_just_after_the_last_order() 
 def test_a_worker_that_is_coming_is_not_ordered_twice() -> None:
     decision = look(jobs=1, seconds=5, coming=1)
     assert (decision.wanted, decision.cause) == (1, "steady")
+
+
+def test_no_more_are_ordered_than_may_register() -> None:
+    some_places = look(jobs=10, seconds=600, workers=some(2, busy=2), places=1)
+    assert (some_places.wanted, some_places.cause) == (3, "backlog")
+    assert some_places.reason.endswith("1 worker is ordered, as many as fleet.max_workers allows.")
+    none = look(jobs=10, seconds=600, workers=some(2, busy=2), places=0)
+    assert (none.wanted, none.cause) == (2, "at_maximum")
+    assert none.reason.endswith("; the installation has as many workers as fleet.max_workers allows.")
+    enough = look(jobs=10, seconds=600, workers=some(2, busy=2), places=3)
+    assert (enough.wanted, enough.cause) == (5, "backlog")
+    assert "fleet.max_workers" not in enough.reason
 
 
 def test_the_backlog_is_shared_by_as_many_workers_as_the_target_says() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.scaling.sharing import UNMEASURED_SECONDS, Queue, Server, WaitingRoute, share_out
+from callsheet.scaling.sharing import UNMEASURED_SECONDS, Queue, Server, WaitingRoute, share_out, share_places
 
 
 def a_server(fleet_id: int, weight: float = 1.0, workflows: tuple[int, ...] = (1,), **changes: object) -> Server:
@@ -36,6 +38,20 @@ def test_free_slots_elsewhere_take_their_part() -> None:
 def test_a_single_job_counts_for_the_fleet_that_may_grow_most() -> None:
     found = share_out([a_route(1)], [a_server(1, 2.0), a_server(2, 5.0)])
     assert (found[1].jobs, found[2].jobs) == (0, 1)
+
+
+def test_a_fleet_whose_workers_cannot_run_a_workflow_gets_none_for_it() -> None:
+    unable, able = replace(a_server(1, 5.0, (1, 2)), lacked=frozenset({1})), a_server(2, workflows=(1,))
+    routes = [a_route(3), a_route(2, workflow=2)]
+    assert share_out(routes, [unable, able]) == {1: Queue(2, 20.0, unable=3), 2: Queue(3, 30.0)}
+    assert share_out(routes, [unable]) == {1: Queue(2, 20.0, unable=3)}
+
+
+def test_fleets_share_the_places_that_are_left() -> None:
+    assert share_places(7, {1: 3, 2: 4}) == {1: None, 2: None}
+    assert share_places(6, {1: 3, 2: 9, 3: 0}) == {1: 2, 2: 4, 3: 0}
+    assert share_places(0, {1: 3}) == {1: 0}
+    assert share_places(-2, {1: 3, 2: 1}) == {1: 0, 2: 0}, "the limit was lowered"
 
 
 @given(st.integers(0, 1000), st.lists(st.sampled_from([0.0, 1.0, 2.0, 7.0, 1000.0]), min_size=1, max_size=6))
