@@ -264,5 +264,8 @@ async def test_options_of_a_driver_stay_until_they_are_removed_or_the_driver_cha
     }
     assert options("--option", "group=two") == {"group": "two", "region": "eu-west-1"}
     assert options("--option", "region=null") == {"group": "two"}
-    assert "options.regoin" in callsheet.refuse("fleets", "scale", "grouped", "--option", "regoin=eu-west-1")
+    typo = callsheet.refuse("fleets", "scale", "grouped", "--option", "group=null", "--option", "gruop=one")
+    assert "options.gruop: There is no such option. Available: group, " in typo
     assert "group" not in options("--driver", "process", "--option", "lightbox=true")
+    wrong = callsheet.refuse("fleets", "scale", "grouped", "--option", "engine_urls=http://gpu")
+    assert "options.engine_urls: should be a list, written as JSON" in wrong

@@ -30,8 +30,16 @@ def checked_options(model: type[Options], options: Mapping[str, object]) -> Opti
     try:
         return model.model_validate(dict(options))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise OptionError(".".join(str(part) for part in first["loc"]) or "options", reason_of(first)) from None
+        # A name that is misspelt says more than that the right one is missing.
+        first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
+        name = ".".join(str(part) for part in first["loc"]) or "options"
+        if first["type"] == "extra_forbidden":
+            reason = f"There is no such option. Available: {', '.join(sorted(model.model_fields))}."
+        elif first["type"] == "tuple_type":
+            reason = 'should be a list, written as JSON: ["first", "second"]'
+        else:
+            reason = reason_of(first)
+        raise OptionError(name, reason) from None
 
 
 def read_options(model: type[Options], fleet: ScaledFleet) -> Options:
