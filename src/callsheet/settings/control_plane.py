@@ -396,7 +396,8 @@ class FleetSettings(Section):
         50,
         ge=1,
         le=1_000_000,
-        description="Largest number of registered workers, of all fleets together. In-process workers of control planes do not count.",
+        description="Largest number of registered workers, of all fleets together. In-process workers of control "
+        "planes do not count.",
     )
     # A worker that polls with the longest wait is heard of every 55 seconds.
     stale_seconds: int = Field(
