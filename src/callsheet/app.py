@@ -158,7 +158,7 @@ class Rooms:
     @property
     def loops(self) -> tuple[Loop, ...]:
         rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines, self.library)
-        return (*(loop for room in rooms for loop in room.loops), *self.scaling.loops)
+        return (*(loop for room in rooms for loop in room.loops), self.catalog.unchecked, *self.scaling.loops)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.payloads import Payloads
+from callsheet.catalog.unchecked import UncheckedWorkflows
 from callsheet.catalog.workflows import Workflows
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
@@ -23,6 +24,7 @@ class CatalogRoom:
     effect_previews: EffectPreviews
     assets: Assets
     payloads: Payloads
+    unchecked: UncheckedWorkflows
 
 
 def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: int, secret: Master) -> CatalogRoom:
@@ -34,4 +36,5 @@ def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: i
         effect_previews=EffectPreviews(databases, storage, preview_urls),
         assets=Assets(databases, storage, largest_upload_bytes),
         payloads=Payloads(databases, graphs),
+        unchecked=UncheckedWorkflows(databases, graphs),
     )

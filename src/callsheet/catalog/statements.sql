@@ -32,6 +32,15 @@ ORDER BY id DESC LIMIT :limit
 -- Against another change, and against effects that are written on what it was; not against jobs.
 SELECT updated_at FROM workflows WHERE id = :id FOR NO KEY UPDATE
 
+-- name: unchecked_workflows
+-- Those that have a graph and no requirements: they were written by a release that did not read graphs for them.
+SELECT id, slug, comfyui_workflow_path, properties, requirements, updated_at FROM workflows
+WHERE required IS NULL AND comfyui_workflow_path IS NOT NULL AND id > :after ORDER BY id LIMIT :limit
+
+-- name: write_required
+-- Nothing that a person set has changed, so its time stays.
+UPDATE workflows SET required = :required, models = :models WHERE id = :id
+
 -- name: update_workflow
 UPDATE workflows SET name = :name, description = :description, is_active = :is_active,
     comfyui_workflow_path = :comfyui_workflow_path, properties = :properties, output_node_id = :output_node_id,

@@ -1,0 +1,60 @@
+"""Workflows whose graphs were written before requirements were read from them: read once, later."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from callsheet.catalog.environments import judge
+from callsheet.catalog.graph_store import GraphStore
+from callsheet.catalog.requirements import loaded_by, required_of
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Row, statements
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.catalog import Property
+from callsheet.wire.environment import Requirements
+
+log = get_logger(__name__)
+SQL = statements("callsheet.catalog")
+
+
+class UncheckedWorkflows(Loop):
+    """Safe on any number of control planes. A workflow without its graph stays as it is: every worker gets its jobs."""
+
+    name = "unchecked_workflows"
+    interval_seconds = 600.0
+    batch = 20
+
+    def __init__(self, databases: Databases, graphs: GraphStore):
+        super().__init__()
+        self._databases = databases
+        self._graphs = graphs
+        self._after = 0
+
+    async def tick(self, now: datetime) -> bool:
+        """Whether there may be more."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["unchecked_workflows"].rows(connection, after=self._after, limit=self.batch)
+        for row in rows:
+            self._after = row["id"]
+            await self._check(row)
+        if len(rows) < self.batch:
+            self._after = 0
+        return len(rows) == self.batch
+
+    async def _check(self, row: Row) -> None:
+        graph = await self._graphs.find(row["comfyui_workflow_path"])
+        if graph is None:
+            log.warning("catalog.graph_missing", workflow=row["slug"])
+            return
+        properties = [Property.model_validate(each) for each in row["properties"]]
+        required = required_of(graph, properties, Requirements.model_validate(row["requirements"]))
+        assert required is not None, "it has a graph"
+        async with self._databases.central.transaction() as connection:
+            # None where it was changed meanwhile, and so checked.
+            if await SQL["lock_workflow"].value(connection, id=row["id"]) != row["updated_at"]:
+                return
+            await SQL["write_required"].run(
+                connection, id=row["id"], required=required.model_dump(mode="json"), models=loaded_by(graph, properties)
+            )
+            await judge(connection, row["id"], required)
