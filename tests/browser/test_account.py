@@ -27,7 +27,11 @@ async def test_the_wallet_names_what_each_job_holds(
     job_id = await submit(stack, account, effect, prompt="a lighthouse")
     await expect(box).to_contain_text("5 held for running jobs")
     await expect(box).to_contain_text("995")
-    await expect(page.get_by_role("link", name="Patient painting")).to_have_attribute("href", f"/jobs/{job_id}")
+    # In the list of holds, and in the history.
+    named = page.get_by_role("link", name="Patient painting")
+    await expect(named).to_have_count(2)
+    for link in await named.all():
+        await expect(link).to_have_attribute("href", f"/jobs/{job_id}")
     await expect(page.get_by_role("cell", name="Held for a job")).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "wallet")

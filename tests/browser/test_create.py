@@ -107,6 +107,15 @@ async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, stack:
     await chooser(page).set_input_files(text)
     await expect(page.get_by_role("alert")).to_contain_text("“notes & <b>.txt” is not a video that can be used here.")
     await expect(page.get_by_role("alert")).to_contain_text("Accepted: MP4, MOV, WebM and others, up to 5.4 GB.")
+    # Nor is a text under another name taken; what only the server can tell is said in the same words.
+    for content, name in ((b"no video" * 20, "text.mp4"), (b"\x89PNG\r\n\x1a\n" + bytes(100), "picture.mp4")):
+        disguised = tmp_path / name
+        disguised.write_bytes(content)
+        await chooser(page).set_input_files(disguised)
+        await expect(page.get_by_role("alert")).to_contain_text(f"“{name}” is not a video that can be used here.")
+        await expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+        assert any("/uploads" in url for url in uploads) == (name == "picture.mp4")
+    uploads.clear()
     empty = tmp_path / "empty.mp4"
     empty.touch()
     await chooser(page).set_input_files(empty)

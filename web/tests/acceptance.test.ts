@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { acceptanceOf, accepted, acceptOf, bytes, measuredRefusal, refusal, seconds, typeOf } from "@/parts/upload/acceptance";
+import { acceptanceOf, accepted, acceptOf, bytes, looksLikeText, measuredRefusal, refusal, seconds, typeOf } from "@/parts/upload/acceptance";
 
 const limits = { accepted_types: ["video/*", "image/png", "image/jpeg"], max_bytes: 5_000_000_000, max_image_pixels: 100_000_000 };
 const video = acceptanceOf("video", { max_bytes: 2_000_000 }, limits);
@@ -39,4 +39,12 @@ test("the file chooser offers what is taken", () => {
 test("sizes and times read easily", () => {
   expect([0, 999, 1_000, 208_497, 5_368_709_120].map(bytes)).toEqual(["0 bytes", "999 bytes", "1 kB", "208 kB", "5.4 GB"]);
   expect([3.02, 60, 75].map(seconds)).toEqual(["3 s", "1 min", "1 min 15 s"]);
+});
+
+test("bytes that are nothing but readable characters are no media", () => {
+  const head = (text: string) => new TextEncoder().encode(text);
+  expect(looksLikeText("video/mp4", head("hello,\r\n\tworld"))).toBe(true);
+  expect(looksLikeText("video/mp4", head("\u0000\u0000\u0000 ftypisom"))).toBe(false);
+  expect(looksLikeText("image/jpeg", Uint8Array.of(0xff, 0xd8, 0xff))).toBe(false);
+  expect(looksLikeText("image/svg+xml", head("<svg/>"))).toBe(false);
 });

@@ -66,10 +66,22 @@ export function refusal(file: { name: string; type: string; size: number }, want
   const type = typeOf(file);
   const isKind = type.startsWith(`${wanted.kind}/`);
   const isAllowed = !wanted.types || wanted.types.length === 0 || wanted.types.some((each) => each === type || (each.endsWith("/*") && type.startsWith(each.slice(0, -1))));
-  if (!isKind || !isAllowed) return uploadTexts.wrongType(file.name, uploadTexts.kinds[wanted.kind], accepted(wanted));
+  if (!isKind || !isAllowed) return wrongFile(file.name, wanted);
   if (file.size === 0) return uploadTexts.empty(file.name);
   if (wanted.maxBytes && file.size > wanted.maxBytes) return uploadTexts.tooLarge(file.name, bytes(file.size), accepted(wanted));
   return null;
+}
+
+export const HEAD_BYTES = 512;
+
+/** No image, video or sound begins with nothing but readable characters, whatever the name of the file says. */
+export function looksLikeText(type: string, head: Uint8Array): boolean {
+  return !type.endsWith("+xml") && head.every((byte) => (byte >= 32 && byte < 127) || byte === 9 || byte === 10 || byte === 13);
+}
+
+/** Of a file whose type, or whose bytes, are not what the field takes. */
+export function wrongFile(name: string, wanted: Acceptance): string {
+  return uploadTexts.wrongType(name, uploadTexts.kinds[wanted.kind], accepted(wanted));
 }
 
 export interface Measured {

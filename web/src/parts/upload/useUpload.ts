@@ -1,9 +1,9 @@
 // One file field: what was chosen, how far its upload is, and what became of it.
 import { useCallback, useEffect, useRef, useState } from "react";
-import { explain } from "@/api/problems";
+import { explain, fieldReason } from "@/api/problems";
 import { Upload, UploadBroken } from "@/api/uploads";
 import { uploadTexts } from "@/texts/upload";
-import { measuredRefusal, refusal, typeOf, type Acceptance, type Measured } from "./acceptance";
+import { HEAD_BYTES, looksLikeText, measuredRefusal, refusal, typeOf, wrongFile, type Acceptance, type Measured } from "./acceptance";
 import { measure } from "./measure";
 import { Speed } from "./speed";
 
@@ -56,7 +56,11 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
       setState({ step: "idle" });
       latest.current.onChange(value);
     } catch (error) {
-      if (isCurrent() && !stop.signal.aborted) setState({ step: "failed", ...base, reason: reasonOf(error) });
+      if (!isCurrent() || stop.signal.aborted) return;
+      if (fieldReason(error, "mime_type") === null) return setState({ step: "failed", ...base, reason: reasonOf(error) });
+      // The server has read the bytes: they are no better the next time.
+      setLocal(null);
+      setState({ step: "refused", reason: wrongFile(upload.file.name, latest.current.accepts) });
     } finally {
       if (isCurrent()) latest.current.onPending?.(null);
     }
@@ -71,7 +75,7 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
   const choose = useCallback(
     async (file: File) => {
       const wanted = latest.current.accepts;
-      const reason = refusal(file, wanted);
+      const reason = refusal(file, wanted) ?? (looksLikeText(typeOf(file), await headOf(file)) ? wrongFile(file.name, wanted) : null);
       // What is there already stays: a wrong file by mistake loses nothing.
       if (reason !== null) return setState((now) => (now.step === "sending" ? now : { step: "refused", reason }));
       stop();
@@ -105,6 +109,12 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
   useEffect(() => stop, [stop]);
   useEffect(() => (local === null ? undefined : () => URL.revokeObjectURL(local.url)), [local?.url]);
   return { state, local, choose, retry, clear };
+}
+
+/** Nothing of a file that cannot be read: its upload says so. */
+async function headOf(file: File): Promise<Uint8Array> {
+  const head = await file.slice(0, HEAD_BYTES).arrayBuffer().catch(() => null);
+  return head === null ? Uint8Array.of(0) : new Uint8Array(head);
 }
 
 function reasonOf(error: unknown): string {
