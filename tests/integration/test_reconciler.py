@@ -19,7 +19,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job
-from tests.support.core import Core, Member, open_core, report
+from tests.support.core import FAR, Core, Member, open_core, report
 from tests.support.lives import (
     ACCEPTED,
     POOLS,
@@ -137,9 +137,9 @@ async def test_a_retried_job_is_dispatched_again_in_its_own_cycle(core: Core, an
     await core.check_drained()
 
 
-async def orphan(core: Core, job: Job, cycle: int = 1) -> UUID:
-    """A dispatch like the job's, of a job that does not exist."""
-    stranger = uuid7()
+async def orphan(core: Core, job: Job, cycle: int = 1, job_id: UUID | None = None) -> UUID:
+    """A dispatch like the job's, of a job that does not exist, or of this one."""
+    stranger = job_id or uuid7()
     await core.rows(
         core.databases.central,
         """INSERT INTO ai_job_dispatches (tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider,
@@ -223,6 +223,24 @@ async def test_an_open_dispatch_of_an_earlier_cycle_is_closed(core: Core, ann: M
     await core.reap()
     rows = await core.rows(core.databases.central, "SELECT charge_cycle, status FROM dispatch_history")
     assert [(row["charge_cycle"], row["status"]) for row in rows] == [(1, "failed")]
+    await core.drain()
+    await core.check_drained()
+
+
+async def test_a_queued_dispatch_of_an_earlier_cycle_is_closed_as_that_cycle_ended(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    await core.enforce_deadlines(datetime.now(UTC) + FAR)
+    await core.relay()
+    await core.expire_lease(started.lease.dispatch_id)
+    await core.reap()
+    assert await core.status(ann, job.id) == "expired"
+    await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+    await core.relay()
+    await core.rows(core.databases.central, "DELETE FROM dispatch_history WHERE tenant_job_id = $1", job.id)
+    await orphan(core, job, cycle=1, job_id=job.id)
+    assert await reconcile(core) == {"open_dispatch_of_ended_job": 1}
+    rows = await core.rows(core.databases.central, "SELECT charge_cycle, status FROM dispatch_history")
+    assert [(row["charge_cycle"], row["status"]) for row in rows] == [(1, "expired")]
     await core.drain()
     await core.check_drained()
 

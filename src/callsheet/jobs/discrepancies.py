@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
-from callsheet.dispatch.facts import EndStatus
 from callsheet.dispatch.overview import CentralSide, JobKey
 from callsheet.jobs.states import Happening
 from callsheet.wire.jobs import ACTIVE, JobStatus
@@ -36,11 +35,9 @@ class JobSide:
     has_settled: bool
     row: Mapping[str, Any]
 
-    def end_in(self, charge_cycle: int) -> EndStatus | None:
-        """How that cycle ended, or None while it is live. A cycle that was retried had failed."""
-        if self.charge_cycle > charge_cycle:
-            return "failed"
-        return None if self.status in ACTIVE else cast("EndStatus", self.status.value)
+    def has_ended(self, charge_cycle: int) -> bool:
+        """`ended_in` says how."""
+        return self.charge_cycle > charge_cycle or self.status not in ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def compare(key: JobKey, job: JobSide | None, central: CentralSide) -> Suspicion
 def _of_open_dispatch(cycle: int, job: JobSide | None, central: CentralSide) -> Discrepancy | None:
     if job is None or job.charge_cycle < cycle:
         return None if central.holder_told else Discrepancy.ORPHANED_DISPATCH
-    if job.end_in(cycle) is not None:
+    if job.has_ended(cycle):
         # Whoever holds it hears it with the next heartbeat, or the reaper closes it.
         return None if central.holder_told else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
     if central.status == "queued" and job.lease_seq > (central.lease_seq or 0):

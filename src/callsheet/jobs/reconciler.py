@@ -124,7 +124,7 @@ class Reconciler(Loop):
             Discrepancy.ORPHANED_DISPATCH,
             Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB,
         ):
-            end = job.end_in(cycle) if job is not None else None
+            end = ended_in(await self._mover.look(*suspicion.key), cycle)
             await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, cycle, end or "failed")])
             return True
         match suspicion.kind:
