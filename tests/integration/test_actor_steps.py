@@ -139,7 +139,7 @@ async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(shoot: Shoot) 
     assert jobs[1]["input_file_ids"] == [base["file_id"]]
     assert jobs[1]["payload"]["assets"][0]["file_id"] == str(base["file_id"])
     by_address = {"effect": slug, "input_file_id": "{{parent_image_path}}"}
-    with pytest.raises(InvalidRequest, match=r"payload.input_file_id: .*\{\{parent_file_id\}\} the id"):
+    with pytest.raises(InvalidRequest, match=r"payload.input_file_id: .*\{\{parent_file_id\}\} is the id"):
         await shoot.define([BASE, actor_step("engine", by_address, needs_parent_image_path=True)])
 
 

@@ -185,6 +185,6 @@ async def test_what_a_candidate_was_made_of_must_be_there_for_a_replay(shoot: Sh
     base, leaf = await shoot.candidates(run)
     await shoot.stage.delete_file(base["file_id"])
     before = await shoot.core.balance(shoot.ann)
-    with pytest.raises(InvalidRequest, match="deleted meanwhile"):
+    with pytest.raises(InvalidRequest, match="was deleted"):
         await shoot.room.guidance.lineages.replay(principal_of(shoot.ann), leaf["id"], Replay())
     assert await shoot.core.balance(shoot.ann) == before

@@ -88,7 +88,7 @@ async def test_nothing_is_reserved_for_a_file_that_is_not_there(core: Core, ann:
     for file_id in (of_bob, deleted, uuid7()):
         with pytest.raises(InvalidRequest, match="input_file_id"):
             await core.submit(ann, input_file_ids=(file_id,))
-    with pytest.raises(InUse):
+    with pytest.raises(NotFound):
         await core.submit(ann, video_id=uuid7())
     assert await core.balance(ann) == 100
 
