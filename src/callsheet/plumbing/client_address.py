@@ -13,7 +13,7 @@ SUBSCRIBER_BITS = 64
 
 
 def client_address(peer: str, forwarded_for: Iterable[str], trusted: tuple[Network, ...]) -> str:
-    """The caller's address; X-Forwarded-For counts only as far as it was written by proxies we trust.
+    """The caller's network address; X-Forwarded-For counts only as far as it was written by proxies we trust.
 
     `forwarded_for`: the values of all its lines. Some proxies add a line of their own instead of appending to the
     client's.
@@ -28,8 +28,8 @@ def client_address(peer: str, forwarded_for: Iterable[str], trusted: tuple[Netwo
 
 
 def bare_address(text: str) -> str:
-    """Without the port that some proxies write (a new one for each connection, so nobody would be counted twice), and
-    without the ::ffff: under which a server that listens on :: sees callers of IPv4."""
+    """Without the port that some proxies write (a new one for each connection, so no client would be counted twice),
+    and without the ::ffff: under which a server that listens on :: sees callers of IPv4."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -47,7 +47,7 @@ def is_in(address: str, networks: Iterable[Network]) -> bool:
 
 @lru_cache(4096)
 def neighbourhood(address: str, bits: int = SUBSCRIBER_BITS) -> str:
-    """A subscriber of IPv6 has a /64 at least: counted one by one, its addresses would never run out."""
+    """A subscriber of IPv6 has a /64 at least: counted one by one, its IP addresses would never run out."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,7 +1,7 @@
 """How many connections, and how many requests in progress, one network address may have.
 
-The HTTP server limits all connections together and has no limit per address. A connection that has not sent its headers
-is no request yet, so the application never sees it: these are found among the descriptors of the process.
+The HTTP server limits all connections together and has no limit per network address. A connection that has not sent its
+headers is not a request yet, so the application never sees it: these are found among the descriptors of the process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Peer(NamedTuple):
 
 
 class RequestsInProgress:
-    """Counts the requests of each address; one too many is refused. Every request passes here twice."""
+    """Counts the requests of each network address; one too many is refused. Every request passes here twice."""
 
     def __init__(self, settings: ServerSettings):
         self._limit = settings.connections_per_address
@@ -49,7 +49,7 @@ class RequestsInProgress:
         self._counts: Counter[str] = Counter()
         # The connections they came by; on one of HTTP/2 there may be several.
         self.connections: Counter[Peer] = Counter()
-        # Nearly all requests come from addresses that were here before.
+        # Nearly all requests come from network addresses that were here before.
         self._counted_as = lru_cache(4096)(self._name_to_count)
 
     def enter(self, peer: Peer, forwarded_for: Sequence[str] = ()) -> str | None:
@@ -82,7 +82,7 @@ def _count_down(counts: Counter[Key], key: Key) -> None:
 
 
 def surplus(since: Mapping[Peer, int], busy: Collection[Peer], limit: int) -> list[Peer]:
-    """The connections to close so that no address has more than `limit`. Pure.
+    """The connections to close so that no network address has more than `limit`. Pure.
 
     `since`: every connection with the look that first found it. One with a request in progress is never closed, and of
     the others the oldest go first: a client that means well sends its request at once.
@@ -98,7 +98,7 @@ def surplus(since: Mapping[Peer, int], busy: Collection[Peer], limit: int) -> li
 
 
 class ConnectionLimit(Loop):
-    """Closes the connections that an address has beyond its limit."""
+    """Closes the connections that a network address has beyond its limit."""
 
     name = "connection_limit"
     interval_seconds = 1.0

@@ -20,7 +20,7 @@ Headers = list[tuple[bytes, bytes]]
 # Called by workers, providers and Prometheus, never by a page.
 NOT_FOR_PAGES = ("/api/worker/", "/api/webhooks/", "/metrics")
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
-# Everything an answer tells in a header, and that a script may not read unless it is named here.
+# Every header of a response that a script may not read unless it is named here.
 EXPOSED = (
     b"Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotent-Replayed, Location, "
     b"Retry-After, WWW-Authenticate, X-Request-Id"

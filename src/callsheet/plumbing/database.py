@@ -67,7 +67,7 @@ DATABASE_AWAY = (
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether nobody could have done better now: neither a statement that alone took too long, nor our own mistake,
+    """Whether the outage is not our fault: neither a statement that alone took too long, nor our own mistake,
     which asyncpg's client-side DataError is."""
     return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
 
@@ -89,7 +89,8 @@ async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
 # Statements here touch few rows by their keys. Planning them anew costs more than running them (0.9 ms for a move), and
-# the planner's picture of a queue that is empty now and full in a minute is wrong by nature: it then joins by scanning.
+# the planner's estimate of a queue that is empty now and full in a minute is wrong by nature: it then joins by
+# scanning.
 PLANNING = {
     "plan_cache_mode": "force_generic_plan",
     "enable_hashjoin": "off",
@@ -140,7 +141,7 @@ class Database:
 
     async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         try:
-            # The address of this moment: an embedded server that was killed may come back on another port.
+            # The URL of this moment: an embedded server that was killed may come back on another port.
             return await asyncpg.connect(self.dsn, **options)
         except asyncpg.PostgresError as error:
             # Some of these mean something else when a statement raises them.
@@ -223,7 +224,7 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
     if isinstance(error, ConnectionNotAccepted):
         error = error.reason
     if isinstance(error, ValueError):
-        # Not quoted, nor the error: where it was misread, a piece of the password can stand anywhere.
+        # Neither it nor the error is quoted: if it was misread, a piece of the password can be anywhere.
         return (
             f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
             "with %40 for @, %2F for / and so on in user and password."
@@ -244,7 +245,7 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
 
 
 def shown_address(dsn: str) -> tuple[str, str]:
-    """Host and database of a DSN, for people. Never user, password or options: a password may stand there too."""
+    """Host and database of a DSN, for people. Never user, password or options: a password may be there too."""
     parts = urlsplit(dsn)
     if "@" in dsn.partition(parts.netloc)[2]:
         return "(unreadable)", ""  # an unescaped character in the password: what looks like the host is a part of it
@@ -255,7 +256,8 @@ def shown_address(dsn: str) -> tuple[str, str]:
 async def _close(pool: asyncpg.Pool[asyncpg.Record] | None) -> None:
     if pool is None:
         return
-    # A statement that many wait for belongs to none of them, so nobody who leaves ends it: it may hang on a lock.
+    # A statement that many wait for belongs to none of them, so a caller that leaves does not end it: it may hang on a
+    # lock.
     with suppress(TimeoutError):
         async with asyncio.timeout(CLOSE_SECONDS):
             await pool.close()

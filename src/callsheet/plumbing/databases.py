@@ -111,7 +111,7 @@ class Databases:
             return await read_central(connection, self.central.dsn)
 
     async def keep_embedded_running(self) -> None:
-        """Brings the embedded server back where it was killed; somebody may have taken its port meanwhile."""
+        """Brings the embedded server back where it was killed; another program may have taken its port meanwhile."""
         if self.embedded is not None and await self.embedded.ensure_running():
             self.central.dsn = self.embedded.application_dsn(CENTRAL)
 
@@ -235,7 +235,7 @@ async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddre
 
 
 async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) -> list[schema.Migration]:
-    """Migrates the database and makes it a place for tenants. Repeating it replaces the address of that pool."""
+    """Migrates the database and makes it a place for tenants. Repeating it replaces the URL of that pool."""
     if not POOL_NAME.fullmatch(name):
         raise DatabaseError(
             f"{name!r} cannot be the name of a pool: lower-case letters, digits and _, a letter first, 63 at most."
@@ -291,5 +291,5 @@ def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolA
 
 def with_database(dsn: str, database: str) -> str:
     parts = urlsplit(dsn)
-    # Not urlunsplit: it drops the // of a DSN whose host stands in the query.
+    # Not urlunsplit: it drops the // of a DSN whose host is in the query.
     return f"{parts.scheme}://{parts.netloc}/{quote(database, safe='')}" + (f"?{parts.query}" if parts.query else "")

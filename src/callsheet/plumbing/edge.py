@@ -38,9 +38,9 @@ from callsheet.wire.errors import (
 log = get_logger(__name__)
 
 REQUEST_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
-# Addresses below these take bodies of their own size and check it themselves.
+# Paths below these take bodies of their own size and check it themselves.
 OWN_BODY_LIMIT = ("/storage/",)
-# The last part of addresses below these is not logged in full.
+# The last part of paths below these is not logged in full.
 SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/", "/share/")
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 # Bodies that are read to their end after a refusal, at once. Each makes the server hold about 100 kB; where strangers
@@ -51,7 +51,7 @@ SECURITY_HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
-# Answers of these are about one caller at one moment: no browser and no proxy keeps them, unless a route says so.
+# Responses of these are about one caller at one moment: no browser and no proxy keeps them, unless a route says so.
 NEVER_KEPT = ("/api/", "/account/", "/metrics")
 NO_PEER = Peer("unknown", 0)
 NO_STORE = (b"cache-control", b"no-store")
@@ -59,7 +59,7 @@ NO_STORE = (b"cache-control", b"no-store")
 ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 
 
-# Raises a Refusal unless the caller's credentials are good for the address it asks.
+# Raises a Refusal unless the caller's credentials are good for the path it asks.
 Vouch = Callable[[Request], Awaitable[object]]
 
 
@@ -73,7 +73,7 @@ class Edge:
         in_progress: RequestsInProgress | None = None,
         own: OwnAddresses | None = None,
     ):
-        """`vouch` is asked before a large body is read. Default: nobody is known here, and all bodies are small.
+        """`vouch` is asked before a large body is read. Default: no caller is known, and all bodies are small.
 
         `own`: requests for other hosts are refused. Default: there are none."""
         self._app = app
@@ -210,7 +210,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Unless an answer has begun: then all that can be done is to end it."""
+        """Unless a response has started: then all that can be done is to end it."""
         if self.status == 0:
             await problem_response(refusal, self._request_id)(self._scope, self._receive, self.send)
 

@@ -78,7 +78,7 @@ class Failpoint(StrEnum):
 
 
 class Crashed(BaseException):
-    """The process ended here, as far as the code under test can tell: not an Exception, so nothing handles it."""
+    """The process ended here, as far as the code under test can know: not an Exception, so nothing handles it."""
 
 
 Action = Callable[[Failpoint], Awaitable[None]]

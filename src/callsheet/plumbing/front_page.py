@@ -1,4 +1,4 @@
-"""`GET /`: tells a person what this server is and where to go, and a program where the documentation is.
+"""`GET /`: shows a person what this server is and where to go, and a program where the documentation is.
 
 Strangers read it: it says nothing about tenants, workers or settings.
 """

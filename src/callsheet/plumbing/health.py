@@ -34,7 +34,7 @@ class Readiness(Answer):
 
 
 class Draining:
-    """Set when the process was told to stop: load balancers should send nothing more."""
+    """Set when the process was stopped: load balancers should send nothing more."""
 
     def __init__(self) -> None:
         self.begun = False
@@ -76,7 +76,7 @@ async def readiness(databases: Databases, draining: Draining) -> Readiness:
     checked = (databases.central, *databases.pools)
     answers = await asyncio.gather(*(_answers(database) for database in checked))
     answered = {database.name: answers for database, answers in zip(checked, answers, strict=True)}
-    # Why is for operators: the alerts and the log tell.
+    # Why is for operators: the alerts and the log show it.
     pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
     if not answered[CENTRAL] or not any(pools.values()):
         missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]

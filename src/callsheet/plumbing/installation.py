@@ -25,7 +25,7 @@ async def require_installation(settings: Settings) -> None:
         if not await asyncio.to_thread(_has_cluster, settings):
             raise NoInstallation(_missing(settings))
     elif (await inspect(dsn.get_secret_value(), "central", "central")).version == 0:
-        # Without user and password, and without the query, where they may stand too.
+        # Without user and password, and without the query, where they may be too.
         address = dsn.get_secret_value().partition("?")[0].rpartition("@")[2]
         raise NoInstallation(
             f"There is no Callsheet installation in the database {address} (database.dsn): it has no schema yet. "

@@ -1,7 +1,7 @@
 """One process at a time, of any number: who holds a lock in a database, on a connection of its own.
 
 The lock is the session's. It is free when the connection is: at once where the process dies, and after `SILENT_SECONDS`
-where it stands still or its machine is gone, because the server ends a session that says nothing for so long.
+where it hangs or its machine is gone, because the server ends a session that says nothing for so long.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Leadership:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """The connection that has the lock: whoever has lost it can write nothing here."""
+        """The connection that has the lock: a process that has lost it can write nothing here."""
         async with self._turn:
             if self._connection is None or self._connection.is_closed() or not self.is_held:
                 raise LeadershipLost(f"This process no longer holds {self._name!r}.")

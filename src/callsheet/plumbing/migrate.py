@@ -1,7 +1,7 @@
 """Brings a database to the schema this version knows, and refuses one it does not know.
 
 There are two kinds of database, `central` and `pool`, and any number of pools. Each records which migrations it has
-and which database it is, so that a DSN given by mistake (a pool twice, central as a pool, somebody else's database)
+and which database it is, so that a DSN given by mistake (a pool twice, central as a pool, a foreign database)
 is refused before anything is written.
 
 A migration runs while control planes serve, those of the previous release too. The rules that make this safe are in
@@ -104,7 +104,7 @@ def known_migrations(kind: DatabaseKind) -> list[Migration]:
 
 
 async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migration] | None = None) -> list[Migration]:
-    """Applies what is missing, each migration in its own transaction, and answers what it applied.
+    """Applies what is missing, each migration in its own transaction, and returns what it applied.
 
     Any number of processes may call it at once: they take turns under an advisory lock.
     """

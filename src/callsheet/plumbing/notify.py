@@ -2,7 +2,7 @@
 
 A NOTIFY per row from a trigger serialises commits (trap 13), so sending is debounced here: what comes within a few
 milliseconds leaves as one statement, each message once. A notification is a hint that something changed, never the
-change itself: after a reconnect every subscriber is told to look for itself.
+change itself: after a reconnect every subscriber is asked to look for itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Notifier:
         self._outage = Outage("notifier")
 
     def notify(self, channel: str, payload: str = "") -> None:
-        """Call it after the commit that it tells about."""
+        """Call it after the commit that it announces."""
         if not 0 < len(channel.encode()) <= MAX_CHANNEL_BYTES or len(payload.encode()) > MAX_PAYLOAD_BYTES:
             # Refused here: PostgreSQL would refuse it together with everything that is sent in the same statement.
             raise ValueError(f"a message of {len(payload)} characters on channel {channel!r} cannot be sent")
@@ -98,7 +98,7 @@ class Listener:
         self._outage = Outage("listener")
 
     def subscribe(self, channel: str, subscriber: Subscriber) -> Callable[[], None]:
-        """`subscriber` gets each payload, and None whenever messages may have been missed. Answers the way out."""
+        """`subscriber` gets each payload, and None whenever messages may have been missed. Returns the way out."""
         self._subscribers[channel].append(subscriber)
         self._changed.set()
 

@@ -1,4 +1,4 @@
-"""At which addresses people and workers reach this control plane: which hosts it answers for, and whose pages are its
+"""At which URLs people and workers reach this control plane: which hosts it serves, and whose pages are its
 own. Pure."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OwnAddresses:
         self.answers_for = lru_cache(256)(self._answers_for)
 
     def _answers_for(self, host: str) -> bool:
-        """Whether a request with this Host is for us. Without one it is no browser's."""
+        """Whether a request with this Host is for us. Without one it is not from a browser."""
         if not host or not self._is_local:
             return True
         name = name_in(host)

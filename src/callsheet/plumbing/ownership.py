@@ -22,7 +22,7 @@ SQL = statements("callsheet.plumbing")
 POOL_SQL = statements("callsheet.plumbing", "pool_statements.sql")
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 5.0
-# Servers that do not tell their system identifier: it is not compared.
+# Servers that do not report their system identifier: it is not compared.
 UNKNOWN_SYSTEM = 0
 
 
@@ -134,7 +134,7 @@ async def release(connection: Connection, claimed_with: datetime) -> None:
 
 
 async def take(connection: Connection, pool: str, central: Central, seen: Owner) -> None:
-    """On the operator's word: whoever owned it does so no more."""
+    """On the operator's word: the former owner no longer owns it."""
     taken = await POOL_SQL["take_pool"].run(
         connection,
         **_values(central),

@@ -28,6 +28,6 @@ Item = TypeVar("Item", bound=HasId)
 
 
 def page_of(items: list[Item], limit: int) -> Page[Item]:
-    """A page of `limit` out of up to `limit + 1` items; the one too many tells that there is a next page."""
+    """A page of `limit` out of up to `limit + 1` items; the extra one shows that there is a next page."""
     shown = items[:limit]
     return Page(items=shown, next_cursor=str(shown[-1].id) if len(items) > limit else None)

@@ -107,7 +107,7 @@ class PoolKeeper:
     async def attend(
         self, address: PoolAddress, central: Central, look_again: Callable[[], Awaitable[Central]]
     ) -> None:
-        """Opens the pool, or renews its claim where it is open. What stands in the way becomes `problem`."""
+        """Opens the pool, or renews its claim where it is open. What is in the way becomes `problem`."""
         if self._is_closed:
             return
         try:

@@ -132,7 +132,7 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_exception)
     for error in UNAVAILABLE:
         app.add_exception_handler(error, _on_database_away)
-    # Starlette answers with this and raises the error again, up to the edge, which logs it.
+    # Starlette returns this and raises the error again, up to the edge, which logs it.
     app.add_exception_handler(Exception, _on_unexpected)
     _document_problems(app)
 
@@ -166,7 +166,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 def _methods_taken(request: Request) -> list[str]:
-    # Starlette names the methods of the first route at this address only; GET and POST are two routes here.
+    # Starlette names the methods of the first route at this path only; GET and POST are two routes here.
     routes: Sequence[BaseRoute] = request.app.routes
     return [
         method
@@ -240,7 +240,7 @@ def _unreadable(cause: BaseException | None) -> str:
 
 
 def _document_problems(app: FastAPI) -> None:
-    # Given as `model` of the answers it would be documented as application/json, too.
+    # Given as `model` of the responses it would be documented as application/json, too.
     describe = app.openapi
 
     def describe_with_problems() -> dict[str, Any]:

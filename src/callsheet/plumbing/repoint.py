@@ -39,13 +39,13 @@ class Target:
     name: str
     dsn: str
     owner: Owner | None
-    # Where it was claimed. A pool that was restored from a dump is not, and nobody has claimed it since.
+    # Where it was claimed. A pool that was restored from a dump is not, and was not claimed since.
     is_original: bool
     is_moved: bool
 
 
 async def adopt(settings: Settings, central_dsn: str) -> list[str]:
-    """This central is the production: it takes over its pools, and whoever owned them before is refused."""
+    """This central is the production: it takes over its pools, and the former owner is refused."""
     async with connected(central_dsn, CENTRAL) as connection:
         central = await read_central(connection, central_dsn)
     targets = [await _look(address.name, address.dsn, False) for address in await pool_addresses(settings, central_dsn)]

@@ -140,7 +140,7 @@ class RequestBody:
         if not self._ended:
             return
         pieces, self._pieces = self._pieces, []
-        # Each value but the first of its list or object stands behind a comma, the first behind a bracket.
+        # Each value but the first of its list or object is behind a comma, the first behind a bracket.
         if values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
             reason = f"The body has more than {most} values."
             raise MalformedRequest(reason, errors=[FieldProblem("body", reason)])

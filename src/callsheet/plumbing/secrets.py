@@ -80,7 +80,7 @@ def new_key() -> str:
 
 
 def fingerprint(secret: bytes) -> str:
-    """Tells keys apart without telling anything about them."""
+    """Distinguishes keys without revealing anything about them."""
     return derive_key(secret, "fingerprint").hex()[:12]
 
 

@@ -19,7 +19,7 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# Up to so much beyond server.max_header_bytes the edge answers with a problem+json; what is larger still is cut off by
+# Up to so much beyond server.max_header_bytes the edge returns a problem+json; what is larger still is cut off by
 # the server itself, with a bare 431. Each connection may make the server hold as much.
 HEADER_SPARE_BYTES = 8192
 # For databases, storage, streams to providers and files, beside the connections.
@@ -51,10 +51,10 @@ class HttpServer:
             backlog=1024,
             # Otherwise as many as the backlog; and a stream, or a poll that waits, is a connection for all that time.
             backpressure=connections_possible(self._settings.max_connections),
-            # No room speaks it: a request to upgrade gets the answer any other request for that address gets.
+            # No room speaks it: a request to upgrade gets the same response as any other request for that path.
             websockets=False,
             # Errors only, on the way all logs go; its own set-up writes to standard output and closes other handlers.
-            # Its start-up notice ("experimental", a warning) is answered in decision 0003.
+            # Its start-up notice ("experimental", a warning) is explained in decision 0003.
             log_level=LogLevels.error,
             log_dictconfig={"incremental": True, "formatters": {}, "handlers": {}, "loggers": {}},
             http1_settings=HTTP1Settings(

@@ -1,6 +1,6 @@
-"""The busiest addresses, past the framework: found by their exact path, answered by their own handler.
+"""The busiest URLs, past the framework: found by their exact path, served by their own handler.
 
-They are routes like all others too, which is what documents them and what answers other methods. What the framework
+They are routes like all others too, which is what documents them and what handles other methods. What the framework
 does for each request besides (trying routes, four layers of middleware) took a fifth of a poll.
 """
 
@@ -28,7 +28,7 @@ class Direct:
 
 
 class Shortcut:
-    """Refusals and errors go on to the edge, which answers them as it does all others."""
+    """Refusals and errors go on to the edge, which handles them like all others."""
 
     def __init__(self, app: ASGIApp, posts: Mapping[str, Direct]):
         self._app = app

@@ -56,7 +56,7 @@ class Statement:
         return await connection.fetchval(self.text, *self._arguments(values))
 
     async def run(self, connection: Connection, /, **values: object) -> int:
-        """Runs it and answers how many rows it touched."""
+        """Runs it and returns how many rows it touched."""
         status = await connection.execute(self.text, *self._arguments(values))
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
@@ -105,7 +105,7 @@ def commands(text: str) -> list[str]:
 
 
 def positional(text: str) -> tuple[str, tuple[str, ...]]:
-    """Turns `:name` into `$1` and answers the names in order; a name used twice keeps its number."""
+    """Turns `:name` into `$1` and returns the names in order; a name used twice keeps its number."""
     order: dict[str, int] = {}
 
     def replace(match: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ SELECT id, possible_copy_at FROM installation
 SELECT next_id FROM installation
 
 -- name: read_server
--- Where this database is, apart from the system identifier, which some servers do not tell.
+-- Where this database is, apart from the system identifier, which some servers do not report.
 SELECT d.oid::bigint AS database, d.datname AS database_name, pg_postmaster_start_time() AS started_at
 FROM pg_database d WHERE d.datname = current_database()
 

@@ -1,4 +1,4 @@
-"""An actor: the adapter between a task and whoever executes it.
+"""An actor: the adapter between a task and the provider that executes it.
 
 Control plane and task workers load the same actors: the one asks them what a payload needs, the others run them.
 """
@@ -32,7 +32,7 @@ class Plan:
     action: str | None = None
     # Only where it finishes by `worker`.
     effect: EffectUse | None = None
-    # False where only texts or sounds can come of it: such a task is no step of a pipeline.
+    # False where only texts or sounds can come of it: such a task is not a step of a pipeline.
     makes_pictures: bool = True
 
 
@@ -49,7 +49,7 @@ class Task:
     say: SayProgress
     # Only where its plan finishes by webhook.
     callback: Callback | None = None
-    # An address in the payload that the control plane has put there: of a file in its own storage, wherever that is.
+    # A URL in the payload that the control plane has put there: of a file in its own storage, wherever that is.
     input_url: str | None = None
 
 

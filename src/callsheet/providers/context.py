@@ -24,11 +24,11 @@ class Clients:
         self._made: list[GuardedClient] = []
 
     def guarded(self, *, timeout_seconds: float = 30.0, max_bytes: int = 104_857_600) -> GuardedClient:
-        """For addresses that a user or a service supplied: it cannot be led into private networks."""
+        """For URLs that a user or a service supplied: it cannot be led into private networks."""
         return self._client(self._allow_networks, timeout_seconds, max_bytes)
 
     def trusted(self, *, timeout_seconds: float = 30.0, max_bytes: int = 10_485_760) -> GuardedClient:
-        """For addresses from our own settings, which may be anywhere. Follow no redirects with it."""
+        """For URLs from our own settings, which may be anywhere. Follow no redirects with it."""
         return self._client(EVERYWHERE, timeout_seconds, max_bytes)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Fetching what a service made from an address that the service named: guarded, bounded, and looked at."""
+"""Fetching what a service made from a URL that the service named: guarded, bounded, and looked at."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the worker asks of an engine, whichever it is: take files, run a graph, say how it goes, give the results.
 
-A provider of this kind has no memory of jobs: whoever calls it knows its runs by the ids it gave them.
+A provider of this kind has no memory of jobs: the caller knows its runs by the ids it gave them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EngineUnreachable(EngineError):
 
 
 class EngineStuck(EngineError):
-    """It answers, but runs nothing any more: only a restart helps, so it must get no further job."""
+    """It responds, but runs nothing any more: only a restart helps, so it must get no further job."""
 
     def __init__(self, message: str, **details: Any):
         super().__init__("engine_stuck", message, retryable=True, details=details)
@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something a run made: a file to be fetched, or a text or a picture that is here already."""
+    """Something a run made: a file to be fetched, or a text or an image that is here already."""
 
     node_id: str
     name: str
@@ -123,11 +123,11 @@ class Engine(Protocol):
         ...
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
-        """Gives it a file; answers what a graph calls it by."""
+        """Gives it a file; returns what a graph calls it by."""
         ...
 
     async def share(self, path: Path, name: str) -> str:
-        """The same with a file that later runs use too and whose name stands for its content: one that the engine still
+        """The same with a file that later runs use too and whose name identifies its content: one that the engine still
         has is not sent again. Runs leave it behind."""
         ...
 
@@ -140,7 +140,7 @@ class Engine(Protocol):
         ...
 
     async def cancel(self, run_id: str) -> bool:
-        """Takes the run out of the queue or stops it, and no other. Never raises EngineError. Answers whether the
+        """Takes the run out of the queue or stops it, and no other. Never raises EngineError. Returns whether the
         engine is free for the next one."""
         ...
 

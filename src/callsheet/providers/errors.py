@@ -1,4 +1,5 @@
-"""How an execution goes wrong, whoever executes: an engine beside a worker, an HTTP service, an actor of a task."""
+"""How an execution goes wrong, for every kind of provider: an engine beside a worker, an HTTP service, an actor of a
+task."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class ProviderError(Exception):
 
 
 class ProviderUnavailable(ProviderError):
-    """The provider did not answer, answered 429 or 5xx: another attempt later may succeed. Counts in its breaker."""
+    """The provider did not respond, or returned 429 or 5xx: another attempt later may succeed. Counts in its
+    breaker."""
 
     TYPE = "provider_unavailable"
 

@@ -1,8 +1,8 @@
 """What is asked of a provider of media, whichever it is: what it can do, how it finishes, and to do it.
 
-One that finishes `sync` is called and followed to the end by whoever runs the task; one that finishes by `webhook` is
-called, and calls back; one that finishes by `worker` is not called: its jobs are leased by agents beside engines.
-None of them has a memory of jobs.
+One that finishes `sync` is called and followed to the end by the task's worker; one that finishes by
+`webhook` is called, and calls back; one that finishes by `worker` is not called: its jobs are leased by agents beside
+engines. None of them has a memory of jobs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Generation:
     action: str
     prompt: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
-    # An address among the params that is our own storage's, and may therefore lead into a private network.
+    # A URL among the params that is our own storage's, and may therefore lead into a private network.
     own_url: str | None = None
 
 
@@ -58,7 +58,7 @@ class MadeFile:
 class Made:
     files: Sequence[MadeFile] = ()
     provider_job_id: str | None = None
-    # What the provider said, for admins; without secrets and without addresses that expire.
+    # What the provider said, for admins; without secrets and without URLs that expire.
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -88,7 +88,7 @@ class MediaProvider(Protocol):
     def concurrency(self, generation: Generation) -> Concurrency | None: ...
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
-        """What a page can show before anything is made: model, size, number of pictures. Pure."""
+        """What a page can show before anything is made: model, size, number of images. Pure."""
         ...
 
     async def close(self) -> None: ...
@@ -108,7 +108,7 @@ class EffectUse:
     input_payload: Mapping[str, Any]
     input_file_id: str | None = None
     # Where in the task's payload its user wrote a field of that job, like input_file_id: params.input_file_id. What is
-    # not named stands there as it is called here; the input_payload stands in `params`.
+    # not named is there as it is called here; the input_payload is in `params`.
     places: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -118,7 +118,7 @@ class WorkerProvider(MediaProvider, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """Where the provider shall call back. The address has an id nobody can guess, new for every charge cycle.
+    """Where the provider shall call back. The URL has an id that cannot be guessed, new for every charge cycle.
 
     `may_exist`: an earlier attempt may have reached the provider, so it is looked for before it is submitted again.
     """
@@ -133,17 +133,17 @@ class Prediction:
 
     id: str
     status: Literal["running", "succeeded", "failed", "canceled"]
-    # Addresses of what it made; they expire at the provider.
+    # URLs of what it made; they expire at the provider.
     outputs: tuple[str, ...] = ()
     text: str | None = None
     error: str | None = None
     percent: float | None = None
-    # Where it says that it calls back, if it says it. A callback that says another address is not for this one.
+    # Where it says that it calls back, if it says it. A callback that says another URL is not for this one.
     callback_url: str | None = None
 
 
 class CallbackRefused(Exception):
-    """A callback that is not the provider's, or too old. The reason is logged, never answered."""
+    """A callback that is not the provider's, or too old. The reason is logged, never returned."""
 
 
 class WebhookProvider(MediaProvider, Protocol):

@@ -90,7 +90,7 @@ def _placed(value: Any, parts: Mapping[str, Any]) -> Any:
     match value:
         case {"$ref": str(reference)}:
             part = parts[reference.rpartition("/")[2]]
-            # What stands beside a reference says more of this place.
+            # What is beside a reference says more of this place.
             return {**_placed(part, parts), **{key: each for key, each in value.items() if key != "$ref"}}
         case dict():
             return {key: _placed(each, parts) for key, each in value.items()}

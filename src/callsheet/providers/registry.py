@@ -90,7 +90,7 @@ class Registry:
 
 
 def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] = ()) -> Registry:
-    """`allow_networks`: private networks that addresses supplied by users and services may lead to.
+    """`allow_networks`: private networks that URLs supplied by users and services may lead to.
 
     Raises OperatorError where something of another package cannot be used.
     """

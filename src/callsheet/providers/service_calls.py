@@ -1,4 +1,4 @@
-"""Calls to a service's own API: JSON in and out, and everything that goes wrong told as what it means for a job."""
+"""Calls to a service's own API: JSON in and out, and every failure expressed as what it means for a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ServiceAnswer:
 
 
 class Service:
-    """`client` is for addresses of our own settings. Redirects are answers: the key in `headers` goes nowhere else."""
+    """`client` is for URLs of our own settings. Redirects are responses: the key in `headers` goes nowhere else."""
 
     def __init__(
         self, name: str, base_url: str, client: GuardedClient, headers: Mapping[str, str], timeout_seconds: float
@@ -65,7 +65,7 @@ class Service:
         return answer.body
 
     def reason_in(self, body: object, error_path: str | None) -> str | None:
-        """What the service says went wrong, fit to be shown: short, without addresses and without our secrets."""
+        """What the service says went wrong, fit to be shown: short, without URLs and without our secrets."""
         for place in (error_path, *USUAL_PLACES) if error_path else USUAL_PLACES:
             for found in dug(body, place):
                 if isinstance(found, str) and found.strip():

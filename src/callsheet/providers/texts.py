@@ -1,4 +1,4 @@
-"""Results that are no files become files."""
+"""Results that are not files become files."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from callsheet.providers.media import CallbackRefused
 
 # Either way: a clock may also be ahead.
 TOLERANCE_SECONDS = 300.0
-# A service that rotates its secret signs with the old and the new one; nobody has twenty.
+# A service that rotates its secret signs with the old and the new one; no service has twenty.
 MOST_SIGNATURES = 20
 _PREFIX = "whsec_"
 
@@ -22,7 +22,7 @@ class WrongSignature(CallbackRefused):
 
 
 def key_of(secret: str) -> bytes:
-    """Raises ValueError where it is no secret of this kind."""
+    """Raises ValueError where it is not a secret of this kind."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -48,7 +48,7 @@ def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> N
     if len(signatures) > MOST_SIGNATURES:
         raise CallbackRefused("it has too many signatures")
     expected = signature_of(key, message_id, timestamp, body).encode()
-    # Every item is compared, in constant time: how long it takes tells nothing.
+    # Every item is compared, in constant time: how long it takes reveals nothing.
     matches = [hmac.compare_digest(expected, each.encode("utf-8", "replace")) for each in signatures]
     if not any(matches):
         raise WrongSignature("its signature is wrong")

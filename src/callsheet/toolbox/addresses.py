@@ -20,8 +20,9 @@ _REFUSED = (
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 )
-# Where clouds hand credentials to whoever asks from the machine: AWS (machine, ECS, EKS), Google, Azure, Alibaba,
-# Oracle. Azure's is a public address; the others lie in networks that an operator may allow for other reasons.
+# Where clouds give credentials to any process on the machine: AWS (machine, ECS, EKS), Google, Azure,
+# Alibaba, Oracle. Azure's is a public IP address; the others lie in networks that an operator may allow for other
+# reasons.
 _METADATA = frozenset(
     ip_address(text)
     for text in (
@@ -36,9 +37,10 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -> bool:
-    """Whether the address is private, local, multicast, reserved or leads to such a one, and is not allowed by name.
+    """Whether the IP address is private, local, multicast, reserved or leads to such a one, and is not allowed by
+    name.
 
-    The metadata service of a cloud is refused unless a network allows that one address and no other."""
+    The metadata service of a cloud is refused unless a network allows that one IP address and no other."""
     given = ip_address(address)
     effective = _embedded(given) or given
     if effective in _METADATA:
@@ -56,7 +58,7 @@ def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address leads to this machine only. Any other name may lead anywhere."""
+    """Whether a host name or network address leads to this machine only. Any other name may lead anywhere."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -14,13 +14,13 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """`await batcher(item)` runs `run([item, …])` with whatever else has arrived, and answers this item's result.
+    """`await batcher(item)` runs `run([item, …])` with whatever else has arrived, and returns this item's result.
 
     One batch runs at a time: what arrives meanwhile makes the next one, so batches grow with the load and no timer is
     needed. With `at_once`, further batches run beside it, each of half the limit at least: the next statement is under
     way while the results of the last are handed out, and batches stay large. When a batch fails with an error of
     `isolate`, its items are run one by one, so that a poisoned item fails alone. A caller that went away while its item
-    was in work is told to `abandoned`, with the result nobody took.
+    was in work is passed to `abandoned`, with the result that was not taken.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Batcher(Generic[Item, Result]):
             # What is too little for a batch beside others is left to those, which are at work and look again.
             while self._waiting and (len(self._runners) == 1 or self._is_worth_another(len(self._runners) - 1)):
                 batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
-                # Whoever left before the work began is simply not part of it.
+                # A caller that left before the work began is simply not part of it.
                 batch = [(item, future) for item, future in batch if not future.cancelled()]
                 if batch:
                     await self._settle(batch)
@@ -93,7 +93,7 @@ class Batcher(Generic[Item, Result]):
             _fail(batch, error)
             return
         except BaseException:
-            # The loop is being torn down: whoever would wait on would wait for ever.
+            # The loop is being torn down: a caller that kept waiting would wait for ever.
             for _, future in (*batch, *self._waiting):
                 future.cancel()
             raise

@@ -1,4 +1,4 @@
-"""What stops a command: told to the operator as one sentence, without a traceback."""
+"""What stops a command: shown to the operator as one sentence, without a traceback."""
 
 from __future__ import annotations
 

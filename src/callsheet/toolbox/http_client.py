@@ -1,4 +1,4 @@
-"""The HTTP client for addresses that users supply: webhook targets, scrapes, assets.
+"""The HTTP client for URLs that users supply: webhook targets, scrapes, assets.
 
 It cannot be led into private networks, by name, by redirect or by DNS; it does not wait, read or unpack without end.
 """
@@ -45,7 +45,7 @@ __all__ = [
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# Ours to set: with a Host or a length of their own choosing, users could speak to another service behind the address.
+# Ours to set: with a Host or a length of their own choosing, users could speak to another service behind the URL.
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect"})
 # What may follow a redirect to another origin. A list of secrets would never be complete (X-Api-Key, …), this one is.
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "content-type", "range", "user-agent"})

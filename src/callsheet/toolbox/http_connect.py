@@ -1,4 +1,5 @@
-"""Connections to hosts that users name: resolved here, checked, and made to exactly the address that was checked."""
+"""Connections to hosts that users name: resolved here, checked, and made to exactly the IP address that was
+checked."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ log = get_logger(__name__)
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# A name may have any number of addresses; each that does not answer costs its connect timeout.
+# A name may have any number of IP addresses; each that does not answer costs its connect timeout.
 _MOST_ADDRESSES = 4
 
 
 class OutgoingError(Exception):
-    """A request to an outside address did not succeed. The message is a sentence that may be shown to users."""
+    """A request to an outside URL did not succeed. The message is a sentence that may be shown to users."""
 
 
 class AddressRefused(OutgoingError):
-    """The address leads, or may lead, into a network that users must not reach."""
+    """The URL leads, or may lead, into a network that users must not reach."""
 
 
 class TooLarge(OutgoingError):
@@ -41,7 +42,7 @@ class RequestFailed(OutgoingError):
 
 
 class RequestImpossible(RequestFailed):
-    """The same request will fail again: the address cannot be used, or the host refuses it for good."""
+    """The same request will fail again: the URL cannot be used, or the host refuses it for good."""
 
 
 class ThreadResolver:
@@ -67,7 +68,7 @@ class ThreadResolver:
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections for a pool. The pool keeps the host name, for reuse, SNI and certificates;
-    between looking at an address and connecting to it nothing is resolved again, so DNS cannot be rebound."""
+    between checking an IP address and connecting to it nothing is resolved again, so DNS cannot be rebound."""
 
     def __init__(self, resolve: Resolver, allow_networks: Iterable[Network]) -> None:
         self._resolve = resolve
@@ -98,11 +99,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             unknown = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
             kind = RequestImpossible if unknown else RequestFailed
             raise kind(f"The host {host} could not be found.") from None
-        except (OSError, ValueError):  # the idna codec answers over-long labels with UnicodeError, a ValueError
+        except (OSError, ValueError):  # the idna codec raises for over-long labels UnicodeError, a ValueError
             addresses = ()
         if not addresses:
             raise RequestFailed(f"The host {host} could not be found.")
-        # One bad address refuses them all: which one a connection would take is not the user's to choose.
+        # One bad IP address refuses them all: which one a connection would take is not the user's to choose.
         refused = [address for address in addresses if is_refused(address, self._allow_networks)]
         if refused:
             log.warning("outgoing.address_refused", host=host, addresses=refused)

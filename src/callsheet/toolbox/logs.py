@@ -18,9 +18,10 @@ from callsheet.toolbox.redaction import redact
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "json", "console"]
 
-# These log whole addresses at INFO, signatures of presigned ones included, and every packet at DEBUG.
+# These log whole URLs at INFO, signatures of presigned ones included, and every packet at DEBUG.
 _CHATTY = ("httpx", "httpcore", "botocore", "urllib3", "websockets", "hpack")
-# It warns with a traceback whenever a connection cannot be made; whoever wanted the connection logs the outage.
+# It warns with a traceback whenever a connection cannot be made; the caller logs the
+# outage.
 _REPEATING = ("asyncpg.pool",)
 
 

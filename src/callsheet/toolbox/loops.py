@@ -23,7 +23,7 @@ log = get_logger(__name__)
 class Loop(ABC):
     """Calls `tick` every `interval_seconds` (±10 %, so that replicas drift apart), at once on `wake`, until stopped.
 
-    A failing tick never ends the loop: it is logged and tried again with backoff. An outage, as `start` was told to
+    A failing tick never ends the loop: it is logged and tried again with backoff. An outage, as `start` was asked to
     recognise one, is logged once when it begins and once when it is over, without tracebacks. `ticks`, `failures`,
     `failures_in_a_row` and `last_success` (monotonic seconds of the clock) are for metrics and readiness.
     """
@@ -66,7 +66,7 @@ class Loop(ABC):
             raise RuntimeError(f"loop {self.name} is already running")
         self._stopping.clear()
         self._is_outage = is_outage or _never
-        # An empty context: a loop must not carry the request id of whoever happened to start it.
+        # An empty context: a loop must not carry the request id of the caller that happened to start it.
         self._task = asyncio.create_task(self._run(), name=f"loop:{self.name}", context=contextvars.Context())
 
     def wake(self) -> None:
@@ -156,7 +156,7 @@ def _never(error: BaseException) -> bool:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody cancelled this task, as opposed to something it awaited having been cancelled."""
+    """Whether this task itself was cancelled, as opposed to something it awaited having been cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,7 +1,7 @@
-"""What bytes are, by how they begin. Pure, and only what is certain: an answer that is none of these is no medium.
+"""What bytes are, by how they begin. Pure, and only what is certain: an answer that is none of these is not a medium.
 
 The control plane's uploads have their own, more lenient look (`media.sniffing`): there a user declared a type. Here a
-stranger sends whatever it likes, and a page with an error on it must not become a picture.
+stranger sends whatever it likes, and a page with an error on it must not become an image.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 )
 _PATTERNS: Final = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in _BEGINNINGS)
 
-# Other names of a format, and what else its container holds: an MP4, a WebM or an Ogg without pictures is audio.
+# Other names of a format, and what else its container holds: an MP4, a WebM or an Ogg without images is audio.
 _SAME_FORMAT: Final[Mapping[str, frozenset[str]]] = {
     "image/png": frozenset({"image/apng", "image/vnd.mozilla.apng"}),
     "image/jpeg": frozenset({"image/jpg", "image/pjpeg"}),

@@ -2,7 +2,7 @@
 
 A page of evil.example whose name suddenly leads to 127.0.0.1 (DNS rebinding) sends `Host: evil.example`, and for the
 browser we are its own origin. So neither header proves the other; a name counts only if it is known to be ours. An IP
-address, and localhost, is what it says: nobody else's page can come from there.
+URL, and localhost, is what it says: no other program's page can come from there.
 """
 
 from __future__ import annotations

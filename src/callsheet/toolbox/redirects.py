@@ -1,4 +1,4 @@
-"""Where storage may send somebody who came with a signed address."""
+"""Where storage may redirect a client with a signed URL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import httpx
 
 
 class LedAstray(httpx.RequestError):
-    """A redirect to where a signed address has no business: a service of the own network, or out of encryption."""
+    """A redirect to where a signed URL has no business: a service of the own network, or out of encryption."""
 
 
 async def refuse_astray(response: httpx.Response) -> None:

@@ -15,13 +15,13 @@ _SECRET_ANYWHERE = frozenset(
 _SECRET_AT_END = frozenset({"token", "bearer", "jwt", "signature", "sig", "apikey", "auth", "otp", "pat"})
 # `PGPASSWORD`, `authtoken`: words that nothing divides.
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "accesskey", "secretkey", "authtoken")
-# What stands before `key` where it is a secret: kinds of keys, and whose they are.
+# What is before `key` where it is a secret: kinds of keys, and whose they are.
 _SECRET_KEYS = frozenset(
     {"api", "access", "secret", "private", "signing", "master", "encryption", "session", "account", "auth", "shared"}
     | {"hmac", "ssh", "subscription", "license", "webhook", "fleet", "service", "admin", "client", "app", "deploy"}
     | {"openai", "anthropic", "gemini", "replicate", "fal", "comfy", "stability", "runway", "luma", "elevenlabs"}
 )
-# What stands after a secret's name when the value is about it, not the secret itself.
+# What is after a secret's name when the value is about it, not the secret itself.
 _HARMLESS_AT_END = frozenset(
     {"id", "ids", "name", "names", "count", "type", "kind", "secure", "file", "path"}
     | {"seconds", "minutes", "hours", "days", "age", "expires", "length", "size", "bytes"}
@@ -104,7 +104,7 @@ def _name_before(text: str, start: int, end: int) -> str:
 
 
 def _secret_at(text: str, start: int, name: str, between: str) -> slice | None:
-    """The value of this name; None where it is no secret."""
+    """The value of this name; None where it is not a secret."""
     found = _VALUE.match(text, start)
     if found is None:
         return None

@@ -68,8 +68,8 @@ VENDOR_SHAPES: Final = (
 )
 _VENDOR = "|".join(VENDOR_SHAPES)
 _VENDORS = re.compile(rf"(?<![A-Za-z0-9])(?:{_VENDOR})")
-# What stands before a secret may be written in letters: the "n" of an escaped line break in a printed text, the "D" of
-# an encoded "=" in an address, the "m" that ends a colour on a terminal.
+# What is before a secret may be written in letters: the "n" of an escaped line break in a printed text, the "D" of
+# an encoded "=" in a URL, the "m" that ends a colour on a terminal.
 _ESCAPED_VENDORS = re.compile(
     r"(\\(?:[abfnrtv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}|\[[0-9;]{0,20}m)" + rf"(?:{_VENDOR})"
 )
@@ -80,12 +80,12 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?"
     r"(?:-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----|\Z)"
 )
-# Addresses that are secrets as a whole: whoever knows them may post.
+# URLs that are secrets as a whole: anyone who knows them may post.
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/\d{5,25}/)[\w/-]{8,200}")
 _BASIC = re.compile(r"(\bbasic\s{1,3})([A-Za-z0-9+/_-]{4,2000}={0,2})", re.IGNORECASE)
 _BEARER = re.compile(r"(\b(?:bearer|apikey)\s{1,3})([\w.~+/=-]{8,})", re.IGNORECASE)
 
-# 32 characters of letters and digits that somebody wrote have words in them; those of a generator change between upper
+# 32 characters of letters and digits that a person wrote have words in them; those of a generator change between upper
 # case, lower case and digits at 6 of 10 places, CamelCase with numbers at 3 of 10. Checksums say what they are.
 _CHECKSUM = r"(?<![A-Za-z0-9+/_-])((?:sha-?\d{1,3}|md5|crc\d{1,3}|checksum)[\"']?\s?[-:=]\s?[\"']?)?"
 _LONG_RUNS = (
@@ -99,7 +99,7 @@ _LEAST_CHANGES = 0.4
 def mask_shapes(text: str) -> str:
     """The text with everything masked that looks like a secret."""
     text = _PRIVATE_KEY.sub(MASK, text)
-    # A name that somebody wrote, like hf_transformers_examples, has neither digits nor capitals.
+    # A name that a person wrote, like hf_transformers_examples, has neither digits nor capitals.
     text = _VENDORS.sub(lambda found: found[0] if _PLAIN.fullmatch(found[0]) else MASK, text)
     text = _ESCAPED_VENDORS.sub(rf"\1{MASK}", text)
     text = _BASIC.sub(_unless(_is_word), text)

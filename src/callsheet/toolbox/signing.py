@@ -12,7 +12,7 @@ _SALT = b"callsheet.signing.v1"
 
 
 def derive_key(master: bytes, purpose: str) -> bytes:
-    """The key for one purpose (HKDF-SHA256, RFC 5869): knowing it tells nothing about the master or other keys."""
+    """The key for one purpose (HKDF-SHA256, RFC 5869): knowing it reveals nothing about the master or other keys."""
     if not master:
         raise ValueError("the master secret is empty")
     pseudo_random_key = hmac.digest(_SALT, master, "sha256")
@@ -43,7 +43,7 @@ class KeyPair:
     second: bytes
 
 
-# Whoever signs or verifies takes either, by way of `SigningKeys`.
+# Code that signs or verifies takes either, by way of `SigningKeys`.
 Master: TypeAlias = bytes | KeyPair
 
 

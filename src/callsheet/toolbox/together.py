@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results, in order. One that fails neither stops the others nor leaves them behind: all come to their end
+    """The results, in order. One that fails neither stops the others nor leaves them behind: all of them end
     first (a plain gather lets the rest run on unwatched, a task group cancels it), then the first error is raised."""
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[Result] = []

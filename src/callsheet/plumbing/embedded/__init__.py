@@ -1,4 +1,4 @@
-"""PostgreSQL without set-up: one server per data directory that lives exactly as long as somebody uses it.
+"""PostgreSQL without set-up: one server per data directory that lives exactly as long as a process uses it.
 
 Linux and macOS; Windows has no flock, so there a DSN is needed.
 """

@@ -1,4 +1,4 @@
-"""As whom the server runs. PostgreSQL refuses to run as root, so root starts it as somebody else."""
+"""The user that the server runs as. PostgreSQL refuses to run as root, so root starts it as another user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABILITIES = ("dac_read_search", "dac_override")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whoever the server runs as, and how to become that user. `user` is None where nothing has to change."""
+    """The user that the server runs as, and how to become that user. `user` is None where nothing has to change."""
 
     user: int | None = None
     group: int | None = None
@@ -61,9 +61,9 @@ class Account:
 
 
 def choose_account(layout: Layout, binaries: Binaries) -> Account:
-    """Nobody special for an ordinary user; for root, an account that really reaches data and programs.
+    """The same user for an ordinary user; for root, an account that really reaches data and programs.
 
-    Closed parent directories (/root, a private temporary directory) are never opened to everybody. The server gets
+    Closed parent directories (/root, a private temporary directory) are never opened to all users. The server gets
     the capability to pass them instead, and only where a trial without it fails: with it, the database's superuser
     can read any file of the machine.
     """

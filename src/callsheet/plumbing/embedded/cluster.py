@@ -98,7 +98,7 @@ def is_ready(layout: Layout, port: int) -> bool:
 
 
 def forget_reused_pid(layout: Layout) -> None:
-    """Lets PostgreSQL start although the pid in a stale postmaster.pid belongs to somebody else now.
+    """Lets PostgreSQL start although the pid in a stale postmaster.pid belongs to another process now.
 
     PostgreSQL would take any live process of the same user for a running server. Only the pid is replaced: the
     other lines let it see whether backends of a killed server still use the shared memory.
@@ -109,7 +109,7 @@ def forget_reused_pid(layout: Layout) -> None:
 
 
 def _lock_file(layout: Layout) -> list[str]:
-    """The lines of postmaster.pid: pid, data directory, start, port, socket, address, shared memory, state."""
+    """The lines of postmaster.pid: pid, data directory, start, port, socket, network address, shared memory, state."""
     try:
         lines = [line.strip() for line in (layout.data / "postmaster.pid").read_text().splitlines()]
     except FileNotFoundError:

@@ -17,7 +17,7 @@ import time
 
 POLL_SECONDS = 0.25
 LOCK_SECONDS = 10
-# A fast shutdown ends with a checkpoint, which takes its time on a slow disk. After this the server is told to drop
+# A fast shutdown ends with a checkpoint, which takes its time on a slow disk. After this the server is ordered to drop
 # everything; the next start recovers.
 PATIENCE_SECONDS = 120
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
@@ -33,10 +33,11 @@ def main(directory: str, user: str, group: str, *command: str) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
     signal.alarm(0)
     # The caller waits for this first process, so the lock is held for certain when it goes on. The child shares the
-    # lock, and as nobody's child it leaves no zombie with the caller.
+    # lock, and as an orphan it leaves no zombie with the caller.
     if os.fork():
         os._exit(0)
-    # The caller's start lock came along, so that nobody else starts a keeper should the caller be killed meanwhile.
+    # The caller's start lock came along, so that no other process starts a keeper should the caller be killed
+    # meanwhile.
     os.closerange(3, lock)
     os.closerange(lock + 1, 256)
     os.setsid()
@@ -85,7 +86,8 @@ def _keep(directory: str, server: int, wakeup: int) -> None:
     stop_mark = os.path.join(directory, "stop")
     while not _ended(server):
         if _told_to_stop(wakeup) or os.path.exists(stop_mark) or _nobody_left(users):
-            # `users` stays locked to the end: whoever comes now waits until the server is down, then starts anew.
+            # `users` stays locked to the end: a process that comes now waits until the server is down, then starts
+            # anew.
             _shut_down(server)
             return
         if os.fstat(2).st_size > LOG_LIMIT_BYTES:

@@ -1,4 +1,4 @@
-"""Starting the server under a keeper, on a port that stays, and asking whether it answers."""
+"""Starting the server under a keeper, on a port that stays, and asking whether it responds."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Layout:
         sync_directory(self.directory)
 
     def _give_to_owner_of_home(self, path: Path) -> None:
-        """What root made in somebody's home must not shut that somebody out later."""
+        """What root made in a user's home must not shut that user out later."""
         if os.geteuid() == 0:
             owner = self.home.stat()
             os.chown(path, owner.st_uid, owner.st_gid)

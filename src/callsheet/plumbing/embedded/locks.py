@@ -52,7 +52,7 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock exclusively."""
+    """Whether a process holds the lock exclusively."""
     lock = FileLock(path)
     try:
         return not lock.try_acquire(SHARED)

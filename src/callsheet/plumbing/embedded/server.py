@@ -1,8 +1,9 @@
 """One PostgreSQL server per home, shared by every process that uses it.
 
 Four facts are kept by the kernel as file locks, so that no crash leaves a wrong one behind:
-`start.lock` (somebody is starting or stopping it), `users.lock` (shared by everybody who uses it) and `keeper.lock`
-(the keeper lives, and so does its server). The keeper stops the server when it can lock `users.lock` for itself.
+`start.lock` (a process is starting or stopping it), `users.lock` (shared by all processes that use it) and
+`keeper.lock` (the keeper lives, and so does its server). The keeper stops the server when it can lock `users.lock` for
+itself.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class EmbeddedPostgres:
     async def ensure_running(self) -> bool:
         """Starts the server anew if it or its keeper was killed; says whether it had to. Costs one system call else.
 
-        The port stays the same unless somebody else took it meanwhile. A server that `stop` stopped stays down.
+        The port stays the same unless another program took it meanwhile. A server that `stop` stopped stays down.
         """
         if is_held(self._layout.keeper_lock):
             return False
@@ -109,7 +110,7 @@ class EmbeddedPostgres:
 
 
 async def stop(home: Path) -> bool:
-    """Stops the server whoever uses it, and keeps it down until the next start; says whether one ran."""
+    """Stops the server even if a process uses it, and keeps it down until the next start; says whether one ran."""
     layout = Layout.of(home)
     with layout.accessible():
         if not layout.data.exists():
@@ -150,7 +151,7 @@ async def _claimed_in_time(claim: FileLock, layout: Layout) -> None:
 
 
 async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
-    """Under the start lock and with a claim held: the port of a server that answers and has a keeper."""
+    """Under the start lock and with a claim held: the port of a server that responds and has a keeper."""
     port = layout.recorded_port()
     if port is not None and await _answers(layout, port):
         return port
@@ -201,7 +202,7 @@ async def _answers(layout: Layout, port: int) -> bool:
 async def _stop_orphan(layout: Layout) -> bool:
     """Stops a server without a keeper, so that a new one can run under a keeper. Says whether there was one.
 
-    Where the kernel cannot tell the server that its keeper was killed (macOS), it runs on; on Linux it is already
+    Where the kernel cannot notify the server that its keeper was killed (macOS), it runs on; on Linux it is already
     shutting down, and a second SIGINT changes nothing.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS

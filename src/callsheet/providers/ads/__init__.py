@@ -1,1 +1,1 @@
-"""The actors of typed generation: copy, scrape, static ads, films and speech."""
+"""The actors of typed generation: copy, scrape, static ads, videos and speech."""

@@ -1,6 +1,6 @@
 """The actors of typed generation: `copy` and `scrape` run to the end, `static_ad`, `ugc_video` and `tts` call back.
 
-Their payload is the typed input with the product's fields in it, whoever submitted it.
+Their payload is the typed input with the product's fields in it, for every way of submitting it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _CallingBack(Generic[Input]):
 
     name: ClassVar[str]
     model: ClassVar[type[UserRequest]]
-    # Media types of which a result must have one; anything else is no result.
+    # Media types of which a result must have one; anything else is not a result.
     promised: ClassVar[tuple[str, ...]]
     # The provider says it of itself.
     paid: ClassVar[bool] = False
@@ -213,7 +213,7 @@ class SpeechActor(_CallingBack[SpeechInput]):
     title = "Speech"
     form = ActorForm("Reads a text aloud.", model_schema(SpeechInput), {"text": "Hello there."})
     model = SpeechInput
-    # Sound alone in a container for films cannot be told from a film by its first bytes.
+    # Sound alone in a container for videos cannot be distinguished from a video by its first bytes.
     promised = ("audio/*", "video/mp4", "video/webm")
     makes_pictures = False
 

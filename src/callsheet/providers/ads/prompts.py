@@ -1,4 +1,4 @@
-"""What models are asked for pictures, films and speech of typed jobs. Pure.
+"""What models are asked for images, videos and speech of typed jobs. Pure.
 
 Names of inputs are those that most models have; where one has others, its settings translate them.
 """

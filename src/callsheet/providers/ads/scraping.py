@@ -30,7 +30,7 @@ from callsheet.toolbox.http_client import (
 from callsheet.wire.generation import ProductFields
 
 LARGEST_ROBOTS: Final = 512_000
-# Answers that may be another one in a moment. 501 and 505 say that the request is one the server never takes.
+# Statuses that may be another one in a moment. 501 and 505 say that the request is one the server never takes.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 READER: Final = "callsheet.providers.ads.product_pages"
 PAGES: Final = ("text/html", "application/xhtml+xml", "text/plain", "")
@@ -72,7 +72,7 @@ class Scraper:
             raise ProviderError("page_refused", f"{_host(url)} is in trouble ({answer.status}).", retryable=retryable)
         if answer.status >= 300:
             return None
-        # In a thread: the largest take half a second, in which nobody else here would get an answer.
+        # In a thread: the largest take half a second, in which no other request would get a response.
         return await asyncio.to_thread(_parsed, answer.content)
 
     async def _fetch(self, url: str, max_bytes: int) -> Response:
@@ -146,7 +146,7 @@ def decoded(page: Response) -> str:
         if _ENCODING.fullmatch(name):
             with suppress(LookupError, UnicodeError):
                 return content.decode(name)
-    # What browsers take a page for that says nothing and is no UTF-8.
+    # What browsers take a page for that names no charset and is not UTF-8.
     return content.decode("utf-8" if names else "cp1252", "replace")
 
 

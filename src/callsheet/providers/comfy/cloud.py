@@ -158,7 +158,7 @@ class ComfyCloud:
 
     async def cancel(self, run_id: str) -> bool:
         """A run that works already may go on to its end: by its specification the cloud takes out waiting ones only,
-        by its guide also those. The one call that surely stops them would stop everybody's."""
+        by its guide also those. The one call that surely stops them would stop those of all users."""
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
                 # Also one whose answer was lost, or that an agent sent who was killed.
@@ -214,7 +214,7 @@ class ComfyCloud:
         assert isinstance(body, dict)
         if not body.get("prompt_id"):
             raise EngineUnreachable("Comfy Cloud does not say what it calls the run.")
-        # At once, also where nobody waits for it any more: that is how it can be cancelled.
+        # At once, also where nothing waits for it any more: that is how it can be cancelled.
         self._ids[run.id] = str(body["prompt_id"])
         return self._ids[run.id]
 
@@ -259,7 +259,7 @@ class ComfyCloud:
                 continue
             reached = time.monotonic()
             if isinstance(ended, str):
-                # An account may have more to do than its plan runs at once: waiting is no sign of trouble.
+                # An account may have more to do than its plan runs at once: waiting is not a sign of trouble.
                 if ended != before or ended in _WAITING:
                     following.alive()
                 before = ended

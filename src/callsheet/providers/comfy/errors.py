@@ -41,7 +41,7 @@ def of_refused_prompt(status: int, body: object) -> EngineError:
     if missing is not None:
         return EngineError("invalid_workflow", missing, details={"advice": INSTALL_NODE, **details})
     problems = _node_problems(body.get("node_errors"))
-    # The details often are no more than the number of a node.
+    # The details often are only the number of a node.
     said = "; ".join(problems[:5]) or " ".join(filter(None, (_text(error.get("message")), _text(error.get("details")))))
     if _lacks_a_choice(body.get("node_errors")):
         details["advice"] = INSTALL_FILE
@@ -86,7 +86,7 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
     kind = _text(data.get("exception_type")) or "Error"
     raw = _text(data.get("exception_message"))
     memory = any(name in kind.lower() for name in _OUT_OF_MEMORY) or "out of memory" in raw.lower()
-    # The advice ComfyUI appends is for whoever sits at the machine.
+    # The advice ComfyUI appends is for a person at the machine.
     message = raw.partition("TIPS:")[0].strip() if memory else raw
     details = {name: data.get(name) for name in ("node_id", "node_type", "exception_type") if data.get(name)}
     frames = data.get("traceback")
@@ -100,7 +100,7 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
 
 
 def interrupted() -> EngineError:
-    """By somebody else: our own interruptions never wait for this."""
+    """By another client: our own interruptions never wait for this."""
     return EngineError("interrupted", "The run was interrupted at the engine.", retryable=True)
 
 

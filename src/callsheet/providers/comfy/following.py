@@ -10,10 +10,10 @@ from typing import Any
 from callsheet.providers.comfy.socket_images import Keepsakes
 from callsheet.providers.engine import EngineError, Output, Run, Watcher
 
-# The one node whose pictures come over the socket and are kept nowhere.
+# The one node whose images come over the socket and are kept nowhere.
 SENDS_PICTURES = "SaveImageWebsocket"
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
-# The last percent belongs to whoever has the result.
+# The last percent is kept for the delivery of the result.
 MOST_PERCENT = 99.0
 
 
@@ -94,7 +94,7 @@ class Following:
 
     @property
     def sends_pictures(self) -> list[str]:
-        """The nodes whose pictures come over the socket, if they count."""
+        """The nodes whose images come over the socket, if they count."""
         return [
             node_id
             for node_id in self.run.graph

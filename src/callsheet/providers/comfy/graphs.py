@@ -29,7 +29,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 
 def folder_of(run_id: str) -> str:
-    """Where the files of a run lie in the engine's directories: nobody else's are there."""
+    """Where the files of a run lie in the engine's directories: no other run has files there."""
     return f"{FOLDER}/{run_id}"
 
 
@@ -49,7 +49,7 @@ def checked_graph(workflow: object) -> Graph:
 
 
 def checked_extra_data(value: object) -> dict[str, Any]:
-    """Other than an object is answered with 500; an `extra_pnginfo` that is none breaks the job list for all."""
+    """Other than an object gets 500; an `extra_pnginfo` that is none breaks the job list for all."""
     if not isinstance(value, dict):
         return {}
     usable = isinstance(value.get("extra_pnginfo", {}), dict)
@@ -58,7 +58,7 @@ def checked_extra_data(value: object) -> dict[str, Any]:
 
 def marked_extra_data(value: object, run_id: str) -> dict[str, Any]:
     """With the run's id as that of its workflow: the one thing an engine that chooses the ids of its runs itself says
-    of them in its list. It also goes into the metadata of pictures, as the workflow's own id would."""
+    of them in its list. It also goes into the metadata of images, as the workflow's own id would."""
     extra = checked_extra_data(value)
     about = extra.get("extra_pnginfo") or {}
     workflow = about.get("workflow")

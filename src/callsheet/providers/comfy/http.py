@@ -1,4 +1,5 @@
-"""HTTP to an engine: every call timed and logged, every way a connection fails told apart from what the engine says."""
+"""HTTP to an engine: every call timed and logged, every way a connection fails distinguished from what the engine
+says."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class EngineHttp:
         return await again(send, retries)
 
     async def get_object(self, path: str) -> dict[str, Any]:
-        """A JSON object, or EngineUnreachable: an engine in trouble answers 500 in plain text."""
+        """A JSON object, or EngineUnreachable: an engine in trouble returns 500 in plain text."""
         answer = await self.call("GET", path)
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict):
@@ -70,7 +71,7 @@ class EngineHttp:
 
     @asynccontextmanager
     async def stream(self, method: str, path: str, **options: Any) -> AsyncIterator[httpx.Response]:
-        """The answer as soon as its headers are there. A path may be a whole address elsewhere."""
+        """The answer as soon as its headers are there. A path may be a whole URL elsewhere."""
         started = time.perf_counter()
         address = path if "://" in path else f"{self.url}{path}"
         shown = path.partition("?")[0]

@@ -1,7 +1,7 @@
 """The run's id as an input of its output nodes: what keeps an engine from answering with the files of an earlier run.
 
 ComfyUI ignores inputs that a node does not know. A custom node may refuse them; its class is remembered, and what it
-answers out of the cache is believed only where this process has seen the same inputs make the same file.
+from the cache is believed only where this process has seen the same inputs make the same file.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _refusing_nodes(error: EngineError) -> Iterator[str]:
 
 
 def _is_here(output: Output) -> bool:
-    """A text or a picture that came with the message: no file of the engine's."""
+    """A text or an image that came with the message: no file of the engine's."""
     return output.text is not None or output.kept is not None
 
 

@@ -41,7 +41,7 @@ class ComfyUIQueue:
         return frozenset({EFFECT, *self._actions})
 
     def params_schema(self, action: str) -> dict[str, Any]:
-        """Values of the effect's properties stand beside these: `GET /api/effects` names them."""
+        """Values of the effect's properties are beside these: `GET /api/effects` names them."""
         file = {"type": "string", "format": "uuid", "title": "Input file", "description": "Id of a file of yours."}
         effect = {"type": "string", "title": "Effect", "description": "Slug of an effect."}
         properties = {"input_file_id": file} if action in self._actions else {"effect": effect, "input_file_id": file}

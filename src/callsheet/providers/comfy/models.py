@@ -1,7 +1,7 @@
 """Which model files a graph loads, and which an engine has. Pure.
 
 A loader of ComfyUI names its file in an input such as `ckpt_name`, `lora_name` or `clip_name1`, and the engine refuses
-a value that is not among the choices that its `/object_info` lists for that input. So the value as it stands in the
+a value that is not among the choices that its `/object_info` lists for that input. So the value as it is in the
 graph is compared with the choices as the engine writes them.
 """
 
@@ -16,7 +16,7 @@ from callsheet.toolbox.signing import sha256_hex
 _EXTENSIONS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf", ".sft", ".onnx")
 # `ckpt_name`, `clip_name1`, `lora_name_2`, `name`: an input of another name may be a text that no engine checks.
 _NAMES_MODEL = re.compile(r"(?:^|_)name_?\d*$", re.IGNORECASE)
-# As many characters of a hash as tell apart all the models one installation has.
+# As many characters of a hash as distinguish all the models one installation has.
 SHORT = 16
 
 

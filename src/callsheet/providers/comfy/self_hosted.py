@@ -2,7 +2,7 @@
 
 What it says about a run can be lost at any time: the socket, the history entry, the whole process. So a run is
 followed on its socket and asked for every two seconds; a run that is in neither queue nor history is lost, and an
-engine that answers but moves nothing is stuck.
+engine that responds but moves nothing is stuck.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Patience:
     stall: float = 600.0
     absent: float = 120.0
     poll: float = POLL_SECONDS
-    # Where not even a node was begun.
+    # Where not even a node was started.
     idle: float = 120.0
     # Behind the runs of others, before one of ours.
     queue: float = 900.0
@@ -228,8 +228,8 @@ class ComfyUI:
             await self._http.call("POST", "/history", json={"delete": [run_id]})
 
     async def _written(self, run_id: str) -> list[Output]:
-        """The files of the run as the engine tells, wherever they lie: a prefix that a node made leads anywhere. What a
-        node without a mark made may be the answer to a later run."""
+        """The files of the run as the engine lists them, wherever they are: a prefix that a node made leads anywhere.
+        What a node without a mark made may be the answer to a later run."""
         with suppress(EngineError):
             entry = await self._entry(run_id) or {}
             marked = marked_nodes(entry.get("prompt"), run_id)
@@ -240,7 +240,7 @@ class ComfyUI:
         body = {
             "prompt": self._marks.put(run),
             "prompt_id": run.id,
-            # Without one, a run answered from the cache has no outputs in its history.
+            # Without one, a run served from the cache has no outputs in its history.
             "client_id": self._client_id,
             # Unless it is asked to, a sampler draws none.
             "extra_data": {"preview_method": self._previews, **checked_extra_data(run.extra_data)},
@@ -299,7 +299,7 @@ class ComfyUI:
             await self._leave_queue(following.run.id)
 
     async def _wait(self, following: Following, looks: int) -> int:
-        """Until the socket says that it is over, or it is time to ask. Answers how often it was asked after the end."""
+        """Until the socket says that it is over, or it is time to ask. Returns how often it was asked after the end."""
         if following.over.is_set():
             await asyncio.sleep(min(self._patience.poll, SETTLE_SECONDS * 2**looks) if looks else 0)
             return looks + 1
@@ -317,7 +317,7 @@ class ComfyUI:
         # A graph that has stopped an engine before has used up the patience with long silences.
         short = idle or following.run.is_suspect
         limit = patience.idle if short else patience.stall
-        # Whoever waits for another run of ours lives by what is said of that one.
+        # A waiter of another run of ours depends on the messages about that run.
         last = following.last_sign if place.is_running else max(following.last_sign, self._socket.last_sign)
         silent = time.monotonic() - last
         doubt = (limit if following.is_at_node else patience.idle) / 2
@@ -397,6 +397,6 @@ def socket_address(url: str) -> str:
 
 
 def version_of(text: object) -> tuple[int, ...] | None:
-    """As numbers to compare; None where it cannot be told, which is as good as very old."""
+    """As numbers to compare; None where it cannot be read, which is as good as very old."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text) if isinstance(text, str) else None
     return tuple(map(int, found.groups())) if found else None

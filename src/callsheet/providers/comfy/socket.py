@@ -28,11 +28,11 @@ log = get_logger(__name__)
 
 PREVIEW, PREVIEW_WITH_METADATA = 1, 4
 _PICTURES = {1: "image/jpeg", 2: "image/png"}
-# A preview of a large picture as PNG; anything above is not a preview.
+# A preview of a large image as PNG; anything larger is not a preview.
 LARGEST_MESSAGE = 64 * 1024 * 1024
 FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
 OPEN_SECONDS = 5.0
-# Of runs whose submission is not answered yet; one that says more in that time has missed something.
+# Of runs whose submission has no response yet; one that says more in that time has missed something.
 MOST_UNCLAIMED = 2000
 MOST_UNCLAIMED_BYTES = 33_554_432
 
@@ -68,8 +68,8 @@ class EngineSocket:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """While an engine is asked for a run whose id it gives itself: what it says of the run before it has answered
-        is told to whoever follows it then."""
+        """While an engine is asked for a run whose id it gives itself: what it says of the run before it has responded
+        is passed to the follower of the run then."""
         self._collecting += 1
         try:
             yield
@@ -83,7 +83,7 @@ class EngineSocket:
         return any(run_id in self._runs for run_id in run_ids)
 
     async def ready(self, seconds: float = OPEN_SECONDS) -> bool:
-        """Opens it the first time; answers whether it is open. A run may go on without."""
+        """Opens it the first time; returns whether it is open. A run may go on without."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_open())
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Pictures that an engine sends over its socket and nowhere else (ComfyUI: SaveImageWebsocket), kept until they are
+"""Images that an engine sends over its socket and nowhere else (ComfyUI: SaveImageWebsocket), kept until they are
 fetched. On disk, in a file without a name: a batch of large ones does not fit into an agent's memory."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIECE = 262_144
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """One picture."""
+    """One image."""
 
     file: IO[bytes]
     start: int

@@ -1,4 +1,4 @@
-"""Whether an engine that answers still works on a run: what can be read out of what it tells. No I/O.
+"""Whether an engine that responds still works on a run: what can be read out of what it reports. No I/O.
 
 An engine whose executor died goes on answering: the run stays where it is in the queue, and nothing is said any more. A
 node that computes for long without a word looks nearly the same. They differ where no node runs, before the first or
@@ -19,7 +19,7 @@ _COUNTED = ("cuda", "xpu", "npu", "mlu")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run is in an engine's queue. Not how many wait: that changes with whoever sends something."""
+    """Where a run is in an engine's queue. Not how many wait: that changes whenever a client sends something."""
 
     is_running: bool
     running: tuple[str, ...]
@@ -66,12 +66,12 @@ def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def is_idle(place: Place, is_at_node: bool) -> bool:
-    """Whether nothing is being computed, as far as can be told: then a silence means more."""
+    """Whether nothing is being computed, as far as it can be known: then a silence means more."""
     return not is_at_node if place.is_running else not place.running
 
 
 def memory_in(stats: Mapping[str, Any]) -> tuple[object, ...]:
-    """What the engine's own process uses of its devices; empty where that cannot be told from the machine's."""
+    """What the engine's own process uses of its devices; empty where that cannot be separated from the machine's."""
     devices = stats.get("devices")
     return tuple(
         (each.get("index"), each.get("torch_vram_total"), each.get("torch_vram_free"))

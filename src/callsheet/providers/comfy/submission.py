@@ -1,4 +1,4 @@
-"""Sending a run once, over connections that break: an answer that was lost is no reason to run it twice."""
+"""Sending a run once, over connections that break: an answer that was lost is not a reason to run it twice."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from callsheet.providers.engine import EngineUnreachable, NotBegun
 SUBMIT_ATTEMPTS = 3
 # A request that arrived is in the engine's queue as soon as its graph was looked through.
 LOOKS = 3
-# For a submission that nobody waits for any more.
+# For a submission that nothing waits for any more.
 SUBMIT_SECONDS = 5.0
 
 
 async def submitted(
     send: Callable[[], Awaitable[str]], find: Callable[[], Awaitable[str | None]], absent_seconds: float
 ) -> str:
-    """What the engine calls the run. `find` answers the same for a run that it has, and None for one it has not. An
+    """What the engine calls the run. `find` returns the same for a run that it has, and None for one it has not. An
     engine that is away is waited for: it may be starting."""
     attempt, lost_answers, since = 1, 0, time.monotonic()
     while True:
@@ -63,7 +63,7 @@ def _not_taken(away: EngineUnreachable) -> NotBegun:
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:
-    """Also when nobody waits any more: a prompt that arrives after it was cancelled would run for nobody."""
+    """Also when nothing waits any more: a prompt that arrives after it was cancelled would run in vain."""
     task = asyncio.create_task(call)
     try:
         return await asyncio.shield(task)

@@ -1,7 +1,7 @@
 """Settings of a service that is called over HTTP: `[providers.http.NAME]`.
 
-Enough for services that take a job, say how far it is when asked, and then give addresses to download from. In texts of
-`body`, `query` and `path` stand placeholders: `{prompt}`, `{params.width}`; when asked, `{id}`. A text that is nothing
+Enough for services that take a job, say how far it is when asked, and then give URLs to download from. In texts of
+`body`, `query` and `path` are placeholders: `{prompt}`, `{params.width}`; when asked, `{id}`. A text that is nothing
 but one placeholder becomes the value with its type, and where there is no value its key is left out.
 """
 

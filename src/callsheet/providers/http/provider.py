@@ -1,6 +1,6 @@
 """Services that are set up in the settings alone: submitted to, asked until done, downloaded from.
 
-Such a service gives us no way to find a job whose submit was answered by a lost connection. So a submit is repeated
+Such a service gives us no way to find a job whose submit lost its connection. So a submit is repeated
 here only where the service said that it did not take it, and a job that was taken is asked for with patience: giving it
 up early would have it made, and paid for, twice.
 """
@@ -111,7 +111,7 @@ class HttpProvider:
         return Made(files, kept, {"status": status, "params": params})
 
     async def _taken(self, action: HttpAction, values: Values) -> str:
-        """Its id there. Cancelled in between, it ends what may have begun."""
+        """Its id there. Cancelled in between, it ends what may have started."""
         submit = asyncio.create_task(self._submit(action, values))
         try:
             return await asyncio.shield(submit)
@@ -137,7 +137,7 @@ class HttpProvider:
     def _id_in(self, answer: Any, action: HttpAction) -> str:
         [found, *_] = [*dug(answer, action.id), None]
         text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
-        # One of dots alone would lead to another address than the one it stands in; half a character can stand in none.
+        # One of dots alone would lead to another URL than the one it is in; half a character can be in none.
         if not text.strip(".") or len(text) > LONGEST_ID or not text.isprintable():
             reason = self._service.reason_in(answer, self._config.poll.error)
             message = f"{self.name} accepted the request but returned no id{f': {reason}' if reason else '.'}"
@@ -262,6 +262,6 @@ def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldPro
     yield from parameter_problems(action.params, generation.action, generation.params)
     path = filled_path(action.path, {}, values_of(action, generation)).partition("?")[0]
     for name in [*placeholders(action.path)][:1]:
-        # A step up would have another address called with our key.
+        # A step up would have another URL called with our key.
         if {".", ".."} & set(path.split("/")):
             yield FieldProblem(name, "The value is a part of the service's URL. It must not be `.` or `..`.")

@@ -1,4 +1,4 @@
-"""Requests made from templates, and answers read by dotted paths. Pure.
+"""Requests made from templates, and responses read by dotted paths. Pure.
 
 Values are put into parsed texts, each in one pass: what was put in is not looked at again, and JSON is written last, so
 a prompt with quotes or braces in it stays a prompt.
@@ -31,7 +31,7 @@ def filled(template: Any, values: Values) -> Any:
 
 
 def filled_path(path: str, query: Mapping[str, str], values: Values) -> str:
-    """Path and query of an address, with every value quoted: none of them adds a segment or a parameter."""
+    """Path and query of a URL, with every value quoted: none of them adds a segment or a parameter."""
     whole = PLACEHOLDER.sub(lambda found: quote(_text(values.get(found[1])), safe=""), path)
     pairs = {name: _text(value) for name, value in filled(query, values).items()}
     return f"{whole}{'&' if '?' in whole else '?'}{urlencode(pairs)}" if pairs else whole

@@ -1,6 +1,7 @@
-"""`lightbox`: an engine that whoever runs the task talks to itself, without an agent and without a queue row per run.
+"""`lightbox`: an engine that the task's worker calls directly, without an agent and without a queue row
+per run.
 
-For pictures without a GPU, and for an engine that one machine has to itself. Engines that jobs share belong behind
+For images without a GPU, and for an engine that one machine has to itself. Engines that jobs share belong behind
 agents: the provider `comfyui`.
 """
 
@@ -121,7 +122,7 @@ class Lightbox:
                 client, "image_url", url, directory, "given", limits, {}, follow_redirects=not is_own
             )
         except ProviderError as wrong:
-            # The user's address, not the engine, is at fault: that must not open the engine's breaker.
+            # The user's URL, not the engine, is at fault: that must not open the engine's breaker.
             raise ProviderError(
                 "input_unreadable",
                 f"The image could not be used: {wrong.message}",

@@ -22,7 +22,7 @@ _STATUSES: Mapping[str, Literal["running", "succeeded", "failed", "canceled"]] =
     "succeeded": "succeeded",
     "failed": "failed",
     "canceled": "canceled",
-    # Its deadline passed before it began. Nobody wanted it ended, so it is no cancellation.
+    # Its deadline passed before it began. It was not canceled by a user, so it is not a cancellation.
     "aborted": "failed",
 }
 _PREDICTION_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -58,7 +58,7 @@ def prediction_of(body: object) -> Prediction:
 
 
 def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
-    """Addresses of files, and text. Models answer with an address, a list, an object of either, words or numbers."""
+    """URLs of files, and text. Models answer with a URL, a list, an object of either, words or numbers."""
     addresses: list[str] = []
     words: list[str] = []
     plain = _walk(output, addresses, words, 0)

@@ -1,6 +1,6 @@
 """`replicate`: predictions of its models, deployments and versions, which call back when they have ended.
 
-Its token goes to the configured address only: ids are taken from what it says, addresses never are.
+Its token goes to the configured URL only: ids are taken from what it says, URLs never are.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Replicate:
         return {"model": self._config.models[generation.action].model}
 
     async def close(self) -> None:
-        """Its client is closed by whoever made it."""
+        """The creator of its client closes it."""
 
     async def submit(self, generation: Generation, callback: Callback) -> Prediction:
         model = self._config.models[generation.action]
@@ -194,7 +194,7 @@ class Replicate:
 
 def configured(context: Context) -> Iterable[Replicate]:
     config = context.config.replicate
-    # Without a token too: whoever asks for it is told what is missing.
+    # Without a token too: a task for it is refused with what is missing.
     yield Replicate(config, context.clients.trusted())
 
 
@@ -217,7 +217,7 @@ def input_of(model: ReplicateModel, generation: Generation) -> dict[str, Any]:
 
 
 def _checked(provider_job_id: str) -> str:
-    """It becomes part of an address."""
+    """It becomes part of a URL."""
     if not is_prediction_id(provider_job_id):
         raise ProviderError("provider_not_found", "This is not the id of a prediction.", details={"status": 404})
     return provider_job_id
@@ -228,7 +228,7 @@ def is_unknown(error: ProviderError) -> bool:
 
 
 def _cursor_of(page: object, oldest: float) -> str | None:
-    """Of the next page, if that can have anything we look for. The address itself is not followed."""
+    """Of the next page, if that can have anything we look for. The URL itself is not followed."""
     if not isinstance(page, dict) or not isinstance(page.get("next"), str):
         return None
     results = page.get("results")

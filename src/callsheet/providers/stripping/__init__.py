@@ -23,7 +23,7 @@ from callsheet.providers.stripping.stills import still
 
 Walker = Callable[[Source], Iterator[Piece]]
 BEGINNING = 16
-# Pictures in the boxes of videos: where a video has its tags, they list their pixels.
+# Images in the boxes of videos: where a video has its tags, they list their pixels.
 STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 _BY_MAGIC: tuple[tuple[bytes, Walker], ...] = (
@@ -43,7 +43,7 @@ _BY_MAGIC: tuple[tuple[bytes, Walker], ...] = (
 
 
 async def without_graph(path: Path, name: str, fetched: Fetched) -> Fetched:
-    """Replaces the file by one without the graph, and answers its size and checksum. A file whose structure is unknown
+    """Replaces the file by one without the graph, and returns its size and checksum. A file whose structure is unknown
     or broken stays as it is, unless the graph can be read in it: then the job fails."""
     stop = threading.Event()
     try:

@@ -33,7 +33,7 @@ def png(source: Source) -> Iterator[Piece]:
     at = 8
     yield source.span(0, at)
     name = b""
-    # What follows the end is not part of the picture.
+    # What follows the end is not part of the image.
     while name != b"IEND":
         length, name = struct.unpack(">I4s", source.read(at, 8))
         end = at + _PNG_CHUNK + length

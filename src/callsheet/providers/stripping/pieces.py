@@ -18,7 +18,7 @@ MOST_PIECES = 100_000
 _WORDS = ("class_type", "widgets_values")
 # This part of a word in UTF-16 is the same in both byte orders.
 MARKS = tuple(mark for word in _WORDS for mark in (word.encode(), word.encode("utf-16-be")[1:]))
-# A PNG can hold it compressed; where its chunks cannot be told apart, their names tell.
+# A PNG can hold it compressed; where its chunks cannot be read, their names show it.
 PACKED_MARKS = tuple(
     f"{chunk}{key}\0".encode() for chunk in ("zTXt", "iTXt") for key in ("prompt", "workflow", "parameters")
 )

@@ -1,4 +1,4 @@
-"""RIFF: WebP pictures without what is not needed, WAV and AVI with zeros in its place."""
+"""RIFF: WebP images without what is not needed, WAV and AVI with zeros in its place."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def flac(source: Source) -> Iterator[Piece]:
 
 
 def mp3(source: Source) -> Iterator[Piece]:
-    """Also what follows is kept as it is where it is no MP3: some programs put ID3 before other sounds."""
+    """Also what follows is kept as it is where it is not an MP3: some programs put ID3 before other sounds."""
     start, end = 0, source.size
     while end - start >= _ID3_HEADER and source.read(start, 3) == b"ID3":
         start += _id3_length(source.read(start, _ID3_HEADER))
@@ -65,7 +65,7 @@ class _Page:
     body: int
     end: int
     header: bytes
-    # Parts of it that belong to comments: their places in the page, and what stands there now.
+    # Parts of it that belong to comments: their places in the page, and what is there now.
     changed: dict[int, bytes] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""AVIF and HEIC: pictures in boxes. EXIF and XMP are items beside the pixels, and become empty in their place."""
+"""AVIF and HEIC: images in boxes. EXIF and XMP are items beside the pixels, and become empty in their place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, Zeros
 
 _METADATA = (b"Exif", b"mime")
-# Where the picture is turned, another box says so. EXIF of no fields, after the place where it starts.
+# Where the image is turned, another box says so. EXIF of no fields, after the place where it starts.
 _NO_EXIF = struct.pack(">I4sIHI", 0, b"MM\0*", 8, 0, 0)
 MOST_ITEMS = 10_000
 Box = tuple[bytes, int, int]
