@@ -445,7 +445,7 @@ async def test_a_workflow_that_engines_do_not_survive_is_named_with_a_count(shop
     await lose("engine_unreachable")
     await until(named)
     [message] = await named()
-    assert f"Runs of {slug} that their engine did not survive" in message
+    assert f"Runs of {slug} during which the engine hung or crashed" in message
     assert ": 2, of 1 job." in message
     await lose("run_lost")
 

@@ -350,7 +350,7 @@ async def test_rules_are_checked_by_name_and_a_scaled_fleet_cannot_be_deleted(sc
         with pytest.raises(InvalidRequest) as refused:
             await scaling.scale(fleet, **rules)
         assert [error.field for error in refused.value.errors] == [field]
-    with pytest.raises(Conflict, match="Switch its scaling off"):
+    with pytest.raises(Conflict, match="Switch scaling off first"):
         await scaling.room.fleets.delete(fleet.id, "operator")
     await scaling.rules.remove(fleet.id, "operator")
     with pytest.raises(NotFound, match="not scaled"):

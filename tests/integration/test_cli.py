@@ -303,7 +303,7 @@ async def test_tokens_are_credited_once_for_each_payment_and_on_record(
     more = callsheet.call("wallet", "credit", "rich@example.com", "5", "--json").json
     assert more == {"balance": 105, "replayed": False}
     assert (
-        "was credited with another"
+        "was already credited to another"
         in callsheet.call(*("wallet", "credit", "rich@example.com", "7", "--reference", "welcome")).sentence
     )
     assert "There is no user 'poor@example.com'" in callsheet.call("wallet", "credit", "poor@example.com", "1").sentence

@@ -61,7 +61,7 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
     ):
         assert " ".join(line.split()) in " ".join(shown.split())
     assert "[b]Prompt" in shown
-    assert "Workflow my-cat-v2 is there" in shown
+    assert "Workflow my-cat-v2 was written" in shown
 
     found = callsheet.succeed("workflows", "show", "my-cat-v2", "--json").json
     assert (found["output_node_id"], found["output_extension"], found["output_mime_type"]) == ("9", "png", "image/png")
@@ -262,7 +262,7 @@ def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsh
         ({}, "The graph has no nodes."),
         ([], "A workflow is an object of nodes."),
         ({"1": {"class_type": "A"}}, "graph.1.inputs: The value must be an object."),
-        ({"1": {"class_type": "A", "inputs": {}}}, "Name the node: --output-node ID"),
+        ({"1": {"class_type": "A", "inputs": {}}}, "Choose the node: --output-node ID"),
     ],
 )
 def test_what_is_no_api_export_is_one_sentence(callsheet: Callsheet, tmp_path: Path, graph: Any, words: str) -> None:
@@ -289,7 +289,7 @@ def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None
     nameless = export(tmp_path, name="---.json")
     assert "--slug NAME" in callsheet.call("workflows", "import", nameless).sentence
     mismatch = callsheet.call("workflows", "import", file, "--mime-type", "video/mp4", "--yes").sentence
-    assert "output_mime_type: is image/png" in mismatch
+    assert "output_mime_type: Files that end in .png have the type image/png" in mismatch
     create = ("effects", "create", "bad", "--workflow")
     assert "There is no workflow 'nope'." in callsheet.call(*create, "nope").sentence
     assert "--set takes KEY=VALUE" in callsheet.call(*create, "nope", "--set", "x").sentence
@@ -324,7 +324,7 @@ def test_what_cannot_be_shown_says_why(callsheet: Callsheet, tmp_path: Path) -> 
         (("--preview", str(text)), "neither an image nor a video"),
         (("--preview", str(tmp_path / "none.png")), "cannot be read"),
         (("--preview", "01900000-0000-7000-8000-000000000000"), "There is no such job."),
-        (("--preview", "01900000-0000-7000-8000-000000000000", "--before", str(text)), "leave --before out"),
+        (("--preview", "01900000-0000-7000-8000-000000000000", "--before", str(text)), "Leave --before out"),
         (("--before", str(text)), "only with --preview"),
         (("--preview", str(text), "--no-preview"), "not with --no-preview"),
     ):

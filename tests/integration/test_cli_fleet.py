@@ -225,7 +225,7 @@ async def test_a_fleet_for_tasks_serves_every_actor_of_its_queues(callsheet: Cal
 async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, core: Core) -> None:
     slug = await slug_of(core)
     callsheet.call("fleets", "create", "follows", slug)
-    assert "name a driver" in callsheet.refuse("fleets", "scale", "follows")
+    assert "Choose a driver" in callsheet.refuse("fleets", "scale", "follows")
     here = callsheet.having(SCALING__COMMANDS='{"rent": ["/bin/true"]}')
     assert "There is no driver" in here.refuse("fleets", "scale", "follows", "--driver", "none")
     assert "Available" in here.refuse("fleets", "scale", "follows", "--driver", "none")
@@ -244,7 +244,7 @@ async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, co
     listed = here.call("fleets", "list").out
     assert "why" in listed
     assert here.call("fleets", "decisions", "follows", "--json").json == []
-    assert "leave the other options out" in here.refuse("fleets", "scale", "follows", "--off", "--max", "2")
+    assert "Leave the other options out" in here.refuse("fleets", "scale", "follows", "--off", "--max", "2")
     assert "no longer scaled" in here.call("fleets", "scale", "follows", "--off").out
     assert "not scaled" in here.refuse("fleets", "scale", "follows", "--off")
 

@@ -195,7 +195,7 @@ async def test_a_later_step_that_always_fails_does_not_spend_the_budget_on_bases
 async def test_a_run_stops_at_its_budget_and_goes_on_when_it_gets_more(shoot: Shoot) -> None:
     run = await shoot.finish(await shoot.run(await shoot.pipeline("base"), target_leaves=5, budget=35))
     assert (run.status, run.reason, run.spent) == (RunStatus.ACTIVE, RunReason.BUDGET_SPENT, 30)
-    with pytest.raises(InvalidRequest, match="spent: 30"):
+    with pytest.raises(InvalidRequest, match="already spent 30"):
         await shoot.room.runs.update(principal_of(shoot.ann), run.id, UpdateRun(budget=29))
     run = await shoot.room.runs.update(principal_of(shoot.ann), run.id, UpdateRun(budget=50))
     run = await shoot.finish(run)

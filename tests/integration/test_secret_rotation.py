@@ -145,7 +145,7 @@ async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_pl
     status = callsheet.succeed("secrets", "status", "--json").json
     assert status["second_key"] == before["key"]
     assert status["sealed_with_key"] == ["pool_2"]
-    assert "The old key is gone" in callsheet.succeed("secrets", "finish").out
+    assert "The old key was removed" in callsheet.succeed("secrets", "finish").out
     assert callsheet.succeed("secrets", "finish").out == "No rotation is in progress.\n"
     async with running(settings) as here:
         assert here.plane.databases.unavailable == {}

@@ -38,7 +38,7 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, t
     ("part", "changes", "said", "advice"),
     [
         ("worker", {"fleet": None}, "neither a registration token nor a fleet", "FLEET_SLUG"),
-        ("server", {"api_url": NOBODY}, f"No control plane answers at {NOBODY}", "API_BASE_URL"),
+        ("server", {"api_url": NOBODY}, f"No control plane responds at {NOBODY}", "API_BASE_URL"),
         ("secret", {"secret": None}, "no fleet secret", "callsheet fleets tokens create"),
         ("secret", {"secret": "wrong-" * 4}, "refuses the fleet secret", "callsheet fleets tokens create"),
         ("engine", {"engine_url": NOBODY}, f"The engine at {NOBODY} takes no job", "COMFYUI_BASE_URL"),
