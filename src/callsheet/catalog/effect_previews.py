@@ -124,7 +124,7 @@ async def _made(example: Example) -> Previews:
         # The machine is busy: nothing is wrong with the file.
         raise Unavailable(f"{late} Try again when the control plane has less to do.") from None
     except NoPreview as reason:
-        raise InvalidRequest.field(example.field, f"The file cannot be shown: {reason}") from None
+        raise InvalidRequest.field(example.field, f"The file cannot be shown: {reason}.") from None
 
 
 def _facts(made: Previews) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def check_input(effect: Effect, file: Path | None) -> None:
         raise OperatorError(f"{effect.slug} works on {with_article(effect.input.type)}; {file} is {kind}.")
     largest = effect.input.max_bytes
     if largest is not None and file.stat().st_size > largest:
-        raise OperatorError(f"{file} is larger than the {largest} bytes {effect.slug} takes.")
+        raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {largest} bytes.")
 
 
 async def _require_tokens(client: Client, effect: Effect) -> None:

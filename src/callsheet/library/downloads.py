@@ -32,7 +32,7 @@ class Downloads:
                 job_ids=list(dict.fromkeys(job_ids)),
             )
         if not rows:
-            raise NotFound("None of these jobs is yours and has files.")
+            raise NotFound("You have no files of these jobs.")
         return zipped(self._entries(rows))
 
     async def _entries(self, rows: Sequence[Row]) -> AsyncGenerator[Entry, None]:

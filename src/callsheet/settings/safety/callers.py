@@ -115,7 +115,7 @@ def requests(settings: Settings) -> Iterator[Unsafe]:
     if settings.serves_other_machines and server.http2 and not server.trusted_proxies:
         yield Unsafe(
             "http2_without_proxy",
-            "HTTP/2 is spoken with everyone, and one connection then carries many requests. It is meant for a proxy.",
+            "HTTP/2 is enabled for all clients, and one connection can carry many requests. It is meant for a proxy.",
             "Leave CALLSHEET_SERVER__HTTP2 out, or name the proxy in CALLSHEET_SERVER__TRUSTED_PROXIES.",
         )
     if settings.serves_other_machines and settings.jobs.order == "first_in_first_out":
