@@ -193,7 +193,7 @@ async def test_a_first_step_that_makes_only_films_does_not_spend_the_budget_on_m
         await deliver(shoot, started, "video/mp4")
     run = await shoot.shown(run)
     assert (run.status, run.reason, run.candidates) == (RunStatus.PAUSED, RunReason.BRANCHES_FAILED, 3)
-    assert "parent_image_path" in (run.reason_detail or "")
+    assert "The file must be an image, but it is video/mp4." in (run.reason_detail or "")
     await shoot.check(run)
 
 

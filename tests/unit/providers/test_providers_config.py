@@ -78,13 +78,13 @@ def test_names_of_blocked_providers_are_a_list_or_comma_separated(monkeypatch: p
         (
             "https://api",
             f"https://user:{SECRET}@api",
-            "providers.http.leonardo.base_url (from callsheet.toml): must be an",
+            "providers.http.leonardo.base_url (from callsheet.toml): must be a URL",
         ),
         ("https://api", "api", "providers.http.leonardo.base_url (from callsheet.toml): must be like https://host"),
         (
             "{params.width}",
             "{params.with}",
-            "providers.http.leonardo.actions.txt2img (from callsheet.toml): {params.with} sta",
+            "providers.http.leonardo.actions.txt2img (from callsheet.toml): {params.with} is unknown",
         ),
         (
             "/jobs/{id}",
