@@ -8,8 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from callsheet.cli import simulation_options as options
 from callsheet.cli.console import out, print_json
 from callsheet.cli.simulation_display import print_reports, read_with_progress, replay_with_progress
 from callsheet.cli.submit import URL
@@ -19,149 +18,43 @@ if TYPE_CHECKING:
     from callsheet.scaling.simulation.policies import NamedPolicy
     from callsheet.wire.scaling import FleetScaling
 
-ARRIVALS, POLICIES, CONDITIONS, RESULTS = "Arrivals", "Policies", "Conditions", "Results"
-
 
 def simulate(
-    trace_file: Path | None = typer.Option(
-        None,
-        "--trace",
-        metavar="FILE",
-        help="Replay the jobs of this file: CSV or JSON Lines. `callsheet jobs export` writes one of your own history.",
-        rich_help_panel=ARRIVALS,
-    ),
-    jobs_per_day: float | None = typer.Option(
-        None, help="Generate arrivals instead of a trace: number of jobs on a weekday.", rich_help_panel=ARRIVALS
-    ),
-    days: float = typer.Option(365.0, help="Number of days to generate arrivals for.", rich_help_panel=ARRIVALS),
-    curve: str = typer.Option(
-        "flat",
-        help="Distribution of arrivals over the day: flat, office, evening, or 24 comma-separated numbers, one for "
-        "each hour.",
-        rich_help_panel=ARRIVALS,
-    ),
-    weekend: float = typer.Option(
-        1.0, help="Jobs of a Saturday or Sunday as a share of those of a weekday.", rich_help_panel=ARRIVALS
-    ),
-    run_seconds: float = typer.Option(60.0, help="Mean run time of a job.", rich_help_panel=ARRIVALS),
-    run_spread: float = typer.Option(
-        0.5, help="Standard deviation of the run times, relative to their mean.", rich_help_panel=ARRIVALS
-    ),
-    tenants: int = typer.Option(1, help="Number of tenants that the jobs belong to.", rich_help_panel=ARRIVALS),
-    seed: int = typer.Option(1, help="Random seed; the same seed gives the same result.", rich_help_panel=ARRIVALS),
-    written_trace: Path | None = typer.Option(
-        None,
-        "--write-trace",
-        metavar="FILE",
-        help="Write the arrivals to this file (.csv or .jsonl) and stop.",
-        rich_help_panel=ARRIVALS,
-    ),
-    policy_files: list[Path] = typer.Option(
-        None,
-        "--policy",
-        metavar="FILE",
-        help="TOML file with the rules of a policy, for example maximum = 4. Can be repeated.",
-        rich_help_panel=POLICIES,
-    ),
-    fleets: list[str] = typer.Option(
-        None,
-        "--fleet",
-        metavar="SLUG",
-        help="Use the current policy of this fleet of your installation. Can be repeated.",
-        rich_help_panel=POLICIES,
-    ),
-    stage: str = typer.Option("production", help="Stage of these fleets.", rich_help_panel=POLICIES),
+    trace_file: Path | None = options.TRACE_FILE,
+    jobs_per_day: float | None = options.JOBS_PER_DAY,
+    days: float = options.DAYS,
+    curve: str = options.CURVE,
+    weekend: float = options.WEEKEND,
+    run_seconds: float = options.RUN_SECONDS,
+    run_spread: float = options.RUN_SPREAD,
+    tenants: int = options.TENANTS,
+    seed: int = options.SEED,
+    written_trace: Path | None = options.WRITTEN_TRACE,
+    policy_files: list[Path] = options.POLICY_FILES,
+    fleets: list[str] = options.FLEETS,
+    stage: str = options.STAGE,
     url: str | None = URL,
-    minimum: list[int] = typer.Option(
-        None,
-        "--min",
-        metavar="<int>",
-        help="Smallest number of workers. This option and the following ones can be repeated; all combinations are "
-        "compared.",
-        rich_help_panel=POLICIES,
-    ),
-    maximum: list[int] = typer.Option(
-        None, "--max", metavar="<int>", help="Largest number of workers.", rich_help_panel=POLICIES
-    ),
-    target_seconds: list[float] = typer.Option(
-        None,
-        "--target",
-        metavar="<float>",
-        help="Target backlog per slot, in seconds of work.",
-        rich_help_panel=POLICIES,
-    ),
-    idle_seconds: list[float] = typer.Option(
-        None,
-        "--idle",
-        metavar="<float>",
-        help="A worker that was not needed for this time is removed.",
-        rich_help_panel=POLICIES,
-    ),
-    warm_up_seconds: list[float] = typer.Option(
-        None,
-        "--warm-up",
-        metavar="<float>",
-        help="Time from the order of a worker until it is expected.",
-        rich_help_panel=POLICIES,
-    ),
-    scale_out_cooldown_seconds: list[float] = typer.Option(
-        None,
-        "--scale-out-cooldown",
-        metavar="<float>",
-        help="Smallest time between two orders of workers.",
-        rich_help_panel=POLICIES,
-    ),
-    scale_in_cooldown_seconds: list[float] = typer.Option(
-        None,
-        "--scale-in-cooldown",
-        metavar="<float>",
-        help="Smallest time after a change of the fleet before workers are removed.",
-        rich_help_panel=POLICIES,
-    ),
-    on_demand_minimum: list[int] = typer.Option(
-        None, "--on-demand-min", metavar="<int>", help="Number of on-demand workers.", rich_help_panel=POLICIES
-    ),
-    spot_share: list[float] = typer.Option(
-        None,
-        "--spot-share",
-        metavar="<float>",
-        help="Share of spot workers above the on-demand workers, from 0 to 1.",
-        rich_help_panel=POLICIES,
-    ),
-    slots: int = typer.Option(1, help="Number of jobs that one worker runs at once.", rich_help_panel=CONDITIONS),
-    interval_seconds: float = typer.Option(
-        5.0, help="How often the autoscaler checks the fleet.", rich_help_panel=CONDITIONS
-    ),
-    start_seconds: float | None = typer.Option(
-        None,
-        help="Time from the order of a worker until it takes jobs. Default: the warm-up of the policy.",
-        rich_help_panel=CONDITIONS,
-    ),
-    start_spread: float = typer.Option(
-        0.0, help="Standard deviation of the start-up time, relative to its mean.", rich_help_panel=CONDITIONS
-    ),
-    pickup_seconds: float = typer.Option(
-        0.0,
-        help="Time from the lease of a job to the start of its run, in which the worker fetches files.",
-        rich_help_panel=CONDITIONS,
-    ),
-    run_noise: float = typer.Option(
-        0.0, help="Vary each run time, with this relative standard deviation.", rich_help_panel=CONDITIONS
-    ),
-    interruptions_per_hour: float = typer.Option(
-        0.0, help="How often a spot worker is interrupted.", rich_help_panel=CONDITIONS
-    ),
-    prefetch: bool = typer.Option(
-        True, help="Whether a busy worker takes its next jobs in advance (worker.prefetch).", rich_help_panel=CONDITIONS
-    ),
-    wait_limit: float = typer.Option(
-        60.0, help="Count jobs that wait for more seconds than this.", rich_help_panel=RESULTS
-    ),
-    price: float | None = typer.Option(None, help="Price of an hour of one worker.", rich_help_panel=RESULTS),
-    spot_price: float | None = typer.Option(
-        None, help="Price of an hour of one spot worker. Default: as --price.", rich_help_panel=RESULTS
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON.", rich_help_panel=RESULTS),
+    minimum: list[int] = options.MINIMUM,
+    maximum: list[int] = options.MAXIMUM,
+    target_seconds: list[float] = options.TARGET_SECONDS,
+    idle_seconds: list[float] = options.IDLE_SECONDS,
+    warm_up_seconds: list[float] = options.WARM_UP_SECONDS,
+    scale_out_cooldown_seconds: list[float] = options.SCALE_OUT_COOLDOWN_SECONDS,
+    scale_in_cooldown_seconds: list[float] = options.SCALE_IN_COOLDOWN_SECONDS,
+    on_demand_minimum: list[int] = options.ON_DEMAND_MINIMUM,
+    spot_share: list[float] = options.SPOT_SHARE,
+    slots: int = options.SLOTS,
+    interval_seconds: float = options.INTERVAL_SECONDS,
+    start_seconds: float | None = options.START_SECONDS,
+    start_spread: float = options.START_SPREAD,
+    pickup_seconds: float = options.PICKUP_SECONDS,
+    run_noise: float = options.RUN_NOISE,
+    interruptions_per_hour: float = options.INTERRUPTIONS_PER_HOUR,
+    prefetch: bool = options.PREFETCH,
+    wait_limit: float = options.WAIT_LIMIT,
+    price: float | None = options.PRICE,
+    spot_price: float | None = options.SPOT_PRICE,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Replay arrivals of jobs against scaling policies: waits, worker hours, idle share and cost of each.
 
