@@ -158,10 +158,10 @@ async def test_a_video_that_breaks_off_has_what_there_is_of_it(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("kind", "content", "reason"),
     [
-        ("image", b"", "no image"),
-        ("image", b"<html><script>alert(1)</script></html>", "no image"),
-        ("image", b'<svg xmlns="http://www.w3.org/2000/svg"/>', "no image"),
-        ("image", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no image"),
+        ("image", b"", "not an image"),
+        ("image", b"<html><script>alert(1)</script></html>", "not an image"),
+        ("image", b'<svg xmlns="http://www.w3.org/2000/svg"/>', "not an image"),
+        ("image", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image"),
         ("image", image(300, 300)[:200], "cannot be read"),
         ("image", square_png(20_000, 1, 0, bytes(2500)), "pixels"),
         ("video", b"", "not a video that"),
