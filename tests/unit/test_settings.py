@@ -280,6 +280,7 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "times in a row",
         "values",
         "attempts",
+        "retries",
         "failures",
         "files",
         "pipelines",
