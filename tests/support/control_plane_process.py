@@ -81,7 +81,10 @@ def variables(settings: Settings) -> dict[str, str]:
         "SERVER__PORT": str(settings.server.port),
         "STORAGE__BACKEND": settings.storage.backend,
         "MEDIA__PREVIEWS": str(settings.media.previews),
+        "FLEET__AUTO_APPROVE": str(settings.fleet.auto_approve),
     }
+    if settings.fleet.secret is not None:
+        chosen["FLEET__SECRET"] = settings.fleet.secret.get_secret_value()
     if settings.storage.backend == "s3":
         s3 = settings.storage.s3
         assert s3.access_key_id
