@@ -239,13 +239,9 @@ def _assemble(
 ) -> ControlPlane:
     registry = CollectorRegistry()
     draining = Draining()
-    listener = Listener(databases.central)
     notifier = Notifier(databases.central)
     rooms = _open_rooms(settings, secret, databases, storage, owner, notifier, registry, providers)
-    rooms.jobs.listen(listener)
-    rooms.webhooks.listen(listener)
-    listener.subscribe("assignments", rooms.protocol.polls.reassigned)
-    rooms.pipelines.listen(listener)
+    listener = _listener(databases, rooms)
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
@@ -264,12 +260,7 @@ def _assemble(
         *_user_routers(rooms, databases, settings, effect_jobs, tasks, providers),
         *_admin_routers(rooms, databases, loops, settings),
     ]
-    registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
-    registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
-    registry.register(rooms.webhooks.metrics)
-    registry.register(AsgMetrics(rooms.fleet.groups))
-    registry.register(rooms.scaling.numbers)
-    rooms.pipelines.collector.observe = RunMetrics(registry).observe
+    _register_metrics(registry, databases, rooms, loops)
     api = _application(routers)
     if web is not None:
         api.router.default = web.before(api.router.default)
@@ -300,6 +291,24 @@ def _assemble(
             application, settings.server, HttpMetrics(registry), _vouch(rooms), in_progress, OwnAddresses(settings)
         ),
     )
+
+
+def _listener(databases: Databases, rooms: Rooms) -> Listener:
+    listener = Listener(databases.central)
+    rooms.jobs.listen(listener)
+    rooms.webhooks.listen(listener)
+    listener.subscribe("assignments", rooms.protocol.polls.reassigned)
+    rooms.pipelines.listen(listener)
+    return listener
+
+
+def _register_metrics(registry: CollectorRegistry, databases: Databases, rooms: Rooms, loops: Sequence[Loop]) -> None:
+    registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
+    registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
+    registry.register(rooms.webhooks.metrics)
+    registry.register(AsgMetrics(rooms.fleet.groups))
+    registry.register(rooms.scaling.numbers)
+    rooms.pipelines.collector.observe = RunMetrics(registry).observe
 
 
 def _open_rooms(
