@@ -160,6 +160,7 @@ async def test_parallel_guesses_from_many_addresses_leave_each_one_attempt(
     assert 8 <= statuses[401] <= 4 + 8
 
 
+@pytest.mark.thorough
 async def test_signing_in_is_no_failure(guarded: ControlPlane, guarded_client: httpx.AsyncClient) -> None:
     person = await people_of(guarded).user()
     for _ in range(6):

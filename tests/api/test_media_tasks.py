@@ -117,6 +117,7 @@ async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_
     assert_refused(other, 422, "invalid_request", "task_type")
 
 
+@pytest.mark.thorough
 async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
     house: Troupe, ann: Person, service: MediaService
 ) -> None:

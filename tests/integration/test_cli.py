@@ -73,6 +73,7 @@ def test_a_wrong_setting_stops_every_command_with_its_sentence(tmp_path: Path) -
     assert misspelt.endswith("is not a setting. Did you mean CALLSHEET_DATABASE__DSN?")
 
 
+@pytest.mark.thorough
 def test_tenants_are_created_in_their_pool_and_listed(callsheet: Callsheet) -> None:
     created = callsheet.succeed("tenants", "create", "far", "--name", ODD_NAME, "--pool", "pool_2", "--json").json
     assert (created["slug"], created["name"], created["pool"]) == ("far", ODD_NAME, "pool_2")
@@ -266,6 +267,7 @@ async def test_keys_have_scopes_and_expire_and_are_in_the_audit_log(
     assert created["key"] not in str(rows)
 
 
+@pytest.mark.thorough
 async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, central: asyncpg.Connection) -> None:
     callsheet.call("tenants", "create", "keyring")
     callsheet.call("users", "create", "key@example.com", "--tenant", "keyring")

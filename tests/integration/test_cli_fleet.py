@@ -222,6 +222,7 @@ async def test_a_fleet_for_tasks_serves_every_actor_of_its_queues(callsheet: Cal
     assert "tasks.queues" in callsheet.refuse("fleets", "create", "more", "--tasks", "nowhere")
 
 
+@pytest.mark.thorough
 async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, core: Core) -> None:
     slug = await slug_of(core)
     callsheet.call("fleets", "create", "follows", slug)

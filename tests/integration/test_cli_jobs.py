@@ -278,6 +278,7 @@ def test_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> No
     assert why_waiting(row) == why
 
 
+@pytest.mark.thorough
 async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     desk: Desk, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +316,7 @@ async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     assert replayed["arrivals"]["jobs"] == 4
 
 
+@pytest.mark.thorough
 async def test_a_simulation_uses_the_policy_that_a_fleet_has(desk: Desk, terminal: Terminal) -> None:
     await terminal.login(desk.admin)
     made = ("--jobs-per-day", "100", "--days", "1", "--json", "--fleet", "gpu")

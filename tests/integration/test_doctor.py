@@ -152,6 +152,7 @@ async def test_an_unsafe_combination_of_settings_is_a_warning_with_advice_and_no
     }
 
 
+@pytest.mark.thorough
 async def test_a_provider_that_could_not_call_back_is_a_warning(settings: Settings) -> None:
     known = changed(settings, providers={"replicate": ReplicateConfig(token=SecretStr("r8_secret"))})
     found = (await findings(known))["providers"]

@@ -234,6 +234,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_what_was_committed(
         assert await server.ensure_running() is False
 
 
+@pytest.mark.thorough
 async def test_a_server_whose_keeper_was_killed_does_not_run_on_unsupervised(
     home: Path, open_directory: Path, template: Path
 ) -> None:

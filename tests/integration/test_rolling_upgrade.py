@@ -117,6 +117,7 @@ async def test_a_migration_that_waits_for_a_lock_lets_jobs_go_first(databases: D
     await core.check()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("quick_attempts")
 async def test_a_migration_that_never_gets_its_lock_changes_nothing_and_says_so(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +130,7 @@ async def test_a_migration_that_never_gets_its_lock_changes_nothing_and_says_so(
     assert len(await upgrade(pool)) == len(FORMS["pool"])
 
 
+@pytest.mark.thorough
 async def test_an_index_that_a_crash_left_invalid_is_built_again(databases: Databases) -> None:
     pool = await databases.pool("pool_1")
     known = known_migrations("pool")

@@ -255,6 +255,7 @@ async def test_the_next_jobs_files_are_fetched_while_the_engine_works_and_never_
     assert most[0]["count"] == 4
 
 
+@pytest.mark.thorough
 async def test_without_prefetch_no_lease_is_held_beyond_the_engines_places(site: Site) -> None:
     site.engine.scenario = "held"
     person = await site.person()

@@ -48,6 +48,7 @@ def notice(seconds: float) -> str:
     )
 
 
+@pytest.mark.thorough
 async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
     site: Site, tmp_path: Path, metadata: MetadataService
 ) -> None:

@@ -84,6 +84,7 @@ async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agen
     assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1
 
 
+@pytest.mark.thorough
 async def test_engines_that_cannot_start_end_the_worker_with_their_last_words(site: Site, comfyui: Path) -> None:
     (comfyui / "broken").touch()
     async with own_engines(comfyui, site.directory) as chosen:

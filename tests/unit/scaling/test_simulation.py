@@ -187,6 +187,7 @@ def test_a_fleet_whose_jobs_no_look_sees_stays(
     assert (outcome.scale_outs, outcome.scale_ins, outcome.most_workers) == (2, 1, 1)
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)
 @given(st.floats(310, 3000), conditions)
 def test_a_fleet_that_goes_to_zero_changes_once_per_job_at_most(gap: float, conditions: Conditions) -> None:
