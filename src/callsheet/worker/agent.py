@@ -1,7 +1,7 @@
-"""The agent: takes jobs, runs them beside each other as far as its engines allow, and leaves in good order.
+"""The agent takes jobs, runs as many at once as its engines allow, and finishes or requeues them before it leaves.
 
-While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold two
-leases for each place at its engines.
+While one job renders, the agent fetches the files of the next job and uploads those of the last. So it may hold two
+leases for each place of its engines.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
 
-# What a poll answers at once is not asked again at once.
+# Pauses by the reason of a poll without a job: a poll that returns at once is not repeated at once.
 PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approved": 10.0, "no_workflows": 10.0}
-# Whether there is more to do than idle workers can take is asked soon after something began or ended, since the next
-# job often comes of the last one; and less and less often while a long run goes on.
+# Longest pause of a full agent between polls for a job to prefetch. The pause starts again at `at_capacity` when a job
+# starts or ends, because the end of one job often creates the next; it doubles while a long run goes on.
 LONGEST_FULL_SECONDS = 1.0
 LONGEST_POLL_ID = 64
 LOOK_SECONDS = 5.0
-# For the last reports on the way out.
+# Timeout of the last requests before the agent leaves.
 REPORT_SECONDS = 10.0
 
 
@@ -56,7 +56,7 @@ class Agent:
         self.config = config
         self.departure = Departure()
         self._changed = asyncio.Event()
-        # In a row, since something began or ended.
+        # Number of at_capacity responses in a row since a job started or ended.
         self._times_full = 0
         self._engines = Engines(
             [
@@ -70,7 +70,7 @@ class Agent:
             for driven in self._engines:
                 driven.health.warm_up = WarmUp(driven.engine, dict(config.warm_up), driven.name)
         self._supervision = supervision_of(list(self._engines), supervised)
-        # How many jobs at once the control plane was told last; None: it was not.
+        # Capacity in the last successful poll since registration; None before the first.
         self._told_capacity: int | None = None
         self._identity = Identity()
         self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
@@ -84,9 +84,9 @@ class Agent:
         )
 
     async def run(self) -> None:
-        """Until it shall leave; raises OperatorError where it cannot even start."""
+        """Runs until the departure begins. Raises OperatorError if the agent cannot start."""
         lock = claim(self.config.directory)
-        # A lease that an agent was given while it was killed is handed over to its successor.
+        # Repeats the last poll of a killed agent: the control plane returns the lease that the killed agent missed.
         kept = (read_private(self._poll_file) or {}).get("poll_id")
         self._poll_id = kept if isinstance(kept, str) and 0 < len(kept) <= LONGEST_POLL_ID else ""
         if not self._poll_id:
@@ -104,7 +104,7 @@ class Agent:
             supervising = asyncio.create_task(self._supervision.keep())
             background += [working, leaving, supervising]
             await asyncio.wait({working, leaving, supervising}, return_when=asyncio.FIRST_COMPLETED)
-            # From here on no engine is started; those that run finish their jobs.
+            # From here on no engine is started. Running engines finish their jobs.
             for task in (working, supervising):
                 task.cancel()
             ended = await asyncio.gather(working, supervising, return_exceptions=True)
@@ -129,7 +129,7 @@ class Agent:
 
     def _workplace(self) -> Workplace:
         directory = self.config.directory
-        # Of an agent that was killed.
+        # Files that a killed agent left.
         shutil.rmtree(directory / "work", ignore_errors=True)
         return Workplace(
             self.config,
@@ -172,7 +172,7 @@ class Agent:
             await self._take(answer, place, time.monotonic() - began)
 
     def _engines_changed(self) -> None:
-        """One went away, or came back, perhaps with other nodes and models."""
+        """An engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""
         self._environment.doubt()
         self._warm.forget()
         self._engines.serve()
@@ -184,8 +184,8 @@ class Agent:
         return offer_of(self._engines.places, held, prefetch=self.config.prefetch)
 
     async def _poll(self) -> PollAnswer | None:
-        """None: the engines can take less or more than was said. Only then is a poll given up: its job may be on the
-        way already. It is asked again with the same id, and so the job is not lost."""
+        """Returns None if the capacity or the providers changed during the poll. Only then is a poll abandoned, because
+        its job may be on the way already. The next poll has the same id, so that job is not lost."""
         offer = self._offer()
         request = PollRequest(
             current_load=len(self._runs),
@@ -220,19 +220,19 @@ class Agent:
             log.warning("worker.poll_not_kept", reason=str(error))
 
     async def _settle(self, place: Workplace) -> list[RunOf]:
-        """What an agent left that was killed, before anything else: its jobs must not wait for the engine as well."""
+        """Sends the reports of a killed agent first: its jobs must not wait until an engine is well."""
         if place.reports.is_empty:
             return []
         with suppress(TimeoutError):
-            # A registration names the engine's version; the jobs do not wait for it for long.
+            # A registration contains the engine's version. The jobs wait for it only briefly.
             async with asyncio.timeout(LOOK_SECONDS):
                 await all_of(driven.health.looked.wait() for driven in self._engines)
         await self._plane.enter()
         return await place.reports.send_left_over()
 
     async def _end_runs(self, runs: Sequence[RunOf]) -> None:
-        """Nobody waits for them any more, and the engine is needed. Which engine had one is not known: those that have
-        no such run leave it at that."""
+        """Ends the runs of a killed agent, because the engines are needed. The engine of a run is not known, so every
+        engine of the provider gets the request; an engine without the run ignores it."""
 
         async def end(run: RunOf, driven: DrivenEngine) -> None:
             log.info("worker.ends_run_of_killed_agent", run=run.run_id, engine=driven.name)
@@ -248,7 +248,7 @@ class Agent:
         self._note_drain(is_draining=answer.reason == "draining")
         if answer.job is not None:
             self._start(answer.job, place)
-            # Only now that its will is written: until then the same poll gets the same job.
+            # Only after the will is written: until then a poll with the same id gets the same job.
             self._next_poll()
             return
         self._next_poll()
@@ -269,7 +269,7 @@ class Agent:
 
     def _start(self, job: WorkerJob, place: Workplace) -> None:
         if any(run.job.lease_token == job.lease_token for run in self._runs):
-            return  # an answer that was on its way when the poll was repeated
+            return  # a poll and its repetition returned the same lease
         log.info("job.leased", job_id=str(job.job_id), dispatch_id=job.dispatch_id, held=len(self._runs) + 1)
         self._times_full = 0
         run = JobRun(job, place)
@@ -294,8 +294,7 @@ class Agent:
         self._changed.clear()
 
     async def _be_unwell(self, place: Workplace) -> None:
-        """Takes nothing; says so by leaving the fleet, as soon as nothing is in its hands, and comes back when it is
-        well again."""
+        """Takes no jobs. Deregisters when the agent holds no job, and registers again when an engine is well."""
         if not self._runs and self._plane.is_registered:
             reasons = self._engines.reasons
             await self._take_back_poll(place)
@@ -309,9 +308,9 @@ class Agent:
             self._told_capacity = None
 
     async def _take_back_poll(self, place: Workplace) -> None:
-        """A poll that was given up a moment ago may still be given a job, which would wait for its lease to run out.
-        Asked again under the same id, for nothing new, the control plane hands that job over, or looks twice before
-        it gives one to the other."""
+        """Requeues the job of a poll that was just abandoned; otherwise the job would wait until its lease expires.
+        A poll with the same id and no providers gets that job and no other. If there is none yet, the control plane
+        checks the worker again before it gives the abandoned poll a job."""
         asked = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
         try:
             answer = await self._plane.poll(asked)
@@ -332,7 +331,7 @@ class Agent:
             run.interrupt(reason)
         if self._runs:
             await asyncio.wait(list(self._runs.values()), timeout=REPORT_SECONDS)
-        # With reports still to send, the token must live on for the agent that sends them.
+        # While reports are unsent, the token must stay valid: the next agent sends them with it.
         if self._plane.is_registered and place.reports.is_empty:
             with suppress(TimeoutError, OperatorError):
                 async with asyncio.timeout(REPORT_SECONDS):
@@ -358,7 +357,7 @@ class Agent:
 
 
 def names_of(engines: Sequence[Engine]) -> list[str]:
-    """What logs call them: the provider, with a number where it has several."""
+    """Names for logs: the provider, with a number if it has several engines."""
     kinds = Counter(engine.provider for engine in engines)
     numbers: Counter[str] = Counter()
     names = []

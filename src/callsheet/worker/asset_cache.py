@@ -1,4 +1,4 @@
-"""Downloaded files by their content, kept for later jobs up to a number of bytes; the longest unused goes first."""
+"""Cache of downloaded files by content hash, up to a number of bytes. The least recently used file is removed first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class ChecksumDiffers(Exception):
-    """What was downloaded is not what the job says it is."""
+    """The downloaded file does not have the checksum that the job names."""
 
 
 class AssetCache:
@@ -29,8 +29,8 @@ class AssetCache:
             draft.unlink(missing_ok=True)
 
     async def place(self, content_hash: str | None, target: Path, download: Download) -> bool:
-        """Puts the file at `target`; answers whether it was here already. Two jobs that want the same file download it
-        once. What lies at `target` is a link: clearing the cache does not take it away."""
+        """Puts the file at `target`; returns whether it was in the cache. Two jobs that need the same file download it
+        once. The file at `target` is a hard link, so clearing the cache does not remove it."""
         if content_hash is None or not is_hash(content_hash) or self._most_bytes == 0:
             _checked(content_hash, await download(target))
             return False
@@ -76,5 +76,5 @@ def _checked(expected: str | None, found: str) -> None:
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         shutil.copyfile(source, target)

@@ -1,4 +1,4 @@
-"""What a process prints, in a file that cannot fill the disk: when it is full it becomes the file before it."""
+"""A process's output in a log file of limited size: a full file is renamed and replaces the previous one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TAIL_BYTES = 8192
 
 
 class BoundedLog:
-    """`path` and `path.1`, together at most `most_bytes` and a little."""
+    """The files `path` and `path.1`, together little more than `most_bytes`."""
 
     def __init__(self, path: Path, most_bytes: int):
         self.path = path
@@ -24,7 +24,7 @@ class BoundedLog:
         self._told = False
 
     def write(self, piece: bytes) -> None:
-        """Never raises: a full disk is no reason to stop an engine."""
+        """Never raises: a full disk must not stop an engine."""
         self._keep(piece)
         try:
             size = self.path.stat().st_size if self.path.exists() else 0

@@ -1,8 +1,8 @@
-"""How ComfyUI is started so that several of one directory do not disturb each other.
+"""Starts several ComfyUI processes from one directory without conflicts.
 
-Models, custom nodes and `input` are shared. `output` is each engine's own, because ComfyUI numbers files by what it
-finds there; so is `temp`, which ComfyUI empties at its start, and so are its user directory and database, which one
-process at a time may open.
+The processes share models, custom nodes and `input`. Each has its own `output`, because ComfyUI numbers files by those
+it finds there. Each has its own `temp`, which ComfyUI empties at its start, and its own user directory and database,
+which only one process at a time may open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from callsheet.worker.ports import HOST
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 OWN_ENVIRONMENTS = (".venv/bin/python", "venv/bin/python")
-# Arguments that the agent sets itself; the first of each pair that is given twice would be lost silently.
+# Arguments that the agent sets itself. If one is given twice, the first is silently ignored.
 OWN_ARGUMENTS = frozenset(
     {
         "--listen",
@@ -37,7 +37,7 @@ OWN_ARGUMENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ComfyUIDirectory:
-    """A ComfyUI on this machine, and what it is started with."""
+    """A ComfyUI installation on this machine, with its Python and arguments."""
 
     path: Path
     python: Path
@@ -45,7 +45,7 @@ class ComfyUIDirectory:
 
     @classmethod
     def at(cls, path: Path, python: Path | None, arguments: str) -> ComfyUIDirectory:
-        """Raises OperatorError where nothing can be started from it."""
+        """Raises OperatorError if ComfyUI cannot be started from `path`."""
         path = path.absolute()
         if not (path / "main.py").is_file():
             raise OperatorError(
@@ -57,11 +57,11 @@ class ComfyUIDirectory:
         return cls(path, (python or found).absolute(), _split(arguments))
 
     def launch(self, folder: Path, port: int, gpu: str | None, environment: Mapping[str, str]) -> Launch:
-        """Makes the engine's own folders in `folder`."""
+        """Creates the engine's own folders in `folder`."""
         folder = folder.absolute()
         try:
             (self.path / "input").mkdir(exist_ok=True)
-            # Of the worker's own directory, which may not be there yet. Results of users pass through these.
+            # The worker's own directory may not exist yet. All are private: users' results pass through these folders.
             for made in (folder.parent.parent, folder.parent, folder, folder / "output", folder / "user"):
                 made.mkdir(mode=0o700, parents=True, exist_ok=True)
             _link(folder / "input", self.path / "input")
@@ -72,7 +72,7 @@ class ComfyUIDirectory:
             "--port": str(port),
             "--input-directory": str(folder / "input"),
             "--output-directory": str(folder / "output"),
-            # ComfyUI adds `temp` itself.
+            # ComfyUI appends `temp` itself.
             "--temp-directory": str(folder),
             "--user-directory": str(folder / "user"),
             "--database-url": f"sqlite:///{folder / 'user' / 'comfyui.db'}",
@@ -81,7 +81,7 @@ class ComfyUIDirectory:
         command = (str(self.python), str(self.path / "main.py"), *(part for pair in own.items() for part in pair))
         return Launch(
             command=(*command, "--disable-auto-launch", *self.arguments),
-            # Otherwise the last words of a process that dies are lost in its buffer.
+            # Without this, the last output of a crashed process is lost in its buffer.
             environment={**environment, **pinned, "PYTHONUNBUFFERED": "1"},
             directory=self.path,
             folder=folder,
@@ -90,7 +90,7 @@ class ComfyUIDirectory:
 
 
 def gpus_of(given: Sequence[str], visible: str | None) -> tuple[str, ...]:
-    """GPUs to spread engines over; none: engines use what they find."""
+    """GPUs to distribute the engines over. If empty, engines use the GPUs they find."""
     if given:
         return tuple(given)
     if visible is not None:
@@ -100,7 +100,7 @@ def gpus_of(given: Sequence[str], visible: str | None) -> tuple[str, ...]:
 
 
 def gpu_of(number: int, gpus: Sequence[str]) -> str | None:
-    """The GPU of the engine with this number, from 0 on: one after the other, then from the beginning."""
+    """The GPU of the engine with this number (from 0), assigned round-robin."""
     return gpus[number % len(gpus)] if gpus else None
 
 

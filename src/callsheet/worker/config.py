@@ -1,4 +1,4 @@
-"""What an agent is told at its start. Made from the settings by the command; nothing here reads the environment."""
+"""Configuration of an agent. The command creates it from the settings; nothing here reads the environment."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class AgentConfig:
     api_url: str
     worker_id: str
     secret: str = field(repr=False)
-    # Token, reports, cache and work in progress; one agent at a time.
+    # Contains the token, reports, cache and work in progress. One agent at a time uses it.
     directory: Path
     fleet: str | None = None
-    # Where neither is given, the registration token says it.
+    # Default of fleet and stage: those of the registration token.
     stage: str | None = None
     workflows: tuple[str, ...] = ()
-    # At each engine.
+    # Jobs at once per engine.
     max_concurrency: int = 1
     # A graph that each engine runs before its first job.
     warm_up: Mapping[str, dict[str, Any]] | None = field(default=None, repr=False)
     heartbeat_seconds: float = 30.0
-    # Between two heartbeats that only tell progress.
+    # Shortest time between two heartbeats that only report progress.
     progress_seconds: float = 1.0
     prefetch: bool = True
-    # Hashes of model files, as sha256sum writes them.
+    # A file with hashes of model files, in the format of sha256sum.
     model_hashes: Path | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     capacity_type: Literal["spot", "on-demand"] | None = None

@@ -1,4 +1,4 @@
-"""The worker protocol as a client speaks it: registers, keeps its token, and knows which refusals mean what."""
+"""Client of the worker protocol: registers, keeps its token, and distinguishes refusals from errors to retry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = get_logger(__name__)
 
 Said = TypeVar("Said", bound=BaseModel)
 ANSWER_SECONDS = 30.0
-# Beyond the wait a poll asks for: the control plane answers at its end, plus the way.
+# Added to the wait that a poll requests: the control plane responds at its end, plus network time.
 POLL_MARGIN_SECONDS = 15.0
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 30.0
 _REPORTS: dict[str, type[CompleteAnswer] | type[DispatchAnswer]] = {
@@ -71,7 +71,7 @@ class ControlPlane:
         return self._token is not None
 
     async def enter(self) -> None:
-        """With the token of the last time, if it was given for the same registration; with a new one otherwise."""
+        """Uses the saved token if it belongs to the same registration; otherwise registers for a new one."""
         kept = read_private(self._token_file) or {}
         token = kept.get("token")
         if isinstance(token, str) and token:
@@ -89,19 +89,19 @@ class ControlPlane:
         return await self._ask("heartbeat", request, HeartbeatAnswer)
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
-        """Sends one report; answers what its job's status is now."""
+        """Sends one report; returns the job's new status."""
         return (await self._ask(kind, body, _REPORTS[kind])).status
 
     async def report_environment(self, environment: Environment) -> EnvironmentAnswer:
         return await self._ask("environment", environment, EnvironmentAnswer)
 
     async def leave(self, reason: str) -> None:
-        """Once, and without insisting: a worker that does not say goodbye is noticed as well."""
+        """Tries once to deregister: the control plane also notices workers that disappear."""
         try:
             await self._post("deregister", DeregisterRequest(reason=reason), ANSWER_SECONDS)
         except Unreachable as error:
             log.warning("worker.deregister_failed", reason=str(error))
-            # Still registered, perhaps: without its token the next start would wait until it counts as dead.
+            # The worker may still be registered. Without its token, the next start would wait until it counts as dead.
             return
         except Refused as error:
             log.warning("worker.deregister_failed", reason=str(error))
@@ -109,7 +109,7 @@ class ControlPlane:
         self._token_file.unlink(missing_ok=True)
 
     def pause(self, failures: int, error: Exception | None = None) -> float:
-        """How long to wait after so many failures in a row, in seconds."""
+        """Seconds to wait after this many failures in a row."""
         jittered = backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, self._random)
         asked = error.retry_after if isinstance(error, Unreachable) else None
         return max(jittered, asked or 0.0)
@@ -139,7 +139,7 @@ class ControlPlane:
         return said
 
     async def _register(self, instead_of: str | None = None) -> None:
-        """Until it works, or never will. Of several that find the token dead, one registers."""
+        """Retries while the control plane is unreachable. If several requests find the token invalid, one registers."""
         async with self._registering:
             if self._token is not None and self._token != instead_of:
                 return
@@ -187,7 +187,7 @@ class ControlPlane:
         write_private(self._token_file, {"token": token, "registration": self._fingerprint()})
 
     def _fingerprint(self) -> dict[str, Any]:
-        # What it is, not what runs on it: a new engine version is no reason to say goodbye.
+        # Without what may change on the same worker: a new engine version needs no new registration.
         changeable = {"capabilities", "display_name", "environment", "instance_type"}
         return self._registration().model_dump(mode="json", exclude=changeable)
 
@@ -200,7 +200,7 @@ class ControlPlane:
     ) -> dict[str, Any]:
         body = request.model_dump(mode="json", exclude_none=True) if isinstance(request, BaseModel) else request
         sent = {"content-type": "application/json", **(headers or {"authorization": f"Bearer {self._token}"})}
-        # In ASCII: names of files may have halves of surrogate pairs in them, which must not keep a report here.
+        # ASCII, because file names may contain lone surrogates, which must not prevent a report.
         content = json.dumps(body, separators=(",", ":"))
         try:
             answer = await self._client.post(f"/api/worker/{path}", content=content, headers=sent, timeout=seconds)
@@ -226,7 +226,7 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
             or f"the server there is not a control plane (status {status})"
         ),
     )
-    # A worker that was alive a moment ago has to wait; so does everybody when the control plane has too much to do.
+    # Retry later: the worker's last session still counts as alive, or the control plane limits the rate.
     later = code == "already_registered" or status == httpx.codes.TOO_MANY_REQUESTS
     if later or status >= 500 or not code:
         raise Unreachable(detail, _retry_after(answer, problem) if later or status == 503 else None)

@@ -1,4 +1,4 @@
-"""Finished files to storage: announced with size and checksum, uploaded to the addresses that come back."""
+"""Uploads finished files to storage: announces size and checksum, then uploads to the URLs in the response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from callsheet.worker.transfers import TransferFailed, Transfers
 
 log = get_logger(__name__)
 
-# Of refusals; storage that is away is waited for as long as the lease may be held.
+# Limit of refusals. While storage is unreachable, uploads are retried as long as the lease is held.
 ATTEMPTS = 4
 UPLOADS_AT_ONCE = 4
 _random = Random()  # noqa: S311 (jitter)
@@ -38,7 +38,7 @@ class Deliverable:
 
 
 async def deliver(files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: Transfers) -> list[dict[str, Any]]:
-    """Answers the files as the completion names them. Announced by as many as a heartbeat takes."""
+    """Returns the files as the complete report names them. Announces as many at a time as a heartbeat accepts."""
     waiting, refusals, failures = list(files), 0, 0
     while waiting:
         left, errors = await _attempt(waiting[:MOST_ANNOUNCED], keeper, transfers)
@@ -58,7 +58,7 @@ async def deliver(files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: 
 async def _attempt(
     files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: Transfers
 ) -> tuple[list[Deliverable], list[TransferFailed]]:
-    """Announced anew each time: addresses run out. Answers what is still to do, and why."""
+    """Announces the files in each attempt, because URLs expire. Returns the files that failed, and the errors."""
     try:
         answer = await keeper.announce([AnnouncedOutput.model_validate(file.described()) for file in files])
     except Refused as refused:

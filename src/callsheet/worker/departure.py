@@ -1,4 +1,4 @@
-"""That the agent shall leave, why, and until when what it has in hand may be finished."""
+"""Whether the agent leaves, why, and until when its jobs may finish."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from callsheet.toolbox.together import first_of
 
 DRAINED = "drained"
-# Exit code of a drained worker. A supervisor can tell it from a crash: the units in deploy/ do not start it again.
+# Exit code of a drained worker, different from that of a crash: the units in deploy/ do not start the worker again.
 # Shells, sysexits.h and systemd use codes up to 78 and from 126 on.
 DRAINED_EXIT_CODE = 83
 
 
 class Departure:
-    """May be urged on: a machine that was advised to leave can later be told that it is taken away."""
+    """`begin` may be repeated: EC2 first recommends to leave, and later announces the machine's termination."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -25,7 +25,7 @@ class Departure:
         self._deadline: float | None = None
 
     def begin(self, reason: str, seconds: float | None) -> None:
-        """`seconds` None leaves as much time as the jobs take. The earliest deadline counts."""
+        """With `seconds` None, jobs may take as long as they need. The earliest deadline counts."""
         if seconds is not None:
             deadline = time.monotonic() + max(0.0, seconds)
             if self._deadline is None or deadline < self._deadline:
@@ -36,7 +36,6 @@ class Departure:
 
     @property
     def exit_code(self) -> int:
-        """What the process ends with."""
         return DRAINED_EXIT_CODE if self.reason == DRAINED else 0
 
     @property
@@ -47,7 +46,7 @@ class Departure:
         await self._begun.wait()
 
     async def finish(self, running: Mapping[Any, asyncio.Task[Any]]) -> None:
-        """Waits for what runs, as long as there is time, which may become less meanwhile."""
+        """Waits for the running jobs until the deadline, which may become earlier meanwhile."""
         while running:
             left = self.seconds_left()
             if left is not None and left <= 0:
@@ -55,7 +54,7 @@ class Departure:
             await first_of(*running.values(), event=self.urged_again(), seconds=left)
 
     def urged_again(self) -> asyncio.Event:
-        """Set by the next word about it."""
+        """An event that the next `begin` sets."""
         self._urged.clear()
         return self._urged
 

@@ -1,4 +1,4 @@
-"""Which of several engines a job goes to. Pure: states in, a choice out."""
+"""Chooses the engine of a job. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from callsheet.providers.comfy.models import classes_of_graph, models_of_graph
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """An engine as the choice sees it. `places` is 0 while it takes no job; `loaded` are the models of its last job."""
+    """State of an engine. `places` is 0 while it takes no job; `loaded` contains the models of its last job."""
 
     name: str
     places: int
@@ -21,9 +21,9 @@ class EngineState:
 
 
 def choose_engine(engines: Sequence[EngineState], wanted: frozenset[str]) -> EngineState | None:
-    """The least busy engine; among equals the one with the fewest models to load, then one that has nothing loaded yet,
-    then the one that was used longest ago: what the others have loaded stays loaded for the jobs that want it. None:
-    every place is taken."""
+    """Chooses the least busy engine; among equals the one with the fewest models to load, then one with nothing loaded,
+    then the least recently used. So the other engines keep their models for jobs that need them. Returns None if every
+    place is taken."""
     free = [each for each in engines if each.busy < each.places]
     return min(
         free,
@@ -33,6 +33,5 @@ def choose_engine(engines: Sequence[EngineState], wanted: frozenset[str]) -> Eng
 
 
 def loaded_by(graph: Mapping[str, Any]) -> frozenset[str]:
-    """What an engine has loaded after a run of this graph: its models. A graph that names none is known by its node
-    classes."""
+    """What an engine has loaded after a run of this graph: the graph's models, or its node classes if it names none."""
     return frozenset(models_of_graph(graph) or classes_of_graph(graph))

@@ -1,4 +1,4 @@
-"""An engine that the agent starts itself: its process, its log, and the note by which a successor finds it."""
+"""An engine that the agent starts: its process, its log, and the note by which the next agent finds the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from callsheet.worker.processes import memory_bytes, started_at
 log = get_logger(__name__)
 
 LOG_NAME, NOTE_NAME = "engine.log", "process.json"
-# After a polite request; ComfyUI ends at once.
+# Timeout after SIGTERM and after SIGKILL. ComfyUI ends at once.
 STOP_SECONDS = 10.0
 LOOK_SECONDS = 0.05
 PIECE = 65_536
@@ -32,7 +32,7 @@ PIECE = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How one engine is started. `folder` is its own: log, note, and what it writes."""
+    """How one engine is started. `folder` is for this engine only: its log, its note and the files it writes."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -45,7 +45,7 @@ class EngineProcess:
     def __init__(self, launch: Launch, log_bytes: int):
         self.launch = launch
         self.log = BoundedLog(launch.folder / LOG_NAME, log_bytes)
-        # Set when the process has ended by itself or was stopped.
+        # Set when the process has ended or was stopped.
         self.ended = asyncio.Event()
         self.exit_code: int | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -60,7 +60,7 @@ class EngineProcess:
         return memory_bytes(self._process.pid) if self._process is not None and self.is_running else None
 
     async def start(self) -> None:
-        """Raises OSError where it cannot be started."""
+        """Raises OSError if the process cannot be started."""
         if not is_free(self.launch.port):
             raise OSError(f"Port {self.launch.port} is used by another program.")
         self.log.forget_tail()
@@ -73,7 +73,7 @@ class EngineProcess:
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=STDOUT,
-            # A process group of its own: Ctrl-C is for the agent, which lets jobs finish first.
+            # The engine has its own process group: Ctrl-C reaches only the agent, which lets jobs finish first.
             start_new_session=True,
         )
         self._tasks = [asyncio.create_task(self._read(self._process)), asyncio.create_task(self._wait(self._process))]
@@ -88,13 +88,13 @@ class EngineProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await self.ended.wait()
-        # Also children that outlived it.
+        # Also ends children that outlived the process.
         _signal_group(process.pid, signal.SIGKILL)
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self.ended.wait()
         except TimeoutError:
-            # As a process does that waits for its driver. Its port stays taken, and that is said at the next start.
+            # For example, the process waits for its driver. Its port stays in use, which the next start reports.
             log.error("engine.process_does_not_end", pid=process.pid)
             self.ended.set()
         for task in self._tasks:
@@ -102,7 +102,7 @@ class EngineProcess:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(OSError):
             (self.launch.folder / NOTE_NAME).unlink()
-        # Not before: a stop that was cancelled half way is repeated.
+        # Only at the end, so that a cancelled stop can be repeated.
         self._process = None
 
     def _note(self, pid: int) -> None:
@@ -126,20 +126,20 @@ class EngineProcess:
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
         self.exit_code = await process.wait()
-        # What it said last may be on its way. A child of it may hold the pipe open for ever.
+        # Waits for the last output, with a timeout: a child process may hold the pipe open for ever.
         await asyncio.wait({self._tasks[0]}, timeout=1.0)
         self.ended.set()
 
 
 def noted_port(folder: Path) -> int | None:
-    """Where the engine of this folder answers, if an agent runs it now."""
+    """Port of the engine of this folder, if it runs now."""
     note = read_private(folder / NOTE_NAME) or {}
     port = note.get("port")
     return port if isinstance(port, int) and _is_alive(note.get("pid"), note.get("started")) else None
 
 
 async def end_left_over(folders: Path) -> None:
-    """Engines that a killed agent left: they hold GPU memory and ports. One whose agent is alive is left alone."""
+    """Ends engines that a killed agent left: they hold GPU memory and ports. Engines of a live agent keep running."""
     for path in _notes(folders):
         note = read_private(path) or {}
         pid = note.get("pid")
@@ -168,14 +168,14 @@ async def _end(pid: int, started: object) -> None:
 
 async def _has_ended(pid: int, started: object) -> bool:
     deadline = time.monotonic() + STOP_SECONDS
-    # Not a child of this process, so nothing tells when it ends.
+    # It is not a child of this process, so its end can only be polled.
     while _is_alive(pid, started) and time.monotonic() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(LOOK_SECONDS)
     return not _is_alive(pid, started)
 
 
 def _is_alive(pid: object, started: object) -> bool:
-    """Whether that very process runs, not one that has its number now."""
+    """Whether the same process runs, not a later one with the same id."""
     return isinstance(pid, int) and isinstance(started, str) and pid > 1 and started_at(pid) == started
 
 

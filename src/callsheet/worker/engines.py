@@ -1,4 +1,4 @@
-"""The engines of an agent: which of them take jobs, and which of them a job gets for all its life."""
+"""The engines of an agent: which of them take jobs, and which one a job gets until it ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from callsheet.worker.health import Health
 
 
 class DrivenEngine:
-    """One engine, whether it is well, and how many of its places are taken."""
+    """One engine, its health, and how many of its places are taken."""
 
     def __init__(self, name: str, engine: Engine, places: int, probe_seconds: float, changed: Callable[[], None]):
         self.name = name
         self.engine = engine
         self.places = places
-        # Jobs that render, or are about to.
+        # Jobs that render or are about to render.
         self.busy = 0
-        # Jobs that need the engine in any way: theirs are files that were uploaded to it or wait to be fetched.
+        # Jobs that need the engine, also those that only upload files to it or fetch results from it.
         self.in_use = 0
         self.health = Health(engine, probe_seconds, changed, name)
         self._changed = changed
@@ -36,7 +36,7 @@ class DrivenEngine:
         return self.health.is_well and not self._is_resting
 
     def rest(self, is_resting: bool) -> None:
-        """A resting engine finishes what it has and gets no further job."""
+        """A resting engine finishes its jobs and gets no further one."""
         if is_resting != self._is_resting:
             self._is_resting = is_resting
             self._changed()
@@ -50,7 +50,7 @@ class DrivenEngine:
         self._loaded, self._last_used = wanted, time.monotonic()
 
     def forget_models(self) -> None:
-        """It was restarted: nothing is loaded."""
+        """Call after a restart of the engine: no model is loaded."""
         self._loaded = frozenset()
 
 
@@ -66,8 +66,8 @@ class _Waiting:
 
 
 class Claim:
-    """A job's engine. Its place may come later than the engine itself: files can be uploaded to an engine that is still
-    busy with another job."""
+    """A job's engine. The job may get a place at the engine later: files can be uploaded while the engine runs another
+    job."""
 
     def __init__(self, engines: Engines, driven: DrivenEngine, wanted: frozenset[str], *, has_place: bool):
         driven.in_use += 1
@@ -77,22 +77,22 @@ class Claim:
         self._has_place = has_place
 
     async def hold(self) -> None:
-        """Waits for a place. Raises EngineUnreachable where the engine takes no job any more."""
+        """Waits for a place. Raises EngineUnreachable if the engine no longer takes jobs."""
         if not self._has_place:
             await self._engines.place_at([self.driven], self._wanted)
             self._has_place = True
         if not self.driven.health.is_well:
-            # It went wrong under the job before this one.
+            # The engine became unwell during the job before this one.
             raise EngineUnreachable(self.driven.health.reason)
 
     def release(self) -> None:
-        """The run is over: the place is free for the next job."""
+        """Frees the place for the next job when the run is over."""
         if self._has_place:
             self._has_place = False
             self._engines.give_back(self.driven)
 
     def end(self) -> None:
-        """Nothing more is needed of the engine. Once for each claim."""
+        """Call once per claim, when the job no longer needs the engine."""
         self.release()
         self.driven.in_use -= 1
 
@@ -113,7 +113,7 @@ class Engines:
 
     @property
     def all_places(self) -> int:
-        """With every engine well."""
+        """Number of places if every engine is well."""
         return sum(each.places for each in self._driven)
 
     @property
@@ -122,7 +122,7 @@ class Engines:
 
     @property
     def places(self) -> dict[str, int]:
-        """Of each provider that has an engine that takes jobs."""
+        """Number of places of each provider with an engine that takes jobs."""
         counted: Counter[str] = Counter()
         for each in self._driven:
             if each.takes_jobs:
@@ -131,7 +131,7 @@ class Engines:
 
     @property
     def providers(self) -> list[str]:
-        """Those with an engine that takes jobs."""
+        """Providers with an engine that takes jobs."""
         return list(self.places)
 
     @property
@@ -140,11 +140,11 @@ class Engines:
 
     @property
     def reasons(self) -> str:
-        """Why those that take no job do not."""
+        """Why engines take no jobs."""
         return "; ".join(dict.fromkeys(_reason(each) for each in self._driven if not each.takes_jobs))
 
     def described(self) -> dict[str, Any]:
-        """For admins: the versions by provider, and each engine where there are several."""
+        """For admins: the versions by provider, and each engine if there are several."""
         versions: dict[str, str] = {}
         for provider in self.all_providers:
             found = dict.fromkeys(each.health.version for each in self.of(provider) if each.health.version)
@@ -159,8 +159,8 @@ class Engines:
         return {"engines": versions, "each_engine": each_one}
 
     async def claim(self, provider: str, wanted: frozenset[str]) -> Claim:
-        """An engine for a job whose files are here. A provider's only engine is given at once; of several, the first
-        that has a free place."""
+        """Returns an engine for a job whose files are downloaded. A provider's only engine is returned at once; of
+        several engines, the first with a free place."""
         candidates = self.of(provider)
         if not candidates:
             raise EngineError("no_engine", f"This worker has no engine for {provider!r}.", retryable=True)
@@ -170,7 +170,7 @@ class Engines:
         return Claim(self, driven, wanted, has_place=True)
 
     async def place_at(self, candidates: Sequence[DrivenEngine], wanted: frozenset[str]) -> DrivenEngine:
-        """First come, first served."""
+        """Jobs get places in the order of their requests."""
         waiting = _Waiting(candidates, wanted)
         self._waiting.append(waiting)
         self.serve()
@@ -189,7 +189,7 @@ class Engines:
         self.serve()
 
     def serve(self) -> None:
-        """After every change: whoever waits gets what is free, or hears that there is nothing to wait for."""
+        """Call after every change. Waiting jobs get free places, or EngineUnreachable if no engine takes jobs."""
         for waiting in [each for each in self._waiting if not each.found.done()]:
             states = {each.state: each for each in waiting.candidates}
             chosen = choose_engine(list(states), waiting.wanted)
@@ -198,8 +198,8 @@ class Engines:
                 waiting.found.set_result(states[chosen])
             elif not any(each.takes_jobs for each in waiting.candidates):
                 _turn_away(waiting)
-        # As many jobs wait as there are places, each the next of one. More do only after engines fell out, and idle
-        # workers may take them at once.
+        # At most one job waits for each place. More jobs wait only after engines became unwell; these are turned away,
+        # because idle workers may take them at once.
         next_ones = self.places
         for waiting in [each for each in self._waiting if not each.found.done() and not each.is_bound]:
             provider = waiting.candidates[0].engine.provider

@@ -1,7 +1,7 @@
-"""What the engines of this machine can run: read from them, and reported when it is new.
+"""Reads what the engines of this machine can run, and reports changes to the control plane.
 
-The list of an engine has megabytes, so it is read only at the start, after the engine was away, and every few minutes
-because a model file may have been added.
+The list of an engine has megabytes. So it is read only at the start, after the engine was unreachable, and every few
+minutes, because a model file may have been added.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ log = get_logger(__name__)
 
 LOOK_SECONDS = 300.0
 RETRY_SECONDS = 10.0
-# ComfyUI looks through its folders for each loader.
+# ComfyUI searches its folders for each loader, so the response takes long.
 ANSWER_SECONDS = 30.0
-# Of a body of a megabyte, which is what control planes read by default.
+# Fits in a body of one megabyte, the default limit of control planes.
 MOST_CHARACTERS = 600_000
 LARGEST_HASHES_FILE = 16 * 1024 * 1024
 _HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
@@ -32,16 +32,16 @@ _HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
 
 class EnvironmentWatch:
     def __init__(self, engines: Callable[[], Sequence[Engine]], hashes_file: Path | None = None):
-        """`engines` are those that take jobs now: one that is away says nothing about the others."""
+        """`engines` returns those that take jobs now: an unreachable engine does not affect what the others report."""
         self._engines = engines
         self._hashes_file = hashes_file
-        # None: an engine does not say what it has, or has not been asked yet.
+        # None: an engine does not report what it has, or was not asked yet.
         self.current: Environment | None = None
         self._reported: Environment | None = None
         self._doubted = asyncio.Event()
 
     def doubt(self) -> None:
-        """It may have changed."""
+        """Call when the environment may have changed."""
         self._doubted.set()
 
     async def keep(self, plane: ControlPlane) -> None:
@@ -55,7 +55,7 @@ class EnvironmentWatch:
                 await self.report(plane)
 
     async def look(self) -> None:
-        """Reads what the engines have. Where one does not answer, what was known stays."""
+        """Reads what the engines have. If an engine does not respond, the last result stays."""
         self._doubted.clear()
         engines = self._engines()
         if not engines:
@@ -70,7 +70,7 @@ class EnvironmentWatch:
         self.current = environment_of(found, hashes)
 
     async def report(self, plane: ControlPlane) -> None:
-        """Unless the control plane knows it already."""
+        """Does nothing if the control plane has this environment already."""
         environment = self.current
         if environment is None or environment == self._reported:
             return
@@ -80,7 +80,7 @@ class EnvironmentWatch:
             log.warning("worker.environment_not_reported", reason=str(error))
             return
         except Refused as error:
-            # A control plane that is older than this agent, or that has other limits: it goes on without the check.
+            # The control plane is older than this agent, or has other limits. The agent continues without the check.
             log.warning("worker.environment_refused", reason=str(error))
             self._reported = environment
             return
@@ -93,8 +93,8 @@ class EnvironmentWatch:
 def environment_of(
     inventories: Iterable[tuple[str, Inventory | None]], hashes: Mapping[str, str | None]
 ) -> Environment | None:
-    """Of several engines of one provider any may get the job, so only what all of them have counts. A job of another
-    provider goes to another engine, so what any provider has counts."""
+    """Any engine of a provider may get a job, so only what all engines of the provider have counts. A job goes to the
+    engines of its own provider, so the lists of different providers are merged."""
     by_provider: dict[str, Inventory] = {}
     for provider, inventory in inventories:
         if inventory is None:
@@ -111,7 +111,7 @@ def environment_of(
     if not fits or len(classes) > MOST_NODE_CLASSES or room < 0:
         log.warning("worker.environment_too_large", node_classes=len(classes), models=len(models))
     return Environment(
-        # Half a list would say that the other half is missing.
+        # A truncated list would mean that the worker does not have the rest.
         node_classes=classes if len(classes) <= MOST_NODE_CLASSES and room >= 0 else None,
         models=reported if fits else None,
         engine_versions=sorted({version for each in by_provider.values() for version in each.versions}),
@@ -119,8 +119,8 @@ def environment_of(
 
 
 def parse_hashes(text: str) -> dict[str, str | None]:
-    """Lines as `sha256sum` writes them. A file is found by its whole path and by each end of it, because an engine
-    names it within the folder of its kind; None where two files end alike and differ."""
+    """Parses lines of `sha256sum`. Keys are the whole path and each end of it, because an engine names a file relative
+    to the folder of its kind. The value is None if two different files have the same key."""
     found: dict[str, str | None] = {}
     for line in text.splitlines():
         parsed = _HASH_LINE.fullmatch(line.strip())

@@ -1,4 +1,4 @@
-"""Whether an engine can be given a job: asked again and again, and doubted at once when a run says so."""
+"""Whether an engine can take a job: probed regularly, and at once when a run has trouble with the engine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
 
-# While it is away: it is back within seconds of its start.
+# Probe interval while the engine is unwell: an engine responds within seconds of its start.
 RECOVERY_SECONDS = 1.0
-# An engine that is busy is slow to answer, and still well.
+# A busy engine responds slowly, and is still well.
 ANSWER_SECONDS = 30.0
 
 
 class Health:
     def __init__(self, engine: Engine, seconds: float, changed: Callable[[], None], name: str | None = None):
         self.is_well = False
-        # The engine answers, but gets on with nothing: only a restart helps.
+        # The engine responds, but makes no progress: only a restart helps.
         self.is_stuck = False
-        # It answers, whether or not it is well; also while it warms up.
+        # The engine responds, whether or not it is well; also while it warms up.
         self.answers = False
         self.warm_up: WarmUp | None = None
         self._name = name or engine.provider
@@ -35,9 +35,9 @@ class Health:
         self._seconds = seconds
         self._changed = changed
         self._doubted = asyncio.Event()
-        # Whether it was asked at all.
+        # Set after the first probe.
         self.looked = asyncio.Event()
-        # An engine that is away from the start is worth a word, too.
+        # Whether the state was logged: an engine that is unwell from the start is logged, too.
         self._told = False
 
     @property
@@ -45,13 +45,13 @@ class Health:
         return {} if self.description is None else self.description.details
 
     def doubt(self, reason: str) -> None:
-        """No further job until it has answered again."""
+        """The engine gets no further job until the next probe succeeds."""
         self.is_stuck = False
         self._set(False, reason)
         self._doubted.set()
 
     def restarted(self, reason: str) -> None:
-        """Its process has ended: whatever was known of it is over."""
+        """Call when the engine's process has ended: its last known state is no longer valid."""
         self.answers = False
         if self.warm_up is not None:
             self.warm_up.engine_was_away()

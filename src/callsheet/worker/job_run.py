@@ -1,4 +1,4 @@
-"""One lease, from the moment it was given until its report was answered."""
+"""The run of one lease, from its start until the control plane has responded to the report."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from callsheet.worker.warm_models import WarmModels
 log = get_logger(__name__)
 
 Stage = Literal["preparing", "waiting", "rendering", "delivering", "reporting"]
-# Of refusals and of other bytes than promised: those may have been cut off on the way, but not three times.
+# Limit of refusals and of wrong checksums: a download may be truncated, but not three times.
 DOWNLOAD_ATTEMPTS = 3
-# Storage that is away comes back within minutes, or the job is better off elsewhere.
+# If storage is unreachable for longer than this, the job is requeued: another worker may reach storage.
 STORAGE_SECONDS = 600.0
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 10.0
 DELIVERY_ATTEMPTS = 3
@@ -63,7 +63,7 @@ _random = Random()  # noqa: S311 (jitter)
 
 
 class StorageAway(Exception):
-    """Not the job's fault."""
+    """Storage is unreachable, which is not the job's fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +88,26 @@ class JobRun:
         config = place.config
         self._keeper = LeaseKeeper(job, place.plane, config.heartbeat_seconds, config.progress_seconds)
         self._folder = config.directory / "work" / str(job.lease_token)
-        # From the moment it has one; the same to the end.
+        # The job's engine. It does not change until the end of the run.
         self._driven: DrivenEngine | None = None
         self._submitted = False
-        # Whether a file of the user may be at the engine, also of an upload that was cut off.
+        # Whether the engine may have a file of the user, also from an incomplete upload.
         self._uploaded = False
         self._made: list[Deliverable] | None = None
         self._reason = ""
 
     def write_will(self) -> None:
-        """Before anything is done for it: should this process be killed, the next one puts the job back."""
+        """Saves a requeue report before the run starts. If this process is killed, the next agent sends the report."""
         self._place.reports.write_will(self.job, self.run_id)
 
     def interrupt(self, reason: str) -> None:
-        """The machine is needed elsewhere: the job goes back to the queue. A report under way is not stopped."""
+        """Requeues the job because the agent leaves. A report that is being sent is not stopped."""
         if self.stage != "reporting":
             self._reason = reason
             self._keeper.end("interrupted")
 
     async def execute(self) -> None:
-        """Never raises; ends when the report was answered, or nobody wants one."""
+        """Never raises. Ends when the control plane has responded to the report, or the lease is lost."""
         structlog.contextvars.bind_contextvars(job_id=str(self.job.job_id), dispatch_id=self.job.dispatch_id)
         self._keeper.start()
         try:
@@ -122,7 +122,7 @@ class JobRun:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _told(self, report: Report | None) -> bool:
-        """Whether that was the last word."""
+        """Sends the report. Returns False if the files must be uploaded again."""
         if report is None:
             self._place.reports.tear_up(self.job)
             log.info("job.dropped", reason=self._keeper.ending)
@@ -143,7 +143,7 @@ class JobRun:
         return True
 
     async def _outcome(self) -> Report | None:
-        """What came of the run; None where its lease is lost."""
+        """Returns the report of the run, or None if the lease is lost."""
         work = asyncio.create_task(self._work())
         over = asyncio.create_task(self._keeper.over.wait())
         try:
@@ -157,7 +157,7 @@ class JobRun:
             await asyncio.gather(work, over, return_exceptions=True)
 
     def _is_worth_telling(self, work: asyncio.Task[Report]) -> bool:
-        """Whether it was finished in the very moment in which it was to stop."""
+        """Whether the run finished at the same moment as it was stopped."""
         return self._keeper.ending in ("interrupted", "run_limit") and work.exception() is None
 
     def _report_of(self, work: asyncio.Task[Report]) -> Report | None:
@@ -226,7 +226,7 @@ class JobRun:
         self._driven = claim.driven
         try:
             outputs = await self._run_at(claim, payload, files)
-            # Here the engine is free for the next. What is left to do is within the run limit, too.
+            # The engine is free for the next job. The run limit includes the remaining work.
             self._keeper.counts()
             if len(outputs) > MOST_DELIVERED:
                 message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
@@ -261,22 +261,22 @@ class JobRun:
             return await engine.run(run, self._keeper)
         except asyncio.CancelledError:
             if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
-                # The next one must not wait behind it.
+                # The next job must not wait behind this run.
                 health.doubt("A run does not stop.")
             raise
         except (EngineStuck, EngineUnreachable, NotBegun) as error:
-            # Before the next one gets the place.
+            # Before the next job gets the place.
             health.doubt(str(error))
             raise
 
     async def _all_downloaded(self, payload: EnginePayload) -> list[Path]:
-        """Every file of the job in its folder."""
+        """Downloads every file of the job to its folder."""
         paths = [self._folder / asset.file_name(number) for number, asset in enumerate(payload.assets, start=1)]
         await all_of(self._downloaded(asset, path) for asset, path in zip(payload.assets, paths, strict=True))
         return paths
 
     async def _uploaded_to(self, engine: Engine, payload: EnginePayload, files: Sequence[Path]) -> dict[str, str]:
-        """Every file of the job at the engine: its placeholder, and what the engine calls it."""
+        """Uploads every file of the job to the engine. Returns the engine's file name of each placeholder."""
         names = await all_of(
             self._at_engine(engine, asset, path) for asset, path in zip(payload.assets, files, strict=True)
         )
@@ -289,7 +289,7 @@ class JobRun:
             self._uploaded = True
             return await engine.upload(path, path.name, self.run_id)
         finally:
-            # It may be as large as the disk allows, and the run takes long.
+            # The file may be as large as the disk allows, and the run takes long.
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
     async def _downloaded(self, asset: Asset, path: Path) -> None:
@@ -319,7 +319,7 @@ class JobRun:
         for number, (output, name) in enumerate(zip(outputs, public_names(outputs), strict=True), start=1):
             path = self._folder / f"output-{number}"
             got = await engine.fetch(output, path)
-            # A text is the result itself.
+            # A text is the result itself, without metadata.
             if output.text is None and not keep_metadata:
                 got = await without_graph(path, name, got)
             fetched.append(Deliverable(path, name, mime_type_of(name), got.size, got.sha256))
@@ -334,7 +334,7 @@ class JobRun:
 
 
 async def cancel_run(engine: Engine, run_id: str) -> bool:
-    """Whether the engine is free of it."""
+    """Stops the run. Returns whether the engine is free for the next one."""
     try:
         async with asyncio.timeout(CANCEL_SECONDS):
             return await engine.cancel(run_id)
@@ -350,6 +350,6 @@ async def forget_run(engine: Engine, run_id: str) -> None:
 
 
 async def end_run(engine: Engine, run_id: str) -> None:
-    """Of a job that is not ours any more: stops it and removes what it left."""
+    """Stops the run of a job that this agent no longer holds, and removes what the run left."""
     await cancel_run(engine, run_id)
     await forget_run(engine, run_id)

@@ -1,6 +1,6 @@
-"""Keeps one lease from the moment it was given until its report was answered, and hears when it is over.
+"""Renews one lease until the control plane has responded to its report, and notices when the lease is over.
 
-What the engine tells on the way goes with the heartbeats: the latest word only, and not more than one a second.
+Heartbeats carry the engine's progress: only the latest, and not more than one per second.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ log = get_logger(__name__)
 Body = dict[str, Any]
 Ending = Literal["lease_lost", "canceled", "run_limit", "interrupted"]
 _PREVIEW_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
-# A lease is renewed thrice in its time: two heartbeats may be lost.
+# Heartbeats within the lease's TTL: two may be lost.
 RENEWALS = 3.0
-# What a heartbeat is answered with when its lease is somebody else's, or over.
+# Status codes of a heartbeat whose lease is over or belongs to another worker.
 GONE = (404, 409)
 
 
 class LeaseKeeper:
-    """`over` is set when the run shall stop, `ending` says why. It is also the engine's `Watcher`."""
+    """`over` is set when the run must stop; `ending` is the reason. The keeper is also the engine's `Watcher`."""
 
     def __init__(self, job: WorkerJob, plane: Plane, heartbeat_seconds: float, progress_seconds: float):
         self.over = asyncio.Event()
@@ -67,30 +67,30 @@ class LeaseKeeper:
                 await self._task
 
     def end(self, ending: Ending) -> None:
-        """The first reason counts, except that a lost lease needs no report at all."""
+        """The first reason counts, but `lease_lost` replaces it: a lost lease needs no report."""
         if self.ending is None or ending == "lease_lost":
             self.ending = ending
         self.over.set()
 
     def reporting(self, is_under_way: bool) -> None:
-        """While a report is under way, it says what became of the lease: a heartbeat that comes after it is refused,
-        and means nothing."""
+        """While a report is being sent, its response decides about the lease. A heartbeat that arrives after the report
+        is refused, and the refusal is ignored."""
         self._is_reporting = is_under_way
 
     @property
     def has_begun(self) -> bool:
-        """Whether the engine has worked on the run."""
+        """Whether the engine has started the run."""
         return self._began is not None
 
     def started(self) -> None:
-        """From here the run limit counts: a job is not to blame for what was before it in the engine's queue."""
+        """The run limit counts from here: it does not include the wait in the engine's queue."""
         if self._began is None:
             self._began = time.monotonic()
             self.counts()
             self._news.set()
 
     def counts(self) -> None:
-        """The same of a run whose start was not seen."""
+        """Starts the run limit, also of a run whose start was not seen."""
         if self._limit is None:
             self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
 
@@ -109,8 +109,8 @@ class LeaseKeeper:
             self._news.set()
 
     async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatAnswer:
-        """Addresses to upload to, however long the control plane is away. From here on nothing else is told: what the
-        engine said last would come after it."""
+        """Gets the URLs to upload to; retries while the control plane is unreachable. Discards unsent progress of the
+        engine, which would otherwise be sent after this."""
         self._progress = None
         progress = self._progress_of(MOST_PERCENT, UPLOADING)
         return await self._insist(
@@ -118,7 +118,7 @@ class LeaseKeeper:
         )
 
     async def refresh(self) -> HeartbeatAnswer:
-        """Fresh addresses of the inputs."""
+        """Gets new URLs of the inputs."""
         return await self._insist(self._message(refresh_inputs=True))
 
     async def _keep(self) -> None:
@@ -141,7 +141,7 @@ class LeaseKeeper:
                     return
                 failures += 1
             except (TypeError, ValueError) as error:
-                # What was to be told cannot be written: the lease is kept without it.
+                # The progress cannot be serialized. The lease is renewed without it.
                 log.warning("lease.news_not_written", dispatch_id=self._job.dispatch_id, exc_info=error)
 
     async def _wait(self, failures: int, sent: float) -> None:

@@ -1,4 +1,4 @@
-"""What EC2 tells a machine about itself (IMDSv2): what it is, and that it is about to be taken away."""
+"""EC2 instance metadata (IMDSv2): the machine's identity, and notices of its termination."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from callsheet.worker.departure import Departure
 
 log = get_logger(__name__)
 
-# Local, so it answers at once or is not there.
+# The service is local: it responds at once or does not exist.
 ANSWER_SECONDS = 1.0
 TOKEN_SECONDS = 21_600
 SPOT_NOTICE = "spot/instance-action"
 REBALANCE = "events/recommendations/rebalance"
 LIFECYCLE = "autoscaling/target-lifecycle-state"
-# A spot machine goes two minutes after its notice; reports and uploads need the last of them.
+# A spot machine ends two minutes after its notice. The last seconds are for reports and uploads.
 SPARE_SECONDS = 20.0
 SPOT_SECONDS = 120.0
 TERMINATION_SECONDS = 60.0
@@ -28,7 +28,7 @@ TERMINATION_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """None where it is not a machine of EC2."""
+    """All fields are None if the machine is not an EC2 instance."""
 
     instance_id: str | None = None
     instance_type: str | None = None
@@ -36,7 +36,7 @@ class Identity:
 
 
 async def instance_id(url: str | None) -> str | None:
-    """None where it is not a machine of EC2."""
+    """Returns None if the machine is not an EC2 instance."""
     machine = Machine(url, 0.0, Departure())
     try:
         return (await machine.identity()).instance_id
@@ -66,7 +66,7 @@ class Machine:
         return Identity(instance_id, instance_type, capacity)
 
     async def watch(self) -> None:
-        """Until the machine is taken away. Where nothing answered at the start there is nothing to watch."""
+        """Watches for notices. Returns at once if the metadata service did not respond at the start."""
         if self._token is None:
             return
         while True:
@@ -83,7 +83,7 @@ class Machine:
             self._departure.begin("rebalance recommendation", None)
 
     async def _read(self, name: str) -> str | None:
-        """What stands there; None where nothing does, or nobody answers."""
+        """Returns the value, or None if it does not exist or the service does not respond."""
         for _ in range(2):
             try:
                 headers = {"X-aws-ec2-metadata-token": self._token or ""}
@@ -109,7 +109,7 @@ class Machine:
 
 
 def seconds_until(notice: str, now: datetime) -> float:
-    """How long a spot machine lives on after its notice: {"action": "terminate", "time": "2026-02-15T12:00:00Z"}."""
+    """Seconds until a spot machine ends, by its notice: {"action": "terminate", "time": "2026-02-15T12:00:00Z"}."""
     try:
         value: Any = httpx.Response(200, text=notice).json()["time"]
         moment = datetime.fromisoformat(value)

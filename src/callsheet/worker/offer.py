@@ -1,8 +1,8 @@
-"""What an agent asks for: how many jobs more, of which providers. Pure: places and jobs in, an offer out.
+"""How many more jobs an agent requests, and of which providers. Pure functions.
 
-A place renders one job. For each place the agent may hold one job more: the files of the next are fetched, or the
-result of the last is uploaded, while the engine renders. That counts for each provider by itself, so that no more jobs
-wait for its engines than these have places, and each waiting job is the next of some place.
+A place renders one job. For each place the agent may hold one more job: while the engine renders, the agent fetches the
+files of the next job or uploads the result of the last. The limit applies to each provider separately. So no more jobs
+wait for a provider's engines than these have places, and each waiting job is the next of one place.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from callsheet.wire.worker import MOST_ACTIVE_LEASES, most_leases
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`capacity` jobs render at once. `wants` says whether a job of `providers` is wanted at all, `prefetch` whether
-    it would have to wait for a place."""
+    """`capacity` is the number of jobs that render at once. `wants`: the agent wants a job of `providers`. `prefetch`:
+    that job would wait for a place."""
 
     capacity: int
     providers: tuple[str, ...]
@@ -26,10 +26,10 @@ class Offer:
 
 
 def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bool) -> Offer:
-    """`places` of each provider whose engines take jobs; `held` are the jobs of each, of others too."""
+    """`places` has each provider whose engines take jobs. `held` counts the jobs of all providers."""
     capacity, total = sum(places.values()), sum(held.values())
     if total < capacity:
-        # An idle engine comes before a next job for a busy one.
+        # A job for an idle engine has priority over a prefetched job for a busy one.
         free = tuple(each for each, count in places.items() if held.get(each, 0) < count)
         return Offer(capacity, free, wants=True)
     ahead: tuple[str, ...] = ()
@@ -41,5 +41,5 @@ def offer_of(places: Mapping[str, int], held: Mapping[str, int], *, prefetch: bo
 
 
 def named_leases(tokens: Sequence[UUID]) -> list[UUID] | None:
-    """As a poll names them: all or none. One that is missing would count as lost on its way to the worker."""
+    """The leases that a poll names: all or none. A missing lease would count as lost on its way to the worker."""
     return list(tokens) if len(tokens) <= MOST_ACTIVE_LEASES else None

@@ -1,6 +1,7 @@
-"""A folder for as long as a process lives: what one that was killed left in its own, the next one removes.
+"""A folder that exists as long as its process. The next process removes the folder of a killed one.
 
-Its name is new for every process, so nobody comes back to it; a lock beside it says whether its owner is alive.
+Every process uses a new name, so no process uses an old folder again. A lock file beside the folder shows whether its
+process is alive.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from callsheet.toolbox.logs import get_logger
 log = get_logger(__name__)
 
 LOCK = ".lock"
-# Between the moment a lock is made and the moment it is held.
+# A lock file that is younger than this may not be locked yet.
 YOUNG_SECONDS = 60.0
 
 
 @contextmanager
 def own_folder(folder: Path) -> Iterator[None]:
-    """Marks it as in use, and removes it in the end. Where that cannot be written it is only not marked."""
+    """Marks the folder as in use, and removes it at the end. Without a writable lock, the folder is used unmarked."""
     lock = folder.with_name(folder.name + LOCK)
     with ExitStack() as held:
         try:
@@ -41,7 +42,7 @@ def own_folder(folder: Path) -> Iterator[None]:
 
 
 def remove_left_over(parent: Path, now: float | None = None) -> list[str]:
-    """Folders below `parent` whose owners are gone; answers their names."""
+    """Removes folders below `parent` whose processes have ended; returns their names."""
     before = (time.time() if now is None else now) - YOUNG_SECONDS
     removed = []
     for lock in sorted(parent.glob(f"*{LOCK}")):

@@ -1,4 +1,4 @@
-"""A job's payload as the agent needs it. Pure; what is missing or odd is an error of the job, not of the agent."""
+"""Parses a job's payload. Pure functions; an invalid payload is an error of the job, not of the agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from callsheet.worker.asset_cache import is_hash
 DEFAULT_PLACEHOLDER = "__INPUT_PATH__"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}")
-# By these an engine takes a file for a list of others, of its own machine or elsewhere, and reads them.
+# An engine treats files with these extensions as lists of other files, local or remote, and reads those.
 _PLAYLISTS = frozenset({".m3u8", ".m3u", ".mpd", ".sdp", ".ffconcat", ".pls", ".asx", ".xspf", ".smil", ".rtsp"})
 
 
@@ -33,17 +33,17 @@ class Asset:
     url: str
     content_hash: str | None
     extension: str
-    # Of the catalog, not a user's own.
+    # From the catalog, not a user's own file.
     is_shared: bool = False
 
     def file_name(self, number: int) -> str:
-        """Ours, because users' names hold anything; with their extension, by which engines choose how to read it."""
+        """A safe name, because users' names may contain anything. It keeps the extension, which engines need."""
         stem = _UNSAFE.sub("-", self.key).strip("-.")[:40] or "asset"
         return f"{number}-{stem}{self.extension}"
 
     @property
     def shared_name(self) -> str | None:
-        """By its content, of which the agent makes sure; None where it is for this job alone."""
+        """A name made of the content hash, which the agent verifies. None if the file is only for this job."""
         return f"{self.content_hash}{self.extension}" if self.is_shared else None
 
 
@@ -53,7 +53,7 @@ class EnginePayload:
     assets: Sequence[Asset]
     output_node: str | None
     extra_data: Mapping[str, Any]
-    # Whether results are delivered with what the engine wrote into them, the graph among it.
+    # Whether results keep the metadata that the engine wrote into them, for example the graph.
     keep_metadata: bool = False
 
 
@@ -70,7 +70,7 @@ def engine_payload(job: WorkerJob) -> EnginePayload:
 
 
 def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:
-    """The asset's new address; the old one where none came."""
+    """The asset's new URL, or the old one if the response has none."""
     for each in answer.inputs or []:
         if (each.key, each.placeholder) == (asset.key, asset.placeholder) or each.placeholder == asset.placeholder:
             return each.download_url

@@ -1,4 +1,4 @@
-"""What whoever runs jobs asks of a control plane: over HTTP from another machine, or within the same process."""
+"""The requests of a worker to a control plane: over HTTP from another machine, or within the same process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest
 
 
 class Unreachable(Exception):
-    """No answer, or one that says to come back later. Everything of the protocol may be repeated."""
+    """No response, or one that asks to retry later. Every request of the protocol may be repeated."""
 
     def __init__(self, reason: str, retry_after: float | None = None):
         super().__init__(reason)
@@ -16,7 +16,7 @@ class Unreachable(Exception):
 
 
 class Refused(Exception):
-    """An answer that stays the same however often it is asked for."""
+    """An error response that a retry does not change."""
 
     def __init__(self, status: int, code: str, detail: str):
         super().__init__(f"{status} {code}: {detail}")
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 class Plane(Protocol):
-    """Every request raises Unreachable or Refused where it is not answered as wished."""
+    """Every request raises Unreachable or Refused if it does not succeed."""
 
     @property
     def is_registered(self) -> bool: ...
@@ -38,11 +38,11 @@ class Plane(Protocol):
     async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer: ...
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
-        """Sends one report; answers what its job's status is now."""
+        """Sends one report; returns the job's new status."""
         ...
 
     async def leave(self, reason: str) -> None: ...
 
     def pause(self, failures: int, error: Exception | None = None) -> float:
-        """How long to wait after so many failures in a row, in seconds."""
+        """Seconds to wait after this many failures in a row."""
         ...

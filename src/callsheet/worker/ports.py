@@ -1,4 +1,4 @@
-"""Ports for engines of this machine: free ones, and no two agents choose the same."""
+"""Free ports for engines of this machine. No two agents choose the same port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_TAKEN = 100
 
 def is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-        # As engines do themselves: a connection that was closed a minute ago is no obstacle.
+        # Engines set this option too: a connection that was closed a minute ago does not block the port.
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((HOST, port))
@@ -24,14 +24,14 @@ def is_free(port: int) -> bool:
 
 
 class Ports:
-    """Ports that are this process's until it ends. An engine opens its port seconds after its start: until then only
-    the reservation shows that it is taken."""
+    """Ports that are reserved for this process until it ends. An engine opens its port seconds after its start; until
+    then only the reservation shows that the port is taken."""
 
     def __init__(self) -> None:
         self._reservations: list[socket.socket] = []
 
     def choose(self, first: int, number: int) -> list[int]:
-        """The first free ones from `first` on."""
+        """The first `number` free ports from `first` on."""
         chosen: list[int] = []
         for port in range(first, min(first + number + MOST_TAKEN, 65_536)):
             if len(chosen) == number:
@@ -51,7 +51,7 @@ class Ports:
     def _reserve(self, port: int) -> bool:
         if sys.platform != "linux":
             return True
-        # A name without a file, of which the kernel has one per network, as of ports; it goes with the process.
+        # An abstract socket name: unique per network namespace, like a port, and released when the process ends.
         name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             name.bind(f"\0callsheet-engine-{port}")

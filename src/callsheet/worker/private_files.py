@@ -1,4 +1,4 @@
-"""Files of the agent that nobody else may read: the token, leases, reports."""
+"""Files that only the agent's own user may read: the token, leases, reports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from callsheet.toolbox.errors import OperatorError
 
 
 def write_private(path: Path, value: dict[str, Any], *, outlives_machine: bool = True) -> None:
-    """The whole file or none of it, also when the machine goes away in between. What needs to outlive this process
-    only is not waited for."""
+    """Writes the whole file or nothing, even if the machine crashes meanwhile. Without `outlives_machine` there is no
+    fsync: the file needs to outlive only this process."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -26,7 +26,7 @@ def write_private(path: Path, value: dict[str, Any], *, outlives_machine: bool =
 
 
 def read_private(path: Path) -> dict[str, Any] | None:
-    """What was written, or None where there is nothing that can be used."""
+    """Returns what was written, or None if the file is missing or invalid."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -35,7 +35,7 @@ def read_private(path: Path) -> dict[str, Any] | None:
 
 
 def claim(directory: Path) -> IO[str]:
-    """The directory for this process alone, until it ends: two agents would send each other's reports."""
+    """Locks the directory for this process until it ends: two agents would send each other's reports."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = (directory / "agent.lock").open("w")
     try:

@@ -1,4 +1,4 @@
-"""What the system says about a process: whether it is still the same, and how much memory it uses."""
+"""What the system reports about a process: whether it is still the same, and how much memory it uses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PS_SECONDS = 5
 
 
 def started_at(pid: int) -> str | None:
-    """When a process started, in words of the system; None: there is no such process. A process id is used again, the
-    two together are not."""
+    """Start time of a process, in the system's format; None if there is no such process. Process ids are reused, but
+    not with the same start time."""
     try:
-        # The name in brackets may have spaces and brackets in it.
+        # The name in brackets may contain spaces and brackets.
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return None if fields[0] == "Z" else f"{fields[19]} {_boot_id()}"
     except (OSError, IndexError):
@@ -24,7 +24,7 @@ def started_at(pid: int) -> str | None:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """Resident memory of a process and its children; None where the system does not say."""
+    """Resident memory of a process and its children; None if the system does not report it."""
     found = [_resident(each) for each in (pid, *_children(pid))]
     return sum(each for each in found if each is not None) if found[0] is not None else None
 

@@ -1,4 +1,4 @@
-"""Keeps an autoscaling group from ending this machine while a job runs. boto3 is only loaded where a group is named."""
+"""Prevents an autoscaling group from ending this machine while a job runs. boto3 is loaded only if a group is named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-# Between two jobs it stays on: AWS limits how often it may be switched.
+# The protection stays on between two jobs: AWS limits how often it may be switched.
 IDLE_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 RELEASE_SECONDS = 5.0
@@ -57,7 +57,7 @@ class Protection:
                 self._news.set()
 
     async def release(self) -> None:
-        """On the way out, without waiting for AWS for long."""
+        """Call when the agent leaves. Waits for AWS only briefly."""
         self._wanted = False
         if self._is_on:
             with suppress(TimeoutError):
@@ -69,7 +69,7 @@ class Protection:
                     await self._complete()
 
     async def _complete(self) -> None:
-        """A machine that waits at its lifecycle hook for its jobs may go; where it does not wait, AWS says so."""
+        """Lets AWS end a machine that waits at its lifecycle hook. AWS returns an error if it does not wait."""
         try:
             await asyncio.to_thread(self._call_complete)
         except Exception as error:  # noqa: BLE001 - as below
@@ -81,7 +81,7 @@ class Protection:
         async with self._switching:
             try:
                 await asyncio.to_thread(self._call, on)
-            except Exception as error:  # noqa: BLE001 - botocore raises classes of its own making, and none may stop a job
+            except Exception as error:  # noqa: BLE001 - botocore generates its exception classes, and none may stop a job
                 log.warning("worker.protection_failed", on=on, reason=f"{type(error).__name__}: {error}")
                 return False
         self._is_on = on

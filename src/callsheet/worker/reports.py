@@ -1,8 +1,7 @@
-"""Reports on disk, until the control plane has answered them.
+"""Reports on disk, until the control plane has responded to them.
 
-From the moment of a lease there is one: first a will that puts the job back, should this process be killed; at the end
-what really came of it. The next agent on this directory sends whatever it finds, and ends what the engine still runs of
-it.
+Each lease has a report from its start: first a will, which requeues the job if this process is killed; at the end the
+actual outcome. The next agent on this directory sends the reports it finds, and ends their runs on the engines.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ KINDS: dict[str, type[LeaseRequest]] = {"complete": CompleteRequest, "fail": Fai
 
 @dataclass(frozen=True, slots=True)
 class RunOf:
-    """What an engine knows a job by."""
+    """Identifies the run of a job on an engine."""
 
     provider: str
     run_id: str
@@ -44,7 +43,7 @@ class Report:
 
 
 class ContentMismatch(Exception):
-    """The control plane does not find the files as they were reported: upload them again."""
+    """The files in storage are not as reported: upload them again."""
 
 
 class ReportBox:
@@ -62,26 +61,26 @@ class ReportBox:
             kept["run"] = {"provider": report.run.provider, "id": report.run.run_id}
         try:
             write_private(self._path(job), kept)
-        except OSError as error:  # a full disk must not keep a report from being sent
+        except OSError as error:  # a full disk must not prevent the report
             log.error("report.not_kept", dispatch_id=job.dispatch_id, reason=str(error))
 
     def tear_up(self, job: WorkerJob) -> None:
-        """Nobody wants to hear of this lease any more."""
+        """Removes the report of a lost lease: the control plane needs none."""
         self._path(job).unlink(missing_ok=True)
 
     async def send(self, job: WorkerJob, report: Report) -> str | None:
-        """Writes it down, then repeats it until it was answered. None: the lease was somebody else's by then."""
+        """Saves the report, then retries until the control plane responds. Returns None if the lease is lost."""
         self.write(job, report)
         return await self._send(report, self._path(job))
 
     async def send_left_over(self) -> list[RunOf]:
-        """What an earlier agent could not send any more; answers the runs it may have left at an engine."""
+        """Sends the reports that an earlier agent left; returns the runs that it may have left on an engine."""
         runs = []
         for path, report in list(self._left_over()):
             try:
                 status = await self._send(report, path)
             except ContentMismatch:
-                # The files went with that agent.
+                # The files of that agent are deleted.
                 again = Report("requeue", {**report.body, "reason": "its worker was killed while it uploaded"})
                 status = await self._send(again, path)
             log.info("report.sent_late", kind=report.kind, dispatch_id=report.body.get("dispatch_id"), status=status)
@@ -117,7 +116,7 @@ class ReportBox:
             if report is not None:
                 yield path, report
             else:
-                # Cut off in the middle, or of a version that wrote something else: nothing can be said with it.
+                # The file is truncated or from another version, so it cannot be sent.
                 log.warning("report.unreadable", file=path.name)
                 _remove(path)
 
@@ -126,7 +125,7 @@ class ReportBox:
 
 
 def report_in(found: Mapping[str, Any]) -> Report | None:
-    """A report as it was kept; None where it is not one the control plane could take."""
+    """Reads a saved report; returns None if the control plane could not accept it."""
     kind, body = found.get("kind"), found.get("body")
     if not isinstance(kind, str) or kind not in KINDS or not isinstance(body, dict):
         return None
@@ -138,7 +137,7 @@ def report_in(found: Mapping[str, Any]) -> Report | None:
 
 
 def _run_in(found: object) -> RunOf | None:
-    # The id names folders that are removed: anything but one of ours is nothing.
+    # The id names folders that are removed, so only a UUID is accepted.
     if not isinstance(found, dict) or not isinstance(found.get("provider"), str):
         return None
     try:
@@ -159,7 +158,7 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
 
 
 def failure(job: WorkerJob, error: ProviderError) -> Report:
-    # What a service said may have halves of surrogate pairs in it; whoever reports a failure must not fail at that.
+    # Messages of services may contain lone surrogates, which must not prevent the report.
     message = redact_text(error.message.encode("utf-8", "replace").decode())
     body: dict[str, Any] = {
         **lease_of(job),

@@ -1,4 +1,4 @@
-"""When an engine's process is started, restarted or spared. Pure: what is seen goes in, what to do comes out."""
+"""Decides when an engine's process is started or restarted. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _MOST_DOUBLINGS = 30
 class RestartRules:
     """All times in seconds."""
 
-    # Until it answers for the first time.
+    # Timeout from the start to the first response.
     start_seconds: float = 600.0
-    # Without an answer, later.
+    # Timeout without a response after the first one.
     absent_seconds: float = 120.0
-    # After a run was found stuck, or would not stop: a node that is only slow ends meanwhile.
+    # Wait after a run got stuck or did not stop: a node that is only slow ends meanwhile.
     stuck_seconds: float = 20.0
-    # Of the process and its children; None: as much as it likes.
+    # Memory limit of the process and its children; None: no limit.
     memory_bytes: int | None = None
-    # A process that lived so long after its start is started again at once.
+    # A process that ran at least this long is restarted at once.
     stable_seconds: float = 60.0
     first_pause_seconds: float = 1.0
     longest_pause_seconds: float = 300.0
     look_seconds: float = 2.0
 
     def pause_seconds(self, failures: int) -> float:
-        """After so many short lives in a row."""
+        """Pause after this many short runs of the process in a row."""
         if failures == 0:
             return 0.0
         return min(self.longest_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))
@@ -35,7 +35,7 @@ class RestartRules:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is known of one engine. Moments on a monotonic clock; None: not now."""
+    """State of one engine. Times are from a monotonic clock; None: not the case now."""
 
     now: float
     started_at: float | None
@@ -44,20 +44,20 @@ class Signs:
     silent_since: float | None = None
     stuck_since: float | None = None
     memory_bytes: int | None = None
-    # Jobs that need it, also those whose results are still to be fetched.
+    # Jobs that need the engine, also those whose results are not fetched yet.
     in_use: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`rest`: no further job; it is restarted when those it has are over."""
+    """`rest`: the engine gets no further job, and is restarted when its jobs are over."""
 
     action: Literal["start", "restart", "rest"]
     reason: str = ""
 
 
 def judge(rules: RestartRules, signs: Signs) -> Verdict | None:
-    """None: leave it as it is."""
+    """Returns None if nothing needs to be done."""
     if signs.started_at is None:
         return Verdict("start") if signs.now >= signs.retry_at else None
     if not signs.has_answered:

@@ -1,4 +1,4 @@
-"""Keeps the engines that the agent started: each by itself, so that one that is restarted stops no other."""
+"""Starts and restarts the agent's engine processes: each separately, so that a restart does not stop other engines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """Processes of an agent's first engines, in their order."""
+    """Processes of an agent's first engines, in the same order."""
 
     processes: Sequence[EngineProcess] = ()
     rules: RestartRules = field(default_factory=RestartRules)
@@ -37,7 +37,7 @@ class Supervisor:
         rules: RestartRules,
         clock: Callable[[], float] = time.monotonic,
     ):
-        # Why it could not be started even once.
+        # Why the engine could not be started even once.
         self.failed_start: str | None = None
         self._driven = driven
         self._process = process
@@ -148,15 +148,15 @@ class Supervisor:
 
 
 class Supervision:
-    """All of them."""
+    """All supervisors of an agent."""
 
     def __init__(self, supervisors: Sequence[Supervisor], *, are_all: bool):
-        """`are_all`: there is no engine beside these."""
+        """`are_all`: every engine of the agent has a supervisor."""
         self._supervisors = supervisors
         self._are_all = are_all
 
     async def keep(self) -> None:
-        """Raises OperatorError when none of them could be started even once: no restart helps against a wrong
+        """Raises OperatorError if no engine could be started even once: a restart does not correct a wrong
         directory."""
         if not self._supervisors:
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The task worker: as many tasks at once as it is allowed, each slot taking the next when it is done with one."""
+"""The task worker: runs a limited number of tasks at once. Each slot takes the next task when its last one is done."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from callsheet.worker.transfers import Transfers
 
 log = get_logger(__name__)
 
-# What a poll answers at once is not asked again at once.
+# Pauses by the reason of a poll without a job: a poll that returns at once is not repeated at once.
 PAUSE_SECONDS = {"at_capacity": 0.5, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
-# For the last reports on the way out.
+# Timeout of the last requests before the worker leaves.
 REPORT_SECONDS = 10.0
-# For what was told to stop on the way out, and should take no time.
+# Timeout of cancelled asyncio tasks, which should end at once.
 END_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskConfig:
-    # Tasks' own directories; nothing in it outlives the worker.
+    # Contains one directory per task. The worker removes it when it ends.
     directory: Path
     providers: tuple[str, ...]
     max_concurrency: int = 10
-    # Polls under way: one that waits costs the control plane a place, so idle slots queue up for them here.
+    # Limit of open polls: each one occupies a place in the control plane, so other idle slots wait here.
     polls_at_once: int = 2
     wait_seconds: float = 55.0
     heartbeat_seconds: float = 5.0
@@ -45,14 +45,15 @@ class TaskConfig:
 
 @dataclass(slots=True)
 class TaskAgent:
-    """`run` until `departure` begins. `start_now` runs a task that was leased to this worker by somebody else."""
+    """`run` takes tasks until `departure` begins. `start_now` runs a task that was leased to this worker without a
+    poll."""
 
     config: TaskConfig
     plane: Plane
     actors: Mapping[str, Actor]
     departure: Departure = field(default_factory=Departure)
     _runs: dict[TaskRun, asyncio.Task[None]] = field(default_factory=dict)
-    # Of those, the ones beside the slots: they must not keep a slot from asking.
+    # Number of runs outside the slots: they must not keep a slot from polling.
     _beside: int = 0
     _place: TaskPlace | None = None
     _is_draining: bool = False
@@ -63,7 +64,7 @@ class TaskAgent:
         return not self._is_draining and not self.departure.has_begun
 
     async def run(self) -> None:
-        """Raises OperatorError where it cannot even start."""
+        """Raises OperatorError if the worker cannot start."""
         shutil.rmtree(self.config.directory, ignore_errors=True)
         self.config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         transfers = Transfers()
@@ -93,7 +94,7 @@ class TaskAgent:
             shutil.rmtree(self.config.directory, ignore_errors=True)
 
     async def _has_entered(self) -> bool:
-        """False where it was told to leave before anybody let it in, which may take as long as an outage."""
+        """Returns False if the departure begins before the registration succeeds, which an outage may delay."""
         entering = asyncio.create_task(self.plane.enter())
         leaving = asyncio.create_task(self.departure.wait())
         try:
@@ -106,7 +107,7 @@ class TaskAgent:
             await _ended([entering, leaving])
 
     def start_now(self, job: WorkerJob) -> asyncio.Task[None]:
-        """Beside whatever its slots do."""
+        """Runs the task outside the slots."""
         assert self._place is not None, "start_now before run"
         task = self._started(TaskRun(job, self._place))
         self._beside += 1
@@ -138,11 +139,11 @@ class TaskAgent:
                 await asyncio.sleep(place.plane.pause(failures, error))
                 continue
             self._outage.ended()
-            # Until it is answered it is the same question: what an answer that was lost gave, it gives again.
+            # The id changes only after a response: a repeated poll gets the lease of a lost response again.
             failures, poll_id = 0, uuid.uuid4().hex
             self._is_draining = answer.reason == "draining"
             if answer.job is not None:
-                # Shielded: a slot that is closed must not end the task it waits for.
+                # Shielded: cancelling a slot must not cancel its task.
                 with suppress(Exception):
                     await asyncio.shield(self._started(TaskRun(answer.job, place)))
                 continue
@@ -162,7 +163,7 @@ class TaskAgent:
         )
 
     async def _leave(self, slots: list[asyncio.Task[None]]) -> None:
-        """No new tasks; those at hand may finish while there is time, and go back to the queue then."""
+        """Takes no new tasks. Running tasks may finish until the deadline, and are requeued then."""
         reason = self.departure.reason or "stopped"
         log.info("worker.leaving", reason=reason, tasks=len(self._runs))
         await _ended(slots)
@@ -174,7 +175,7 @@ class TaskAgent:
         if self.plane.is_registered:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPORT_SECONDS):
-                    # Puts back whatever a poll was given at the last moment.
+                    # This also requeues a task that a poll was given at the last moment.
                     await self.plane.leave(reason)
         log.info("worker.left", reason=reason)
 

@@ -1,7 +1,7 @@
-"""One task, from its lease until its report was answered: the actor runs, the lease is kept, files are delivered.
+"""The run of one task: runs the actor, renews the lease, delivers files and sends the report.
 
-Nothing is written down for the next process: a task whose worker was killed is recovered when its lease of half a
-minute runs out, sooner than anybody starts the worker again.
+Nothing is saved for the next process: a task whose worker was killed is recovered when its lease of half a minute
+expires, sooner than an operator starts the worker again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from callsheet.worker.transfers import Transfers
 log = get_logger(__name__)
 
 PIECE = 1 << 20
-# For an actor that was told to stop to let go of what it holds.
+# Time for a cancelled actor to release its resources.
 LET_GO_SECONDS = 5.0
 
 
@@ -45,7 +45,7 @@ class TaskPlace:
     plane: Plane
     actors: Mapping[str, Actor]
     transfers: Transfers
-    # Where tasks have their own directories.
+    # Contains one directory per task.
     directory: Path
     heartbeat_seconds: float = 5.0
     progress_seconds: float = 1.0
@@ -59,12 +59,12 @@ class TaskRun:
         self._reason = ""
 
     def interrupt(self, reason: str) -> None:
-        """The worker leaves: the task goes back to the queue, with its attempt."""
+        """Requeues the task because the worker leaves. The attempt does not count."""
         self._reason = reason
         self._keeper.end("interrupted")
 
     async def execute(self) -> None:
-        """Never raises; ends when the report was answered, or nobody wants one."""
+        """Never raises. Ends when the control plane has responded to the report, or the lease is lost."""
         self._keeper.start()
         try:
             report = await self._outcome()
@@ -76,7 +76,7 @@ class TaskRun:
             await self._keeper.stop()
 
     async def _outcome(self) -> Report | None:
-        """What came of it; None where its lease is lost."""
+        """Returns the report of the task, or None if the lease is lost."""
         work = asyncio.create_task(self._work())
         over = asyncio.create_task(self._keeper.over.wait())
         try:
@@ -92,7 +92,7 @@ class TaskRun:
             await self._let_go(work)
 
     async def _let_go(self, work: asyncio.Task[Report]) -> None:
-        """One that does not hear of it is left behind: its slot and the end of the process do not wait for it."""
+        """Cancels the actor. An actor that does not stop is abandoned: its slot and the process do not wait for it."""
         if work.done() or work.cancelling():
             return
         work.add_done_callback(_error_of)
@@ -104,7 +104,7 @@ class TaskRun:
     async def _work(self) -> Report:
         actor = self._place.actors.get(self.job.actor or "")
         if actor is None:
-            # Another worker may have it: this one was started before the actor was added.
+            # Another worker may have the actor: this one was started before the actor was added.
             message = f"This worker has no actor {self.job.actor!r}."
             raise ProviderError("no_actor", message, retryable=True)
         directory = self._place.directory / str(self.job.lease_token)
@@ -114,7 +114,7 @@ class TaskRun:
             try:
                 came = await actor.run(self._task(directory))
             except SystemExit as error:
-                # Of the task, not of everything that runs beside it.
+                # The exit fails this task only, not the other tasks of the process.
                 raise RuntimeError("the actor wanted to end the process") from error
             return await self._report_of(came)
         finally:
@@ -150,7 +150,7 @@ class TaskRun:
         if isinstance(error, Refused) and self._keeper.ending == "lease_lost":
             return None
         if isinstance(error, InvalidRequest):
-            # What the control plane's own look at the payload let pass: no other attempt will like it better.
+            # The control plane's validation accepted the payload, but the actor did not. A retry does not help.
             error = ProviderError("invalid_payload", str(error))
         if isinstance(error, ProviderError):
             log.warning("task.failed", job_id=str(self.job.job_id), type=error.type, reason=error.message)
@@ -175,7 +175,7 @@ class TaskRun:
         return None
 
     async def _tell(self, report: Report) -> None:
-        """Repeated until it was answered, as long as the lease may be held."""
+        """Retries until the control plane responds, as long as the lease is held."""
         failures, is_bare = 0, False
         while True:
             try:
@@ -188,7 +188,7 @@ class TaskRun:
                 log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
                 if is_bare or refused.status in (404, 409):
                     return
-                # Not taken (too large, no JSON, files not found): the task must not wait for its lease to run out.
+                # Refused (too large, not JSON, files not found): the task must not wait until its lease expires.
                 report, is_bare = self._bare(report, refused.detail), True
             except (TypeError, ValueError, RecursionError) as error:
                 log.warning("report.not_written", kind=report.kind, exc_info=error)
@@ -200,7 +200,7 @@ class TaskRun:
                 return
 
     def _bare(self, report: Report, reason: str) -> Report:
-        """What can be said where the report itself cannot."""
+        """A short failure report that replaces a report that cannot be sent."""
         if report.kind == "fail":
             said = report.body["error"]
             return failure(self.job, ProviderError(said["type"], said["message"], retryable=said["retryable"]))
@@ -208,8 +208,8 @@ class TaskRun:
 
 
 def _deferred_by(work: asyncio.Task[Report]) -> Report | None:
-    """What was submitted to a provider while it was told to stop is said, whoever still wants it: it is paid for, and
-    nobody else knows of it."""
+    """Returns the report of an actor that submitted to a provider while it was cancelled. It is always sent: the
+    provider's job is paid for, and no other component knows its id."""
     if not work.done() or _error_of(work) is not None:
         return None
     report = work.result()
@@ -218,7 +218,7 @@ def _deferred_by(work: asyncio.Task[Report]) -> Report | None:
 
 def _error_of(work: asyncio.Task[Any]) -> BaseException | None:
     if work.cancelled():
-        # By itself, or by what it waited for.
+        # The actor cancelled itself, or what it waited for was cancelled.
         return RuntimeError("the actor gave up what it was doing")
     return work.exception()
 

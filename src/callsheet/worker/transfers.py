@@ -1,4 +1,4 @@
-"""Files to and from storage, by signed addresses: piece by piece, with checksums, never with our token."""
+"""Downloads and uploads files by signed URLs: in chunks, with checksums, and never with the worker's token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = httpx.Timeout(60.0, connect=10.0)
 
 
 class TransferFailed(Exception):
-    """Storage said no, or nothing. `status` None is nothing; an address that ran out is 403 or 410."""
+    """Storage refused or did not respond. `status` is None without a response; for an expired URL it is 403 or 410."""
 
     def __init__(self, reason: str, status: int | None = None):
         super().__init__(reason)
@@ -25,7 +25,7 @@ class TransferFailed(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """Whether waiting may help: storage is away or busy."""
+        """Whether a retry may help: storage is unreachable or busy."""
         return self.status is None or self.status in (408, 429) or self.status >= 500
 
 
@@ -40,7 +40,7 @@ class Transfers:
         await self._client.aclose()
 
     async def download(self, url: str, target: Path) -> str:
-        """Answers the SHA-256 of what was written."""
+        """Returns the SHA-256 of the written file."""
         digest = hashlib.sha256()
         try:
             async with self._client.stream("GET", url) as answer:
@@ -55,7 +55,7 @@ class Transfers:
         return digest.hexdigest()
 
     async def upload(self, url: str, headers: Mapping[str, str], path: Path) -> None:
-        # With a length: signed addresses of S3 take no chunked body.
+        # With a length: signed URLs of S3 accept no chunked body.
         sent = {**headers, "content-length": str(_size(path))}
         try:
             answer = await self._client.put(url, headers=sent, content=_pieces(path))
@@ -66,7 +66,7 @@ class Transfers:
 
 
 def _failed(error: Exception) -> TransferFailed:
-    # A wrong way is still wrong in a minute; a silence need not last.
+    # A wrong URL or redirect stays wrong; a transport error may pass.
     passing = isinstance(error, httpx.TransportError)
     return TransferFailed(f"storage cannot be reached ({type(error).__name__})", None if passing else 0)
 

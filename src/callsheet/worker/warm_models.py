@@ -1,7 +1,7 @@
-"""Which models the engines have loaded, as far as the graphs that ran tell. Pure.
+"""Estimates which models the engines have loaded, from the graphs that ran. Pure.
 
-An engine keeps what it has loaded until it needs the memory, and does not say what that is. So the models of the latest
-runs count as loaded: a few, because more do not fit beside each other.
+An engine keeps its models loaded until it needs the memory, and does not report them. So the models of the latest runs
+count as loaded: only a few, because more do not fit in memory together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WarmModels:
         self._names: dict[str, None] = {}
 
     def ran(self, graph: Mapping[str, Any]) -> None:
-        """An engine has been given this graph."""
+        """Call when an engine gets this graph."""
         for name in models_of_graph(graph):
             self._names.pop(name, None)
             self._names[name] = None
@@ -29,9 +29,9 @@ class WarmModels:
             del self._names[name]
 
     def forget(self) -> None:
-        """The engine was restarted, or may have been."""
+        """Call when an engine was restarted, or may have been."""
         self._names.clear()
 
     def hashes(self) -> list[str]:
-        """As a poll says them, the most recently used first."""
+        """The hashes for a poll, the most recently used model first."""
         return [short_hash(name) for name in reversed(self._names)]

@@ -1,4 +1,4 @@
-"""A run before the first job, so that an engine has its models loaded when the job comes."""
+"""Runs a graph before the first job, so that the engine has its models loaded when the job comes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_SECONDS = 1800.0
 
 
 class _Deaf:
-    """Nobody watches a warm-up."""
+    """Ignores the progress of a warm-up."""
 
     def started(self) -> None: ...
 
@@ -31,7 +31,7 @@ class _Deaf:
 
 
 class WarmUp:
-    """Of one engine. It runs when the engine answers for the first time, and again after it was away."""
+    """Warm-up of one engine. It runs after the engine's first response, and again after the engine was unreachable."""
 
     def __init__(self, engine: Engine, graph: Graph, name: str):
         self._engine = engine
@@ -41,11 +41,11 @@ class WarmUp:
         self._is_warm = False
 
     def engine_was_away(self) -> None:
-        """It may have been restarted."""
+        """Call when the engine may have been restarted."""
         self._is_warm = False
 
     async def run(self) -> None:
-        """Never raises because of the graph: an engine that cannot run it takes jobs all the same."""
+        """An error of the graph is only logged: an engine that cannot run the graph takes jobs all the same."""
         if self._is_warm or not self._is_wanted:
             return
         self._is_warm = True
@@ -55,11 +55,11 @@ class WarmUp:
             async with asyncio.timeout(LONGEST_SECONDS):
                 await self._engine.run(Run(run_id, with_own_outputs(self._graph, run_id)), _Deaf())
         except EngineUnreachable:
-            # It ended meanwhile; the next start warms it up.
+            # The engine ended meanwhile. The next start warms it up.
             self._is_warm = False
             raise
         except (EngineError, TimeoutError) as error:
-            # What stopped it once would stop it at every start.
+            # A graph that blocked the engine once would block it at every start.
             self._is_wanted = not isinstance(error, EngineStuck | TimeoutError)
             log.warning("engine.warm_up_failed", engine=self._name, reason=str(error) or "It took too long.")
             await self._engine.cancel(run_id)
@@ -72,7 +72,7 @@ class WarmUp:
 
 
 def graph_in(file: Path) -> Graph:
-    """Raises OperatorError where the file has no graph of the API format in it."""
+    """Raises OperatorError if the file does not contain a graph in the API format."""
     try:
         found: Any = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
