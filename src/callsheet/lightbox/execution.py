@@ -24,7 +24,7 @@ from callsheet.lightbox.validation import type_name
 # A save node reports every frame; past this many steps only so often, in seconds.
 MANY_STEPS = 100
 REPORT_EVERY = 0.05
-# No client sees more of them than this, and each costs as much as a frame of the result.
+# Shortest time between previews, in seconds: each costs as much as a frame of the result, and users see no more.
 PREVIEW_EVERY = 0.1
 PREVIEW_SIZE = (512, 512)
 OUT_OF_MEMORY = "torch.OutOfMemoryError"

@@ -132,7 +132,7 @@ class Sockets:
             listener.put(message)
 
     def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
-        """To those who asked for metadata, or to those who did not."""
+        """Sends the preview to the clients that asked for metadata, or to those that did not."""
         for listener in self._hearing(client):
             if listener.wants_metadata is with_metadata:
                 listener.put(preview.packed(with_metadata))

@@ -118,7 +118,7 @@ async def _reject_piece(connection: Connection, kill: Row) -> int:
         connection, **root, run_id=kill["run_id"], user_id=kill["user_id"], most=PIECE
     )
     if piece == PIECE:
-        # There may be more. No job is chosen for the run until it was looked for.
+        # There may be more candidates to reject. The director passes over the run until they are rejected.
         await SQL["remember_kill"].run(connection, **root, run_id=kill["run_id"], user_id=kill["user_id"])
     else:
         await SQL["forget_kill"].run(connection, **root)

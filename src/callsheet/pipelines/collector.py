@@ -31,7 +31,7 @@ from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)
 BATCH = 100
-# Whose end is listened for; the others are found by looking.
+# Number of jobs whose end wakes the collector; it finds the others at its next tick.
 REMEMBERED = 10_000
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 NOTHING_MADE = "The job was completed, but made no image."

@@ -116,7 +116,7 @@ class Director(Loop):
         if choice.mode is Mode.CHILD_GENERATION:
             parent = await choose_parent(pool, run, picture, choice, draw)
             if parent is None:
-                # Another process was faster than our second look.
+                # The last eligible parent was lost between `look` and this second query.
                 await self._again(pool, run)
                 return
         step = picture.steps[choice.position]

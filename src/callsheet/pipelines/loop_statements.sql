@@ -1,7 +1,7 @@
 -- database: pool
 
 -- name: full_tenants
--- Whose runs have as many jobs under way as a tenant may have. It reads every open slot, once for many runs.
+-- Tenants whose runs have as many jobs under way as a tenant may have. It reads every open slot, once for many runs.
 SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id HAVING count(*) >= :in_total
 
 -- name: claim_run
@@ -96,7 +96,7 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
 ) parent
 
 -- name: bounds_of_parents
--- What numbers are called between, and how high: the best of the step, who may be full, has at least as many points.
+-- What numbers are called between, and how high: the best of the step, which may be full, has at least as many points.
 SELECT (
     SELECT number FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -206,7 +206,7 @@ WHERE s.status = 'open' AND run.status = 'canceled' AND job.completed_at IS NULL
 LIMIT :limit
 
 -- name: lock_run_of_slot
--- First the run, as all statements do; then the slot shows whether another process was faster.
+-- Locks the run first, as all statements do; then the slot shows whether another control plane was faster.
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id FOR NO KEY UPDATE
 
 -- name: slot_is_open

@@ -126,7 +126,7 @@ ON CONFLICT (tenant_id, candidate_id) DO UPDATE SET touched_at = clock_timestamp
 DELETE FROM branch_kills WHERE tenant_id = :tenant_id AND candidate_id = :candidate_id
 
 -- name: kills_left
--- No process works on them any more.
+-- Branch kills that a request has left unfinished.
 SELECT tenant_id, candidate_id, run_id, user_id FROM branch_kills
 WHERE touched_at < clock_timestamp() - make_interval(secs => :left_seconds)
 ORDER BY tenant_id, candidate_id LIMIT :limit
@@ -322,7 +322,7 @@ WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_
 UPDATE candidates SET thumbnail_due_at = NULL WHERE tenant_id = :tenant_id AND id = :candidate_id
 
 -- name: keep_thumbnail
--- The file's row and what names it, together; nothing where another process was faster.
+-- The file's row and the candidate's reference to it, together; nothing if another control plane was faster.
 WITH mine AS (
     UPDATE candidates SET thumbnail_due_at = NULL, thumbnail_file_id = :file_id
     WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL

@@ -1,4 +1,4 @@
-"""Who of the eligible parents of a step has the next child, however many there are.
+"""Which of the eligible parents of a step gets the next child, however many there are.
 
 Few are read, and the draw falls on one of their tickets. Of many, numbers are drawn until one belongs to a candidate: a
 step of 100,000 parents costs as little as one of a hundred.

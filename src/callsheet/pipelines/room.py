@@ -30,7 +30,7 @@ class PipelinesRoom:
     director: Director
     collector: Collector
     guidance: Guidance
-    # Asks the room of tasks what an actor takes: `task_steps.plans` is set by who puts the rooms together.
+    # Asks the room of tasks what an actor takes: `app.py` sets `task_steps.plans`.
     task_steps: TaskSteps
     numbers: RunNumbers
 
@@ -39,7 +39,7 @@ class PipelinesRoom:
         return (self.director, self.collector, *self.guidance.loops)
 
     def listen(self, listener: Listener) -> None:
-        """Lets the end of a job wake the process that waits for its result."""
+        """Lets the end of a job wake the collector, which takes its result."""
         listener.subscribe(EVENT_CHANNEL, self.collector.received)
 
 

@@ -95,8 +95,8 @@ def _finish_first(run: RunState) -> Choice:
 
 
 def _breadth_first(run: RunState) -> Choice:
-    """As many bases as leaves are wanted, then step by step. A step is filled before its best go on, or those who come
-    last would never be among them."""
+    """As many bases as leaves are wanted, then step by step. A step is filled before its best go on, or the candidates
+    that come last would never be among them."""
     if run.bases + run.steps[0].in_flight < run.target_leaves:
         return Choice(Mode.BASE_GENERATION)
     for step in _parents(run):

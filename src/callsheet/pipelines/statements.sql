@@ -70,7 +70,7 @@ SELECT EXISTS (
 DELETE FROM pipelines WHERE tenant_id = :tenant_id AND id = :id
 
 -- name: lock_wallet
--- Opens it on first use: a run belongs to the process that pays for it.
+-- Opens the wallet on first use: a run belongs to the user who pays for it.
 SELECT wallet_lock(:tenant_id, :user_id)
 
 -- name: hold_pipeline

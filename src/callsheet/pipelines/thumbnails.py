@@ -29,7 +29,7 @@ EXTENSION = "webp"
 MIME_TYPE = CONTENT_TYPES[SMALL]
 # How long the preview of a candidate's file is waited for before it is looked for again.
 PREVIEW_SECONDS = 5
-# Long enough for the largest; after that another process may try, since the process that started it has died.
+# Long enough for the largest image. After that the control plane with the claim counts as dead, and another may try.
 CLAIM_SECONDS = 360
 
 

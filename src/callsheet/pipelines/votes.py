@@ -91,7 +91,7 @@ class Votes:
             if found is None:
                 raise NotFound(NO_SUCH_VOTE)
             pair = await self._locked(connection, principal, run_id, found["winner_id"], found["loser_id"])
-            # Of two who take it back at once, the one that waited for the lock finds that it was done.
+            # If two requests undo the vote at once, the one that waited for the lock finds it undone.
             undone = await SQL["undo_vote"].row(connection, tenant_id=principal.tenant_id, vote_id=vote_id)
             if undone is None:
                 raise NotFound(NO_SUCH_VOTE)

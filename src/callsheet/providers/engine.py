@@ -104,7 +104,7 @@ class TellsInventory(Protocol):
 
 
 class Watcher(Protocol):
-    """Who wants to know how a run is going. Called often and from the run's own task: it must not wait."""
+    """Receives the progress of a run. Called often and from the run's own task: it must not wait."""
 
     def started(self) -> None:
         """The engine works on the run; before, it waited behind others. May be called more than once."""

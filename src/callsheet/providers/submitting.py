@@ -8,8 +8,8 @@ from callsheet.providers.media import Callback, Generation, Prediction, WebhookP
 
 
 async def found_or_submitted(provider: WebhookProvider, generation: Generation, callback: Callback) -> Prediction:
-    """Finishes also where the task is stopped meanwhile: half way it is not known whether the provider has it, and
-    what it has is paid for. The code that stopped the task gives up waiting sooner or later."""
+    """Finishes also if the task is cancelled meanwhile: half way it is not known whether the provider has the job,
+    which is paid for. The worker waits only a few seconds for a cancelled task."""
     found = await provider.find(callback) if callback.may_exist else None
     if found is not None:
         return found

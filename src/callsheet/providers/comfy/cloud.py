@@ -161,7 +161,7 @@ class ComfyCloud:
         by its guide also those. The one call that surely stops them would stop those of all users."""
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
-                # Also one whose answer was lost, or that an agent sent who was killed.
+                # Also finds a run whose response was lost, or that a killed agent submitted.
                 remote = self._ids.get(run_id) or await self._find(run_id)
                 if remote is None or await self._is_taken_out(remote):
                     return True
@@ -214,7 +214,7 @@ class ComfyCloud:
         assert isinstance(body, dict)
         if not body.get("prompt_id"):
             raise EngineUnreachable("Comfy Cloud does not say what it calls the run.")
-        # At once, also where nothing waits for it any more: that is how it can be cancelled.
+        # At once, also if the run was cancelled meanwhile: `cancel` needs the id.
         self._ids[run.id] = str(body["prompt_id"])
         return self._ids[run.id]
 

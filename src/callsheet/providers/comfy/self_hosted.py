@@ -317,7 +317,7 @@ class ComfyUI:
         # A graph that has stopped an engine before has used up the patience with long silences.
         short = idle or following.run.is_suspect
         limit = patience.idle if short else patience.stall
-        # A waiter of another run of ours depends on the messages about that run.
+        # A run that waits behind another run of ours depends on the messages about that run.
         last = following.last_sign if place.is_running else max(following.last_sign, self._socket.last_sign)
         silent = time.monotonic() - last
         doubt = (limit if following.is_at_node else patience.idle) / 2

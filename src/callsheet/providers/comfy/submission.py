@@ -14,7 +14,7 @@ from callsheet.providers.engine import EngineUnreachable, NotBegun
 SUBMIT_ATTEMPTS = 3
 # A request that arrived is in the engine's queue as soon as its graph was looked through.
 LOOKS = 3
-# For a submission that nothing waits for any more.
+# Timeout of a submission whose run was cancelled meanwhile.
 SUBMIT_SECONDS = 5.0
 
 
@@ -63,7 +63,7 @@ def _not_taken(away: EngineUnreachable) -> NotBegun:
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:
-    """Also when nothing waits any more: a prompt that arrives after it was cancelled would run in vain."""
+    """Waits for the submission also if the run is cancelled: a prompt that arrives after `cancel` would run in vain."""
     task = asyncio.create_task(call)
     try:
         return await asyncio.shield(task)

@@ -84,7 +84,7 @@ class HttpProvider:
         return {"prompt": generation.prompt, "params": params, "service": urlsplit(self._config.base_url).hostname}
 
     async def close(self) -> None:
-        """Its clients are closed by who made them."""
+        """`Clients` closes its clients."""
 
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
         action = self._config.actions[generation.action]

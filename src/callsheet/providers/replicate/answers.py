@@ -1,4 +1,4 @@
-"""What Replicate says, in our words. Pure: its texts and files come from models that anybody may have written."""
+"""Translates responses of Replicate. Pure: its texts and files come from third-party models, which are not trusted."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Replicate:
         return {"model": self._config.models[generation.action].model}
 
     async def close(self) -> None:
-        """The creator of its client closes it."""
+        """`Clients` closes its client."""
 
     async def submit(self, generation: Generation, callback: Callback) -> Prediction:
         model = self._config.models[generation.action]
