@@ -31,7 +31,7 @@ END_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class TaskConfig:
-    # Contains one directory per task. The worker removes it when it ends.
+    # Contains one directory per task. It is removed when the worker ends.
     directory: Path
     providers: tuple[str, ...]
     max_concurrency: int = 10
