@@ -1,1 +1,1 @@
-"""The queue: central rows only. Lease, heartbeat, put back, close, limits, order. Returns facts, knows no job."""
+"""The queue: central rows only. Lease, heartbeat, put back, close, limits, order. It returns facts and knows no job."""

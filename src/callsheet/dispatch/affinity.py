@@ -1,21 +1,21 @@
-"""Warm models: which of several jobs that are equally due a worker is given. Pure.
+"""Warm models: of several equally due jobs, a worker gets one whose models it has loaded. Pure.
 
-The rule of the queue (`fairness`) says whose turn it is by what is in flight relative to the weight, and by the turn.
-Those for whom both are equal are equally due; who was served least recently and who has the oldest job only decide
-between them. There a worker is given a job whose models it has loaded:
+The rule of the queue (`fairness`) orders by jobs in flight relative to the weight, then by the turn. Tenants or users
+with equal values for both are equally due; normally the least recently served goes first, then the oldest job. Instead
+of that, affinity chooses a job whose models the worker has loaded:
 
-1. of the tenants that are as due as the first, look_ahead of them at most;
-2. within a tenant, of its users that are as due as its first, in the same way;
-3. within a user, of the workflows that the user has jobs of.
+1. among the tenants that are as due as the first, at most look_ahead of them;
+2. within a tenant, among its users that are as due as its first user, in the same way;
+3. within a user, among the workflows that the user has jobs of.
 
-So affinity never changes how many turns a tenant or a user has: whoever is preferred has used its turn, and is not
-equally due again before the others had theirs. Newcomers start at the present turn, and could be preferred one after
-the other. That is why nobody is passed over more than most_passed times in a row: then it is its turn, warm or not; and
-of most_passed + 1 jobs of one user at least one is the oldest. A job with k older ones of its user is thus leased after
-(most_passed + 1) * (k + 1) jobs of that user at most. Each control plane counts for itself, and for each kind of
-worker.
+Affinity never changes how many turns a tenant or a user gets: one that was preferred has used its turn, and is not
+equally due again before the others had theirs. Newcomers start at the current turn, so they could be preferred one
+after the other. Therefore no tenant or user is passed over more than most_passed times in a row: after that it is
+next, warm or not. Of most_passed + 1 jobs of one user, at least one is the oldest. A job with k older jobs of its user
+is leased after at most (most_passed + 1) * (k + 1) jobs of that user. Each control plane counts for itself, and for
+each kind of worker.
 
-Priorities, limits and which workflows a worker may be given come before all this and are not touched by it.
+Priorities, limits and the worker's assigned workflows are applied first; affinity does not change them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-# By workflow: the share of its models that the worker would have to load, 0 to 1. Those without models are left out.
+# By workflow: the share of its models that the worker would have to load, 0 to 1. Workflows without models are absent.
 Cold = Mapping[int, float]
 COLDEST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    # How many that are equally due are looked at; 0: warm models do not count.
+    # How many equally due tenants or users are compared; 0 turns affinity off.
     look_ahead: int = 8
-    # How often in a row one of them may be passed over.
+    # How often in a row a tenant, user or oldest job may be passed over.
     most_passed: int = 4
 
 
 class Passed(Protocol):
-    """Somebody who may be passed over, and how often in a row that has happened."""
+    """A share that may be passed over, and how often in a row that has happened."""
 
     passed: int
 
@@ -48,8 +48,8 @@ Item = TypeVar("Item")
 
 
 def reachable(due: Sequence[Due], most_passed: int) -> Sequence[Due]:
-    """Who may be chosen, of those who are equally due, in their order: nobody behind one that was passed over often
-    enough."""
+    """The part of the equally due, in order, that may be chosen: it ends with the first that was passed over
+    most_passed times."""
     for place, each in enumerate(due):
         if each.passed >= most_passed:
             return due[: place + 1]
@@ -57,8 +57,8 @@ def reachable(due: Sequence[Due], most_passed: int) -> Sequence[Due]:
 
 
 def warmest(items: Sequence[Item], workflows_of: Callable[[Item], Iterable[int]], cold: Cold) -> Item:
-    """The first of those with the least to load. The very first stays where nothing else is warmer, and where it needs
-    no models: others would gain nothing by going before it."""
+    """The first item with the least to load. items[0] is kept if no other item is warmer, or if it needs no models:
+    another item would gain nothing by going first."""
     first = items[0]
     best, least = first, min((cold.get(workflow_id, 0.0) for workflow_id in workflows_of(first)), default=0.0)
     for item in items[1:]:
@@ -69,7 +69,7 @@ def warmest(items: Sequence[Item], workflows_of: Callable[[Item], Iterable[int]]
 
 
 def pass_over(due: Sequence[Due], chosen: Due) -> None:
-    """Counts who stood before the chosen one."""
+    """Counts one more pass for each that was ahead of the chosen one."""
     for each in due:
         if each is chosen:
             return
@@ -77,8 +77,8 @@ def pass_over(due: Sequence[Due], chosen: Due) -> None:
 
 
 def warm_workflows(workflow_ids: Collection[int], cold: Cold) -> frozenset[int] | None:
-    """Of those that one user has jobs of, the ones to be preferred: the warmest, and those that need no models. None
-    where that would be all, or nothing is warm."""
+    """The workflows of one user to prefer: the warmest, and those that need no models. None if that would be all of
+    them, or if none is warm."""
     least = min((cold[workflow_id] for workflow_id in workflow_ids if workflow_id in cold), default=COLDEST)
     if least >= COLDEST:
         return None

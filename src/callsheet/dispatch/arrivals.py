@@ -1,4 +1,4 @@
-"""What control planes tell each other about the queue, as notifications."""
+"""Notifications about the queue between control planes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ CHANNEL = "dispatch"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Jobs of this route may be leased now: in this lane, or, without a lane, one that waited for a slot. No job is
-    named, so that any number of them that come to one lane together are one notification."""
+    """Jobs of this route may be leased now: jobs of this lane, or, without a lane, jobs that waited for a slot. It does
+    not name a job, so any number of jobs that enter one lane together are one notification."""
 
     workflow_id: int
     stage: str
@@ -43,7 +43,7 @@ class Arrival:
 
 
 def arrivals(notify: Callable[[str, str], None]) -> Callable[[int, str, str, Lane | None], None]:
-    """What the queue calls for each row that can be leased now."""
+    """The function that the queue calls for each row that can be leased now."""
 
     def arrived(workflow_id: int, stage: str, provider: str, lane: Lane | None) -> None:
         notify(CHANNEL, Arrival(workflow_id, stage, provider, lane).write())

@@ -1,6 +1,6 @@
-"""What the queue tells its callers: facts about dispatches, never about jobs.
+"""The values that the queue returns: facts about dispatches, never about jobs.
 
-Those that every job needs are tuples: a frozen dataclass of fifteen fields takes four times as long to make.
+The types that every job needs are tuples: a frozen dataclass of fifteen fields takes four times as long to create.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-# Whose lane it is where jobs are not shared out between tenants.
+# Tenant and user of a lane if the queue is not shared fairly between tenants.
 EVERYBODY = UUID(int=0)
 
 # Workflow, stage, provider.
@@ -21,7 +21,7 @@ EndStatus = Literal["completed", "failed", "canceled", "expired"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A job that shall be run: what the queue needs to know of it."""
+    """A job to run, with the fields that the queue needs."""
 
     tenant_id: UUID
     user_id: UUID
@@ -40,7 +40,7 @@ class Entry:
 
 
 class Lane(NamedTuple):
-    """The queue of one user for one route, at one priority. Tenant and user are EVERYBODY where all share one."""
+    """The queue of one user for one route, at one priority. Tenant and user are `EVERYBODY` if all users share it."""
 
     lane_id: int
     workflow_id: int
@@ -61,13 +61,13 @@ class Workflow:
     id: int
     slug: str
     run_limit_seconds: int
-    # Null where the setting counts.
+    # None: the setting applies.
     lease_seconds: int | None
     max_attempts: int | None
 
 
 class Criteria(NamedTuple):
-    """What a worker may be given: only workflows assigned to it, of its stage, of providers it declared (G4)."""
+    """What a worker may lease: only workflows assigned to it, of its stage, of providers it declared (G4)."""
 
     workflow_ids: tuple[int, ...]
     stage: str = "production"
@@ -77,7 +77,7 @@ class Criteria(NamedTuple):
         return stage == self.stage and provider in self.providers and workflow_id in self.workflow_ids
 
     def overlaps(self, other: Criteria) -> bool:
-        """Whether one dispatch could be given to both."""
+        """Whether one dispatch could match both."""
         return (
             self.stage == other.stage
             and not set(self.providers).isdisjoint(other.providers)
@@ -100,7 +100,7 @@ class Lease(NamedTuple):
     worker_id: str
     attempts: int
     run_limit_seconds: int
-    # How often it stopped an engine for good.
+    # How many of its runs left an engine stuck.
     wedges: int = 0
 
 
@@ -125,7 +125,7 @@ class Extended:
 
 
 class Known(NamedTuple):
-    """A dispatch as it stands, live or finished."""
+    """The current state of a dispatch, live or finished."""
 
     dispatch_id: int
     tenant_id: UUID
@@ -135,7 +135,7 @@ class Known(NamedTuple):
     lease_token: UUID | None
     lease_seq: int
     past_lease_tokens: Sequence[UUID]
-    # Whose they were, one by one.
+    # The worker of each past lease token, in the same order.
     past_workers: Sequence[str]
     worker_id: str | None
     attempts: int
@@ -154,8 +154,8 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """`attempt_counts`: whether the run that ends here is one of the job's attempts (expiry, retryable failure) or not
-    (requeue). `wedged`: its run stopped an engine for good."""
+    """`attempt_counts`: whether the run that ends here counts as an attempt of the job (expiry, retryable failure) or
+    not (requeue). `wedged`: the run left an engine stuck."""
 
     dispatch_id: int
     token: UUID
@@ -192,7 +192,7 @@ class Ending(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """A dispatch that is finished now: how long its last run took, and how long its last lease was held."""
+    """A dispatch that was just finished: how long its last run took, and how long its last lease was held."""
 
     dispatch_id: int
     workflow_id: int

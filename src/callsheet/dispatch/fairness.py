@@ -1,12 +1,12 @@
-"""Whose turn it is: the rule of the queue, without a clock and without a database.
+"""The rule of the queue that decides whose turn it is, without a clock and without a database.
 
-Within a level of priority the next job is one of the tenant with the least in flight relative to its weight; then of
-the tenant that was served least recently; then the oldest. Between the users of a tenant the same rule holds, with
+Within a priority, the next job is from the tenant with the fewest jobs in flight relative to its weight; then from the
+tenant that was served least recently; then the oldest job. The same rule applies between the users of a tenant, with
 equal weights.
 
-How recently is counted in turns: each job moves its tenant on by 1 / weight turns. So a tenant of weight 3 is served
-three times as often as one of weight 1 also where nothing is in flight to compare, as with a single worker. A tenant
-that comes with work starts at the present turn: turns cannot be saved up.
+"Recently" is counted in turns: each job moves its tenant forward by 1 / weight turns. So a tenant of weight 3 is served
+three times as often as one of weight 1 even if nothing is in flight to compare, as with a single worker. A tenant that
+gets new work starts at the current turn: turns cannot be saved up.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from heapq import heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
 Name = TypeVar("Name", bound=Hashable)
-# Smallest first: in flight relative to weight, turn, number of the draw that served it last, oldest job.
+# Smallest first: jobs in flight relative to weight, turn, number of the draw that served it last, oldest job.
 Order = tuple[float, float, int, int]
 ORDER_WIDTH = 4
 
 
 @dataclass(slots=True)
 class Share:
-    """One of those who share the workers: a tenant, or a user of a tenant."""
+    """A tenant, or a user of a tenant, that shares the workers with others."""
 
     weight: float = 1.0
     in_flight: int = 0
     turn: float = 0.0
     # The number of the draw that served it last; 0: none yet.
     served: int = 0
-    # The id of its oldest job when it came with work.
+    # The id of its oldest job when it last got work after having none.
     oldest: int = 0
-    # How often in a row others that were equally due went before it, for the sake of warm models (`affinity`).
+    # How often in a row an equally due share went first because of warm models (`affinity`).
     passed: int = 0
 
     def order(self) -> Order:
@@ -41,7 +41,7 @@ class Share:
 
 
 class Turn:
-    """The present turn of those who share with each other."""
+    """The current turn of a group of shares."""
 
     __slots__ = ("_draws", "_now")
 
@@ -50,14 +50,14 @@ class Turn:
         self._draws = 0
 
     def arrive(self, share: Share, oldest: int) -> None:
-        """It had no work, and has some now."""
+        """The share had no work, and has some now."""
         share.turn = max(share.turn, self._now)
         share.oldest = oldest
 
     def serve(self, share: Share, count: int = 1) -> None:
-        """So many jobs of it, one after the other."""
+        """Serves `count` jobs of the share, one after the other."""
         step = 1 / share.weight
-        # From the present turn on: neither are turns saved up while a long job runs.
+        # Start at the current turn: turns are not saved up while a long job runs.
         if share.turn < self._now:
             share.turn = self._now
         share.turn += count * step
@@ -68,12 +68,12 @@ class Turn:
         share.in_flight += count
 
     def take_back(self, share: Share, count: int = 1) -> None:
-        """It was served, but there was no job of it left."""
+        """The share was served, but it had no job left."""
         share.turn -= count / share.weight
         share.in_flight -= count
 
     def is_like_new(self, share: Share) -> bool:
-        """Whether nothing is lost when it is forgotten: one that was never here would be treated the same."""
+        """Whether the share can be forgotten, because a new share would be treated the same."""
         return share.in_flight == 0 and share.turn <= self._now
 
 
@@ -81,20 +81,20 @@ class Turn:
 class Member(Generic[Name]):
     name: Name
     share: Share
-    # Of its entry in the heap; 0 when it has left.
+    # The number of its valid entry in the heap; 0 after it was removed.
     number: int = 0
 
 
 class Contest(Generic[Name]):
-    """Finds the smallest order among many that change often. One that became larger keeps its place in the heap until
-    it is first; of one that became smaller (`moved_up`) a second entry is made, and the first is worth nothing."""
+    """Finds the smallest order among many that change often. A member whose order became larger keeps its place in the
+    heap until it is first. A member whose order became smaller (`moved_up`) gets a second entry; the first is void."""
 
     __slots__ = ("_heap", "_members", "_number")
 
     def __init__(self) -> None:
         self._members: dict[Name, Member[Name]] = {}
-        # The order in its four parts: heaps compare a tuple within a tuple twice. The number of an entry is its own, so
-        # that no two members are ever compared.
+        # The order is stored as four parts, because heaps compare a nested tuple twice. Each entry has a unique number,
+        # so two members are never compared.
         self._heap: list[tuple[float, float, int, int, int, Member[Name]]] = []
         self._number = 0
 
@@ -134,7 +134,7 @@ class Contest(Generic[Name]):
         return None
 
     def equally_due(self, most: int) -> list[Name]:
-        """The first, and those behind it with as little in flight and the same turn, in their order."""
+        """The first, and in order those after it with equal jobs in flight (relative to weight) and the same turn."""
         taken: list[tuple[float, float, int, int, int, Member[Name]]] = []
         due: list[Name] = []
         equal: tuple[float, float] | None = None

@@ -1,4 +1,4 @@
-"""Leases: whose turn it is (`turns`), and the statement that takes the heads of their lanes."""
+"""Leases: `turns` decides whose turn it is, and one statement takes the heads of those lanes."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ from callsheet.plumbing.sql import Connection, Row, statements
 
 SQL = statements("callsheet.dispatch")
 LEASE_WIDTH = len(Lease._fields)
-# What `_make` of a named tuple calls, in half the time.
+# `_make` of a named tuple calls this; a direct call takes half the time.
 new_tuple = tuple.__new__
-# Behind it: which entry it is for, its seat and its lane.
+# After the lease's columns: the entry it is for, its seat and its lane.
 LEASE_END = LEASE_WIDTH + 3
 LANE_FIELDS = (
     *("lane_id", "workflow_id", "stage", "provider", "concurrency_identifier", "priority"),
     *("lane_tenant_id", "lane_user_id"),
 )
-# Rows looked at beyond those that are wanted: other processes may have taken the first ones this instant.
+# Rows read beyond the wanted ones, because other processes may be taking the first rows at this moment.
 SPARE_ROWS = 8
 DEEPEST = 2000
 UNBOUNDED = 1_000_000_000
-# Each round learns of lanes that are empty or bounds that are reached. What is left after so many is left to the next.
+# Each round finds lanes that are empty or bounds that are reached. After this many rounds, the rest waits for the next
+# lease.
 MOST_ROUNDS = 100
 # How often lanes with work are read from the database, in case a notification was lost.
 UNSURE_SECONDS = 10.0
-# Reading what is in flight takes at most this share of the time, however much it is.
+# Reading the jobs in flight takes at most this share of the time, however many there are.
 SIGHT_SHARE = 0.02
-# A submit into one of these lanes waits until its page is done.
+# A page of lanes. A submit into one of them waits until the page is done.
 SWEPT_AT_ONCE = 200
-# So many leases leave as many dead index entries at the head of a lane; below, walking over them costs little.
+# Each lease leaves a dead index entry at the head of its lane. Fewer than this many cost little to scan.
 WORN_ROWS = 64
 SETTLE_SECONDS = 60.0
-# Of a random id: what is drawn, and what says that it is one.
+# Of a UUID of version 4: the bits that are random, and the bits that mark the version.
 RANDOM_BITS = bytes.fromhex("ffffffffffff0fff3fffffffffffffff")
 VERSION_BITS = bytes.fromhex("00000000000040008000000000000000")
 
-# Who asks, and the poll's own id, if it has one.
+# The id of the worker that asks, and the id of its poll, if it has one.
 Asking = tuple[str, str | None]
-# The lease, and whether that is all there is to say: without, one may be left.
+# The lease, and whether the result is final. If it is not, there may be another job.
 Answer = tuple[Lease | None, bool]
 
 
 @dataclass(slots=True)
 class Round:
-    """What one statement gave."""
+    """The result of one statement."""
 
     asking: int
     leases: dict[int, Lease]
@@ -64,8 +65,8 @@ class Round:
 
 
 class Leasing:
-    """`fair`: between tenants and users; otherwise strictly in the order of arrival. `terms`: of a tenant that has none
-    of its own."""
+    """`fair`: jobs are shared fairly between tenants and users; otherwise they run strictly in order of arrival.
+    `terms`: the default for a tenant without its own."""
 
     def __init__(self, central: Database, *, fair: bool = True, terms: Terms | None = None):
         self._central = central
@@ -80,13 +81,13 @@ class Leasing:
         self._unsure_due = 0.0
 
     def whose(self, entry: Entry) -> tuple[UUID, UUID]:
-        """Tenant and user whose lane a job waits in."""
+        """Tenant and user of the lane that the job waits in."""
         terms = self._terms_of(entry.tenant_id)
         bounded = terms.max_running is not None or terms.max_running_per_user is not None
         return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (EVERYBODY, EVERYBODY)
 
     async def first_leases(self, criteria: Criteria, asking: Sequence[Asking]) -> list[Answer]:
-        """As `leases`, but a worker that has a lease does not wait for the search on behalf of the others."""
+        """Like `leases`, but a worker that got a lease does not wait while the search goes on for the others."""
         leases = await self.leases(criteria, asking, until_some=True)
         is_final = all(lease is None for lease in leases)
         return [(lease, is_final or lease is not None) for lease in leases]
@@ -99,8 +100,8 @@ class Leasing:
         *,
         until_some: bool = False,
     ) -> list[Lease | None]:
-        """The lease of each of them, or None where there was no work left or the worker is drained. `until_some`: or
-        where others got theirs first."""
+        """The lease for each entry, or None if no work was left or the worker is drained. With `until_some`, also None
+        if other entries got a lease first."""
         if self._terms is None:
             await self.read_terms()
         arena = self.turns.arena(criteria)
@@ -129,12 +130,12 @@ class Leasing:
             if len(given.leases) >= given.asking or (until_some and leases):
                 break
             if not given.leases and not given.learned:
-                # What stands at the head was being taken by others at this moment: look deeper.
+                # Other processes were taking the rows at the head at this moment: look deeper.
                 spare *= 8
         return [leases.get(place) for place in range(len(asking))]
 
     async def room_for(self, connection: Connection, entry: Entry) -> bool:
-        """In a transaction: whether one more may be in flight. What it depends on stays locked until its end."""
+        """Whether one more job may be in flight. The limits it depends on stay locked until the transaction ends."""
         room = await self._locked_room(connection, self._bounds_of(entry))
         return all(free > 0 for free in room.values())
 
@@ -157,7 +158,7 @@ class Leasing:
             self.turns.terms_changed()
 
     async def keep(self) -> None:
-        """Keeps marks close to the heads of their lanes, and what is known here close to what is true."""
+        """Keeps low-water marks close to the heads of their lanes, and this process's view close to the database."""
         await self.read_terms()
         await self._raise_worn()
         now = time.monotonic()
@@ -172,7 +173,7 @@ class Leasing:
             self._leased.clear()
 
     async def sure_arena(self, criteria: Criteria) -> Arena:
-        """What these workers may be given, read from the database where notifications may have been missed."""
+        """The arena of these workers, read from the database if notifications may have been missed."""
         if self._terms is None:
             await self.read_terms()
         arena = self.turns.arena(criteria)
@@ -182,19 +183,19 @@ class Leasing:
         return arena
 
     def started(self, dispatch_id: int, lane: Lane, drawn_in: Arena) -> None:
-        """A lease of the lane was given, which was drawn in this arena."""
+        """Records a lease from this lane that was drawn in this arena."""
         self.turns.start(dispatch_id, lane, drawn_in=drawn_in)
         self._leased[lane.lane_id] += 1
 
     async def raise_low_water(self, lane_ids: Sequence[int] | None = None) -> None:
-        """Moves the lanes' marks up to their first queued row. Two statements: the second must see what the first
-        one's locks waited for."""
+        """Moves the lanes' marks up to their first queued row. Two statements: the second must see the commits that the
+        first waited for."""
         async with self._central.transaction() as connection:
             rows = await SQL["lock_lanes"].rows(connection, lane_ids=lane_ids)
             await SQL["raise_low_water"].run(connection, lane_ids=[row["lane_id"] for row in rows])
 
     async def sweep(self, settle_seconds: float = SETTLE_SECONDS) -> int:
-        """Removes lanes that no dispatch is in; moves the marks of the others, and notes which have no work."""
+        """Removes lanes without a dispatch, moves the marks of the others, and records which have no work."""
         removed, after = 0, 0
         while True:
             async with self._central.transaction() as connection:
@@ -210,7 +211,7 @@ class Leasing:
             after = lane_ids[-1]
 
     async def _round(self, arena: Arena, asking: Sequence[Asking], spare: int, now: datetime | None) -> Round | None:
-        """None where no lane has work."""
+        """None if no lane has work."""
         moment = self.turns.moment
         drawn = arena.draw(len(asking))
         if not drawn:
@@ -218,11 +219,11 @@ class Leasing:
         bounded = {bound for seat, _ in drawn for bound in seat.bounds}
         if not bounded:
             async with given_back_on_error(arena, drawn), self._central.connection() as connection:
-                # Shared by the seats: looking at as many rows of each as of one would cost most of the statement.
+                # The seats share the spare rows: the full number for each would be most of the statement's cost.
                 return await self._take(connection, arena, drawn, moment, asking, spare // len(drawn), now)
         for seat, count in drawn:
             arena.take_back(seat, count)
-        # What is counted must be read after the locks were waited for.
+        # The counts must be read after the locks were acquired.
         async with self._central.transaction() as connection:
             room = await self._locked_room(connection, bounded)
             drawn = arena.draw(len(asking), room)
@@ -241,9 +242,9 @@ class Leasing:
         spare: int,
         now: datetime | None,
     ) -> Round:
-        # Behind the rows that another statement of this process is about to take.
+        # Look behind the rows that other statements of this process are about to take.
         spare += max(seat.taking for seat, _ in drawn)
-        # As they are now: lanes may leave their seats meanwhile.
+        # A copy, because lanes may leave their seats during the statement.
         of = {lane_id: lane for seat, _ in drawn for lane_id, lane in seat.lanes.items()}
         rows = await _run_take(connection, drawn, asking, spare, now)
         given = [0] * len(drawn)
@@ -268,7 +269,7 @@ class Leasing:
             if got < count:
                 arena.take_back(seat, count - got)
                 learned = learned or rows_seen < count + spare
-            # Nothing is left of it, or others are taking what is left at this moment.
+            # The seat has no rows left, or other processes are taking the last ones at this moment.
             if rows_seen <= got or (got < count and rows_seen < count + spare):
                 self.turns.leave(tuple(seat.lanes.values()), moment)
             for _ in range(got - count):
@@ -276,7 +277,7 @@ class Leasing:
         return Round(found_row["asking"], leases, learned)
 
     async def _look(self, arena: Arena) -> None:
-        """Reads which lanes have work, and which bounds have room."""
+        """Reads which lanes have work, and which closed bounds have room again."""
         criteria = arena.criteria
         arena.is_unsure = False
         try:
@@ -306,8 +307,8 @@ class Leasing:
         self.turns.see({row["dispatch_id"]: known[row["lane_id"]] for row in rows}, moment)
 
     async def _raise_worn(self) -> None:
-        """Of the lanes that this process has leased much from. Not of all: each raised mark leaves a dead row behind,
-        and a session that keeps vacuum away makes every lease walk over them."""
+        """Raises the marks of the lanes that this process leased many rows from. Not of all lanes: each raised mark
+        leaves a dead row, and while a long session blocks vacuum, every lease scans those."""
         worn = sorted(lane_id for lane_id, rows in self._leased.items() if rows >= WORN_ROWS)
         for lane_id in worn:
             del self._leased[lane_id]
@@ -332,7 +333,7 @@ class Leasing:
         return await self._room(connection, wanted)
 
     async def _room(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
-        """How many more of each may be in flight."""
+        """How many more jobs of each bound may be in flight."""
         wanted = tuple(wanted)
         users = [bound for bound in wanted if bound.user_id]
         rows = await SQL["count_bounds"].rows(
@@ -377,7 +378,7 @@ async def _run_take(
         lane_ids += seat.lanes
         seats += [number] * len(seat.lanes)
         wanted += [count] * len(seat.lanes)
-    # What the statement supposes itself is not sent: each element of an array costs half a microsecond here.
+    # Default values are not sent: each element of an array costs half a microsecond here.
     has_one_each = seats == list(range(len(drawn)))
     try:
         return await SQL["take"].rows(
@@ -397,7 +398,7 @@ async def _run_take(
 
 
 class given_back_on_error:  # noqa: N801 (a context manager, as in contextlib)
-    """What was drawn counts as in flight only where the statement was answered."""
+    """If the statement fails, the drawn jobs no longer count as in flight."""
 
     def __init__(self, arena: Arena, drawn: Sequence[tuple[Seat, int]]):
         self._arena = arena
@@ -417,7 +418,7 @@ def lane_of(row: Row) -> Lane:
 
 
 def new_tokens(count: int) -> list[UUID]:
-    """Random ids (version 4), all of one draw: a fifth of what as many calls of `uuid4` take."""
+    """Random UUIDs (version 4) from one call of `urandom`: this takes a fifth of the time of `uuid4` calls."""
     length = 16 * count
     bits = int.from_bytes(urandom(length), "big") & int.from_bytes(RANDOM_BITS * count, "big")
     drawn = (bits | int.from_bytes(VERSION_BITS * count, "big")).to_bytes(length, "big")
@@ -425,7 +426,7 @@ def new_tokens(count: int) -> list[UUID]:
 
 
 def unless_all_none(values: list[str | None]) -> list[str | None]:
-    """For an array that is read by place: an empty one says the same, and nothing of it is written."""
+    """For an array that is read by index: an empty array means the same, and costs nothing to send."""
     return values if any(values) else []
 
 

@@ -1,6 +1,6 @@
-"""The queue as people look at it: where jobs stand, lists for admins, limits, and the order being changed by hand.
+"""The queue as users and admins see it: positions of jobs, lists, limits, and changes of priority.
 
-Nothing here is on a worker's way. What it reads is bounded, however long the queue is.
+No worker request uses this module. The number of rows it reads is bounded, however long the queue is.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from callsheet.wire.operations import ConcurrencyLimit, Dispatch, DispatchFilter
 
 SQL = statements("callsheet.dispatch", "overview_statements.sql")
 
-# Positions are exact up to a thousand; one more tells that there are more.
+# Positions are exact up to a thousand; 1001 means "more than a thousand".
 MOST_AHEAD = 1001
-# Enough to say what a new job may expect of fifty effects at once.
+# Enough to estimate the wait of a new job for fifty effects at once.
 MOST_COUNTED = 200
-# Rows a filtered list looks at per request.
+# Rows that a filtered list reads per request.
 MOST_LOOKED_AT = 5000
 
 # Tenant, job and charge cycle.
@@ -37,7 +37,7 @@ JobKey = tuple[UUID, UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where an open dispatch stands."""
+    """The position and limits of an open dispatch."""
 
     status: str
     workflow_id: int
@@ -48,7 +48,7 @@ class Standing:
     not_before: datetime | None
     max_concurrent: int | None
     in_use: int | None
-    # How many jobs of its tenant and of its user may run at once, and do, where that is bounded.
+    # How many jobs of its tenant and of its user may run at once, and how many run; None without a limit.
     max_running: int | None
     tenant_running: int | None
     max_running_per_user: int | None
@@ -60,10 +60,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class RouteLoad:
-    """What a new job of a user would find."""
+    """The load of a route, as a new job of a user would see it."""
 
     now: datetime
-    # About so many jobs would be leased before it, MOST_COUNTED at most.
+    # About how many jobs would be leased before the new job, at most MOST_COUNTED.
     ahead: int
     average_seconds: float | None
 
@@ -79,17 +79,17 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class CentralSide:
-    """What central knows of a job in a charge cycle: an open dispatch, a finished one, or neither."""
+    """Central's data about a job in a charge cycle: an open dispatch, a finished one, or neither."""
 
     dispatch_id: int | None
     status: str | None
     priority: int | None
     lease_seq: int | None
-    # Whoever holds it hears with the next heartbeat that the job has ended.
+    # The worker that holds the lease learns from its next heartbeat that the job has ended.
     holder_told: bool
     end_status: str | None
     last_error: str | None
-    # Whether it was finished long enough ago.
+    # Whether the dispatch finished at least settle_seconds ago.
     has_settled: bool | None
 
 
@@ -116,7 +116,7 @@ class Overview:
         self._queue = queue
 
     async def standing(self, keys: Sequence[JobKey]) -> Mapping[JobKey, Standing]:
-        """Of those that have an open dispatch."""
+        """The standing of each job that has an open dispatch."""
         if not keys:
             return {}
         async with self._central.connection() as connection:
@@ -132,7 +132,7 @@ class Overview:
     async def loads(
         self, routes: Sequence[tuple[int, str, str]], tenant_id: UUID, user_id: UUID
     ) -> Mapping[tuple[int, str, str], RouteLoad]:
-        """What a new job of this user would find on each route (workflow, stage, provider), in one statement."""
+        """The load of each route (workflow, stage, provider) for a new job of this user, in one statement."""
         async with self._central.connection() as connection:
             rows = await SQL["route_loads"].rows(
                 connection,
@@ -147,7 +147,7 @@ class Overview:
         return {routes[row["place"] - 1]: RouteLoad(row["now"], row["ahead"], row["average_seconds"]) for row in rows}
 
     async def list(self, wanted: DispatchFilter, before: int | None, limit: int) -> Page[Dispatch]:
-        """Newest first. A page of the queue or the history may be shorter than asked for and still have a next one."""
+        """Newest first. A page of the queue or the history may be shorter than `limit` and still have a next page."""
         filters = {
             "before": before,
             "status": wanted.status,
@@ -175,7 +175,7 @@ class Overview:
     async def get(self, dispatch_id: int) -> Dispatch:
         async with self._central.connection() as connection:
             row = await SQL["get_open"].row(connection, dispatch_id=dispatch_id)
-            # It may have been finished between the two: the history is read second.
+            # The history is read second, because the dispatch may finish between the two statements.
             row = row or await SQL["get_finished"].row(connection, dispatch_id=dispatch_id)
         if row is None:
             raise NotFound("There is no such dispatch.")
@@ -189,7 +189,7 @@ class Overview:
         return await self.get(dispatch_id) if dispatch_id is not None else None
 
     async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> Reordered:
-        """Moves what waits in the queue to the lane of another priority."""
+        """Moves a queued dispatch to the lane of another priority."""
         async with self._central.transaction() as connection:
             route = await SQL["route_of"].row(connection, dispatch_id=dispatch_id)
             if route is not None and route["status"] == "queued":
@@ -230,7 +230,7 @@ class Overview:
         return Page(items=items, next_cursor=items[-1].identifier if len(rows) > limit else None)
 
     async def set_limit(self, identifier: str, max_concurrent: int | None, actor: str) -> None:
-        """None takes the limit away."""
+        """None removes the limit."""
         async with self._central.transaction() as connection:
             if max_concurrent is None:
                 await SQL["remove_limit"].run(connection, identifier=identifier)
@@ -245,12 +245,12 @@ class Overview:
                 identifier,
                 max_concurrent=max_concurrent,
             )
-        # Where it was raised, somebody may be waiting for just that.
+        # If the limit was raised, jobs may be waiting for the new slots.
         for lane in lanes:
             self._queue.tell_free(lane["workflow_id"], lane["stage"], lane["provider"])
 
     async def declare_limit(self, identifier: str, max_concurrent: int) -> None:
-        """How many of these a provider takes at once, by its own word. What an admin has set stays."""
+        """Sets the limit of concurrent jobs that a provider declares. A limit that an admin has set stays."""
         async with self._central.connection() as connection:
             values = {"identifier": identifier, "max_concurrent": max_concurrent}
             changed = await SQL["declare_limit"].value(connection, **values)
@@ -272,12 +272,12 @@ class Overview:
         return [OpenDispatch(*(row[name] for name in OpenDispatch.__slots__)) for row in rows]
 
     async def count_on(self, key: JobKey, lease_seq: int) -> bool:
-        """A queued dispatch goes on from its job's last lease; False where it is not behind it."""
+        """Raises lease_seq of a queued dispatch to its job's last lease; False if lease_seq was not behind."""
         async with self._central.connection() as connection:
             return await _count_on(connection, key, lease_seq) > 0
 
     async def make_again(self, entry: Entry, lease_seq: int) -> bool:
-        """The dispatch of a job that has lost it, counting on from its last lease; False where it is there or was."""
+        """Creates the missing dispatch of a job, with the job's lease_seq; False if a dispatch exists or existed."""
         async with self._central.transaction() as connection:
             placed = await self._queue.place(connection, [entry])
             if placed:

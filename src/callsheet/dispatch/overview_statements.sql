@@ -1,9 +1,9 @@
 -- database: central
 
 -- name: route_loads
--- About how many jobs would be leased before a new one of this user, for any number of routes at once: all of a higher
--- priority, the user's own, and of each other user the next one, or all of them where the oldest goes first. Lanes and rows
--- are counted up to a bound, so the queue is never walked.
+-- About how many jobs would be leased before a new job of this user, for any number of routes: all jobs of a higher
+-- priority, the user's own jobs, and the next job of each other user (all of their jobs if the queue is not fair).
+-- Lanes and rows are counted up to a bound, so the statement never scans the whole queue.
 SELECT asked.place, clock_timestamp() AS now,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = asked.workflow_id) AS average_seconds,
     (
@@ -28,13 +28,13 @@ FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH O
     AS asked (workflow_id, stage, provider, place)
 
 -- name: outlook
--- Where jobs stand, for any number of them at once: what would be leased before them if nothing else came. That is
--- everything of a higher priority, and of the same priority what the rule of the queue (fairness.py) puts first. A job is
--- compared by what its user would have in flight when it is leased; then by what its tenant would have, relative to its
--- weight. Who is on a par takes turns, in the order of their first jobs. Rows are counted lane by lane from the lane's mark, a thousand and one at most, and a thousand
--- lanes are looked at: the queue is never walked. Lanes of another identifier that is at its limit do not count, as a
--- lease passes them over. The average belongs to the catalog, which stands below this room but lives in this database:
--- one look-up here saves a second round trip.
+-- The positions of any number of jobs: how many jobs would be leased before each if no new job arrived. Those are all
+-- jobs of a higher priority, and the jobs of the same priority that the rule of the queue (fairness.py) puts first. A
+-- job is compared by the jobs that its user would have in flight when it is leased; then by those of its tenant,
+-- relative to the weight. Equals take turns, in the order of their first jobs. Rows are counted lane by lane from the
+-- lane's mark, at most 1001 of them, in at most 1001 lanes per route, so the statement never scans the whole queue.
+-- Lanes of another identifier that is at its limit do not count, because a lease skips them. The average belongs to the
+-- catalog, which is a lower room in the same database: reading it here saves a second round trip.
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
 ), found AS MATERIALIZED (
@@ -96,7 +96,7 @@ FROM found LEFT JOIN LATERAL (
         coalesce(t.max_running_per_user, :running_per_user::integer) AS max_running_per_user
     FROM tenants t WHERE t.id = found.tenant_id
 ) terms CROSS JOIN LATERAL (
-    -- Of a higher priority.
+    -- Jobs of a higher priority.
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
@@ -110,7 +110,7 @@ FROM found LEFT JOIN LATERAL (
         LIMIT :most::bigint
     ) counted
 ) higher CROSS JOIN LATERAL (
-    -- Its user's own.
+    -- Older jobs of the same user.
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
@@ -126,7 +126,7 @@ FROM found LEFT JOIN LATERAL (
         LIMIT :most::bigint
     ) counted
 ) own CROSS JOIN LATERAL (
-    -- What its user and its tenant have in flight on this route.
+    -- The number of jobs that its user and its tenant have in flight on this route.
     SELECT count(*) FILTER (WHERE d.user_id = found.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
     FROM ai_job_dispatches d
     WHERE found.status = 'queued' AND d.tenant_id = found.lane_tenant_id AND d.status <> 'queued'
@@ -139,7 +139,7 @@ FROM found LEFT JOIN LATERAL (
     WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
       AND lane.priority = found.priority AND lane.tenant_id = found.lane_tenant_id
 ) heads CROSS JOIN LATERAL (
-    -- Those of other users of its tenant: each user as many as its own user will have had when its turn comes.
+    -- Jobs of other users of its tenant: for each user, as many as the job's own user will have had at its turn.
     SELECT count(*) AS rows FROM (
         SELECT FROM lane CROSS JOIN LATERAL (
             SELECT row_number() OVER (ORDER BY d.lane_id, d.dispatch_id) AS place FROM ai_job_dispatches d
@@ -152,16 +152,16 @@ FROM found LEFT JOIN LATERAL (
           AND lane.provider = found.provider AND lane.priority = found.priority
           AND lane.tenant_id = found.lane_tenant_id AND lane.user_id <> found.lane_user_id
           AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
-          -- The last one would be on a par with it.
+          -- The last of these would be equal to the job, so the order of the first jobs decides.
           AND (first.place <= running.user_jobs + own.rows - lane.user_jobs OR lane.head_id < heads.of_user)
         LIMIT :most::bigint
     ) counted
 ) mates CROSS JOIN LATERAL (
-    -- What its tenant will have in flight when its turn comes, relative to its weight.
+    -- The number of jobs that its tenant will have in flight at its turn, relative to the weight.
     SELECT (running.tenant_jobs + own.rows + mates.rows)::float8
         / coalesce((SELECT t.weight FROM tenants t WHERE t.id = found.lane_tenant_id), 1) AS share
 ) turn CROSS JOIN LATERAL (
-    -- Those of other tenants: each tenant as many as keep it below that.
+    -- Jobs of other tenants: for each tenant, as many as keep the tenant below that share.
     SELECT count(*) AS rows FROM (
         SELECT FROM (
             SELECT lane.tenant_id, lane.weight, lane.tenant_jobs, min(lane.head_id) AS head_id FROM lane
@@ -189,9 +189,9 @@ FROM found LEFT JOIN LATERAL (
 ) others
 
 -- name: list_queue
--- Newest first. No index has what may be asked for, so a request looks at some thousands of rows at most and says where
--- to go on: a page may be shorter than asked for, or empty, and still have a next one. Names are looked up last, for what
--- is shown: joined before, a plan made at another size goes through all workflows for each row.
+-- Newest first. No index covers the filters, so a request reads at most :looked_at rows and returns where to continue:
+-- a page may be shorter than :limit, or empty, and still have a next page. Names are looked up last, only for the rows
+-- that are shown: if they were joined earlier, a plan made at another table size would scan all workflows for each row.
 WITH page AS MATERIALIZED (
     SELECT * FROM ai_job_dispatches WHERE dispatch_id < coalesce(:before, 9223372036854775807)
     ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
@@ -210,7 +210,7 @@ FROM (SELECT 1) AS one LEFT JOIN LATERAL (
 ) shown ON true
 
 -- name: list_held
--- Leased and waiting ones: as many as there is work in hand, which the reaper reads as a whole too.
+-- Leased and waiting dispatches. This reads all work in flight, as the reaper does too.
 WITH matching AS MATERIALIZED (
     SELECT * FROM (
         SELECT * FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY worker_id, dispatch_id
@@ -242,7 +242,7 @@ CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
 ORDER BY m.dispatch_id DESC
 
 -- name: list_finished
--- As list_queue.
+-- Works like list_queue.
 WITH page AS MATERIALIZED (
     SELECT * FROM dispatch_history WHERE dispatch_id < coalesce(:before, 9223372036854775807)
     ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
@@ -280,9 +280,9 @@ SELECT coalesce(
      WHERE h.tenant_id = :tenant_id AND h.tenant_job_id = :job_id AND h.charge_cycle = :charge_cycle))
 
 -- name: change_priority
--- From one lane to another of the same route. Only what waits in the queue: whoever holds a row puts it back into the
--- lane it was leased from. The new lane's mark is lowered first and unconditionally, as in put_back, so that one being
--- raised at this moment is waited for, and the row is found from the moment of the commit.
+-- Moves a dispatch to another lane of the same route. Only queued rows: a leased row is put back into the lane it was
+-- leased from. The new lane's mark is lowered first and unconditionally, as in put_back. So the statement waits for a
+-- concurrent raise of the mark, and the row can be found as soon as the move is committed.
 WITH lane AS MATERIALIZED (
     SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id JOIN dispatch_lanes l
         ON l.workflow_id = d.workflow_id AND l.stage = d.stage AND l.provider = d.provider
@@ -308,12 +308,12 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
     waiting.old_priority
 
 -- name: route_of
--- What a lane for another priority of this dispatch is opened with.
+-- The values to open a lane for another priority of this dispatch.
 SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.status, l.tenant_id, l.user_id
 FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id WHERE d.dispatch_id = :dispatch_id
 
 -- name: list_limits
--- Every identifier that has a limit, or lanes; and how much of it is out.
+-- Every identifier that has a limit or lanes, and how many slots are in use.
 SELECT i.identifier, c.max_concurrent, (
     SELECT count(*) FROM ai_job_dispatches d
     WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> '' AND d.status <> 'queued') AS in_use
@@ -329,7 +329,7 @@ INSERT INTO concurrency_limits (identifier, max_concurrent) VALUES (:identifier,
 ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent, is_declared = false
 
 -- name: declare_limit
--- What a provider says of itself; nothing where an admin has said something else, or nothing is new.
+-- Sets the limit that a provider declares. Changes nothing if an admin has set a limit or the value is the same.
 INSERT INTO concurrency_limits (identifier, max_concurrent, is_declared)
 SELECT :identifier::text, :max_concurrent::integer, true
 WHERE NOT EXISTS (
@@ -346,8 +346,9 @@ SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identi
 DELETE FROM concurrency_limits WHERE identifier = :identifier
 
 -- name: count_leases_on
--- A dispatch that knows of fewer leases than its job (made again, or restored from a backup) counts on from there, or the
--- job would refuse the next lease as an older one's. The tokens of those leases are not known any more.
+-- A dispatch with a smaller lease_seq than its job (created again, or restored from a backup) continues from the job's
+-- lease_seq; otherwise the job would reject the next lease as outdated. The tokens of the missing leases are lost, so
+-- random ones replace them.
 UPDATE ai_job_dispatches d SET
     lease_seq = :lease_seq::bigint,
     past_lease_tokens = d.past_lease_tokens
@@ -357,7 +358,7 @@ WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle 
   AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
 
 -- name: where_jobs_stand
--- What central knows of jobs in a charge cycle: an open dispatch, a finished one, or nothing.
+-- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither.
 SELECT w.tenant_id, w.job_id, w.charge_cycle, open.dispatch_id, open.status, open.priority, open.lease_seq,
     open.cancel_requested_at IS NOT NULL AS holder_told, finished.status AS end_status, finished.last_error,
     finished.finished_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
@@ -372,7 +373,7 @@ LEFT JOIN LATERAL (
 ) finished ON true
 
 -- name: open_dispatches
--- A page of them in the order of their ids; young ones are under way.
+-- A page in the order of ids. A young dispatch (has_settled = false) may still be changing.
 SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, priority, lease_seq, cancel_requested_at,
     created_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
 FROM ai_job_dispatches WHERE dispatch_id > :after ORDER BY dispatch_id LIMIT :limit

@@ -1,6 +1,6 @@
-"""The queue: the only code that writes a lease. It knows central rows and nothing of jobs or money.
+"""The queue: the only code that writes a lease. It knows central rows, and nothing about jobs or money.
 
-Leases, heartbeats, look-ups and closings that arrive together share one statement and one commit.
+Leases, heartbeats, look-ups and closes that arrive together share one statement and one commit.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from callsheet.plumbing.sql import Connection, Row, Statement
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidRequest
 
-# A route, and the lane that has work now; without, something that waited for a slot may be possible now.
+# A route, and the lane that has work now. Without a lane: jobs that waited for a slot may be leased now.
 Arrived = Callable[[int, str, str, Lane | None], None]
 CLOSED_WIDTH = len(Closed._fields)
-# Statements that lease for the same workers. The second is under way while the leases of the first are handed out,
-# which takes as long as the statement: with one, the database waits for Python and Python for the database.
+# Concurrent statements that lease for the same workers. The second runs while Python hands out the leases of the first,
+# which takes as long as the statement. With only one, the database and Python would wait for each other.
 LEASES_AT_ONCE = 2
-# What is leased as soon as it is there, and to whom.
+# A job that is leased at creation, and the id of the worker that gets the lease.
 Birth = tuple[Entry, str]
 
 
@@ -62,12 +62,12 @@ class Queue:
         affinity: Limits | None = None,
     ):
         self._central = central
-        # Called after the commit of everything that put work into a lane, for the other control planes.
+        # Called after each commit that put work into a lane, to notify the other control planes.
         self._arrived = arrived or (lambda workflow_id, stage, provider, lane: None)
         self.leasing = Leasing(central, fair=fair, terms=terms)
         self.warm = WarmLeasing(central, self.leasing, affinity or Limits())
         self._asking: dict[Criteria, Batcher[Asking, Answer]] = {}
-        # Those who asked together with others, who got all that one statement could give.
+        # Pollers that got no lease from a shared statement because other pollers got all of its leases.
         self._asking_on: dict[Criteria, Batcher[Asking, Lease | None]] = {}
         self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
         self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
@@ -77,7 +77,7 @@ class Queue:
         )
 
     async def enqueue(self, entries: Sequence[Entry]) -> int:
-        """Makes a dispatch of each, unless there is or was one already; answers how many are new."""
+        """Creates a dispatch for each entry, unless one exists or existed; returns how many are new."""
         if not entries:
             return 0
         async with self._central.connection() as connection:
@@ -86,10 +86,10 @@ class Queue:
         return len(placed)
 
     async def place(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
-        """The same within a transaction of the caller, who tells of the arrivals after its commit."""
+        """The same within the caller's transaction. The caller calls `tell_arrivals` after its commit."""
         rows = await self._insert(connection, entries)
         without_lane = rows[0]["without_lane"]
-        # More than once only where a lane was removed in between.
+        # More than one round only if a lane was removed in between.
         while without_lane:
             await self._open_lanes(connection, entries)
             more = await self._insert(connection, entries)
@@ -98,8 +98,8 @@ class Queue:
         return [row for row in rows if row["dispatch_id"] is not None]
 
     async def enqueue_leased(self, entry: Entry, worker_id: str) -> Lease | None:
-        """A dispatch that is this worker's from the first moment. None where there is or was one already, its limit is
-        reached or the worker is drained: then it is to be queued."""
+        """Creates a dispatch that is leased to this worker at once. None if a dispatch exists or existed, a limit is
+        reached or the worker is drained; the caller then has to queue the job."""
         if not self.leasing.is_bounded(entry):
             return await self._births((entry, worker_id))
         async with self._central.transaction() as connection:
@@ -118,7 +118,7 @@ class Queue:
     async def lease(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
     ) -> Lease | None:
-        """`cold`: what the worker would have to load for each workflow; None where it does not say."""
+        """`cold`: what the worker would have to load for each workflow; None if the worker does not report it."""
         if not criteria.workflow_ids:
             return None
         asking = worker_id, poll_id
@@ -132,13 +132,13 @@ class Queue:
         try:
             lease, is_final = await first(asking)
         finally:
-            # Kept only while it is at work: every set of workflows a worker ever had would stay otherwise.
+            # An idle batcher is removed; otherwise one for each set of workflows that a worker ever had would stay.
             if first.is_idle:
                 self._asking.pop(criteria, None)
         return lease if is_final else await self._ask_on(criteria, asking)
 
     async def _lease_warm(self, chosen: Chosen, asking: Asking) -> Lease | None:
-        """A worker that is gone when the lease comes does not keep it."""
+        """If the worker disconnects before it gets the lease, the lease goes back to the queue."""
         leasing = asyncio.ensure_future(self.warm.lease(chosen, asking))
         try:
             return await asyncio.shield(leasing)
@@ -163,14 +163,14 @@ class Queue:
         return [lease for lease in leases if lease is not None]
 
     async def heartbeat(self, beat: Beat) -> Extended | None:
-        """Extends the lease; None where the token does not hold it any more."""
+        """Extends the lease; None if the token no longer holds the lease."""
         return await self._beats(beat)
 
     async def find(self, dispatch_id: int) -> Known | None:
         return await self._finds(dispatch_id)
 
     async def put_back(self, entries: Sequence[PutBack], now: datetime | None = None) -> list[Returned]:
-        """Back into the queue, each where its token still holds it."""
+        """Puts each dispatch back into the queue if its token still holds the lease."""
         if not entries:
             return []
         async with self._central.connection() as connection:
@@ -178,8 +178,8 @@ class Queue:
         return self._returned(rows)
 
     async def put_back_behind(self, entry: PutBack) -> list[Returned]:
-        """The same with what is to stand behind all others of its priority, which is in the lane of the next lower one:
-        a lane is in the order of dispatch ids, and those are for ever."""
+        """Puts a dispatch back behind all others of its priority: into the lane of the next lower priority, because a
+        lane is ordered by dispatch id, and the id of a dispatch never changes."""
         async with self._central.transaction() as connection:
             lane = await SQL["lane_behind"].row(connection, dispatch_id=entry.dispatch_id, token=entry.token)
             if lane is None:
@@ -210,14 +210,14 @@ class Queue:
         for row in rows:
             self.leasing.turns.end(row["dispatch_id"])
         self.tell_arrivals([row for row in rows if row["not_before"] is None])
-        # A delayed one makes no work, but where it has a limit, a slot.
+        # A delayed dispatch cannot be leased yet, but it frees its slot if it has a limit.
         self._tell_free_slots([row for row in rows if row["not_before"] is not None])
         return [Returned(*(row[name] for name in Returned.__slots__)) for row in rows]
 
     async def wait_for_callback(
         self, dispatch_id: int, token: UUID, provider_job_id: str, expires_at: datetime
     ) -> float | None:
-        """Answers how many seconds the lease was held, or None where the token does not hold it."""
+        """Returns how many seconds the lease was held, or None if the token does not hold the lease."""
         async with self._central.connection() as connection:
             row = await SQL["wait"].row(
                 connection,
@@ -229,17 +229,17 @@ class Queue:
         return row["held_seconds"] if row else None
 
     def close(self, ending: Ending) -> Coroutine[Any, Any, Closed | None]:
-        """To history; None where it was closed before, or the token does not hold it."""
+        """Moves a dispatch to history; None if it was closed before or the token does not hold the lease."""
         return self._closings(ending)
 
     async def close_many(self, endings: Sequence[Ending]) -> list[Closed | None]:
         return await self._close_batch(endings) if endings else []
 
     async def end_for_jobs(self, ends: Sequence[JobEnd]) -> None:
-        """Closes what nobody holds; what is held is marked, and its holder told by heartbeat."""
+        """Closes dispatches without a lease. A leased dispatch is marked, and its worker learns it by heartbeat."""
         if not ends:
             return
-        # One commit for both: in between it could be leased, or be left behind.
+        # One commit for both: between two commits a dispatch could be leased, or a crash could leave it open.
         async with self._central.transaction() as connection:
             rows = await SQL["end_for_jobs"].rows(
                 connection,
@@ -258,7 +258,7 @@ class Queue:
         return [Expired(*(row[name] for name in Expired.__slots__)) for row in rows]
 
     async def find_overdue_heads(self, now: datetime | None = None, limit: int = 500) -> list[tuple[UUID, UUID, int]]:
-        """Tenant, job and charge cycle of queued rows past their deadline that stand first in their lanes."""
+        """Tenant, job and charge cycle of queued rows past their deadline at the heads of their lanes."""
         async with self._central.connection() as connection:
             rows = await SQL["find_overdue_heads"].rows(connection, now=now, limit=limit)
         return [(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in rows]
@@ -271,15 +271,15 @@ class Queue:
         return len(rows)
 
     async def raise_low_water(self) -> None:
-        """The marks of all lanes."""
+        """Raises the marks of all lanes."""
         await self.leasing.raise_low_water()
 
     async def keep(self) -> None:
-        """For a loop: what keeps a lease quick and its order fair."""
+        """A loop calls this to keep leases fast and their order fair."""
         await self.leasing.keep()
 
     def received(self, payload: str | None) -> None:
-        """A notification of another control plane, or None after messages may have been missed."""
+        """A notification from another control plane, or None if notifications may have been missed."""
         if payload is None:
             self.leasing.turns.be_unsure()
             return
@@ -296,7 +296,7 @@ class Queue:
     async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
         payload = [
             self._as_json(entry)
-            # In one order everywhere: two processes that relay the same jobs wait for each other's rows.
+            # The same order everywhere: two processes that relay the same jobs wait for each other's rows.
             for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
         ]
         return await SQL["enqueue"].rows(connection, entries=payload)
@@ -347,7 +347,7 @@ class Queue:
         await self._give_up(asking, answer[0])
 
     async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
-        # Whoever asked is gone: the lease goes back at once, and no attempt counts.
+        # The poller disconnected: the lease goes back at once, and the attempt does not count.
         if lease is not None:
             await self.put_back([PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False)])
 
@@ -387,7 +387,7 @@ class Queue:
             try:
                 rows = await _close_rows(connection, SQL["close"], endings)
             except asyncpg.UniqueViolationError:
-                # Nothing of the batch was done.
+                # The failed statement changed nothing.
                 rows = await _close_rows(connection, SQL["close_returned"], endings)
         self._tell_closed(rows)
         closed = {row[0]: new_tuple(Closed, row[:CLOSED_WIDTH]) for row in rows}
@@ -400,7 +400,7 @@ class Queue:
         self._tell_free_slots(closed)
 
     def _tell_free_slots(self, rows: Sequence[Row]) -> None:
-        # Where a slot of a limit is free, somebody may be waiting for just that.
+        # Jobs may be waiting for the free slot of a limit.
         for row in rows:
             if row["concurrency_identifier"]:
                 self.tell_free(row["workflow_id"], row["stage"], row["provider"])
@@ -411,7 +411,7 @@ class Queue:
         self._arrived(workflow_id, stage, provider, None)
 
     def tell_arrivals(self, rows: Sequence[Row]) -> None:
-        """After the commit that put them into their lanes."""
+        """Called after the commit that put the rows into their lanes."""
         for row in rows:
             lane = lane_of(row)
             self.leasing.turns.arrive(lane, row["dispatch_id"])
@@ -429,7 +429,7 @@ async def _close_rows(connection: Connection, statement: Statement, endings: Seq
         connection,
         dispatch_ids=dispatch_ids,
         tokens=tokens,
-        # What is the same for all is sent once: each text of an array costs a microsecond.
+        # A status that all rows share is sent once: each text of an array costs a microsecond.
         statuses=statuses if len(set(statuses)) > 1 else statuses[:1],
         provider_job_ids=unless_all_none(provider_job_ids),
         errors=unless_all_none(errors),
@@ -450,7 +450,7 @@ def _back_as_json(entry: PutBack) -> dict[str, object]:
 
 
 def entry_as_json(entry: Entry) -> dict[str, object]:
-    # By hand: dataclasses.asdict copies every value deeply, which cost as much as all the rest of a job's Python.
+    # Not dataclasses.asdict: its deep copies cost as much as all other Python code for a job.
     return {
         "tenant_id": str(entry.tenant_id),
         "user_id": str(entry.user_id),

@@ -1,4 +1,4 @@
-"""Deletes the lines of dispatches that finished long ago."""
+"""Deletes the history rows of dispatches that finished long ago."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HistoryRetention(Loop):
         self._days = days
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more."""
+        """Whether there may be more rows to delete."""
         async with self._central.connection() as connection:
             deleted = await SQL["delete_old_history"].run(connection, days=self._days, limit=self.batch)
         return deleted == self.batch

@@ -1,7 +1,7 @@
 -- database: central
 
 -- name: delete_old_history
--- Oldest first, by the key. A dispatch that lived long may be younger than the ones after it, which then wait for it.
+-- Oldest first, by key. A dispatch that took long may have finished after those with higher ids; they then wait for it.
 DELETE FROM dispatch_history WHERE dispatch_id = ANY (ARRAY (
     SELECT dispatch_id FROM (SELECT dispatch_id, finished_at FROM dispatch_history ORDER BY dispatch_id LIMIT :limit) oldest
     WHERE finished_at < clock_timestamp() - make_interval(days => :days::integer)

@@ -1,4 +1,4 @@
-"""Weights and limits of tenants, as operators set them."""
+"""Weights and limits of tenants that operators set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TenantShares:
         return TenantShare(**row)
 
     async def change(self, actor: str, tenant_id: UUID, request: ChangeShare) -> TenantShare:
-        """In force at once here, and within a second at other control planes."""
+        """The change applies at once on this control plane, and within a second on the others."""
         changes = request.model_dump(exclude_unset=True)
         async with self._central.transaction() as connection:
             row = await SQL["hold_share"].row(connection, tenant_id=tenant_id)

@@ -5,7 +5,7 @@
 SELECT id, slug, run_limit_seconds, lease_seconds, max_attempts FROM workflows WHERE slug = :slug AND is_active
 
 -- name: open_lanes
--- Makes those that are new.
+-- Creates the lanes that do not exist yet.
 WITH wanted AS MATERIALIZED (
     SELECT DISTINCT workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id
     FROM unnest(
@@ -18,9 +18,9 @@ INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier
 SELECT * FROM wanted ON CONFLICT DO NOTHING
 
 -- name: enqueue
--- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE) no
--- id below it can be on its way, and no lane is removed. A dispatch that exists stays as it is. Whether a lane has to be
--- marked as one with work is read from the row as it was locked: a snapshot may show it as it was before.
+-- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE), no
+-- uncommitted row can have an id below it, and no lane is removed. An existing dispatch stays unchanged. has_work is
+-- read from the locked row, because the snapshot may show an older value.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
@@ -46,7 +46,7 @@ WITH entry AS MATERIALIZED (
     FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
             lane.tenant_id, lane.user_id)
         = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
-    -- A dispatch that was finished already must not come back.
+    -- A finished dispatch must not be created again.
     WHERE NOT EXISTS (
         SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
@@ -62,8 +62,8 @@ SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
 FROM (SELECT 1) AS one LEFT JOIN placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
 
 -- name: enqueue_leased
--- Born in the hands of the worker that runs it: never queued, unless its lease is lost. What has bounds comes alone, after
--- they were locked and counted. A drained worker gets nothing.
+-- Creates dispatches that are leased at once: they are never queued unless the lease is lost. A job with bounds is sent
+-- alone, after its bounds were locked and counted. A drained worker gets nothing.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
@@ -107,7 +107,8 @@ FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
 
 -- name: lanes_with_work
--- Of the routes that a worker may serve, each with its first row. Asked when a lease knows of too little, not by each.
+-- The lanes with work on the routes that a worker may serve, each with its first row. Not every lease runs this, only
+-- one that finds no known lane with work, or that may have missed notifications.
 SELECT lane.lane_id, lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
     lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, first.dispatch_id
 FROM dispatch_lanes lane CROSS JOIN LATERAL (
@@ -121,26 +122,27 @@ WHERE lane.workflow_id = ANY (:workflow_ids::bigint[]) AND lane.stage = :stage A
 ORDER BY first.dispatch_id
 
 -- name: take
--- Leases the heads of the lanes whose turn it is; at most one for each entry of :workers, and none for a worker that is
--- drained. A seat is the lanes of one user, whose oldest rows come first; it gives :wanted of them, and up to :spare more
--- where others are taking its first ones at this moment. The columns of a lease come first. `asked` says which entry a row
--- is for, `asking` how many are not drained, `found_counts` how many rows were seen in each of `found_seats`, `found_next`
--- the first row after the wanted; these with one row alone, because each has an entry for each seat.
--- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.
+-- Leases the heads of the lanes whose turn it is: at most one for each entry of :workers, and none for a drained
+-- worker. A seat is the lanes of one user, oldest rows first. It gives :wanted rows, and up to :spare more if other
+-- statements are taking its first rows at this moment. The columns of a lease come first. `asked` is the entry that a
+-- row is for, `asking` the number of entries that are not drained, `found_counts` the number of rows seen in each of
+-- `found_seats`, `found_next` the first row after the wanted ones. Only one row has the `found` columns: they have a
+-- value per seat. The caller sends the tokens: if PostgreSQL is built without OpenSSL, its own UUIDs took a third of
+-- the statement's time.
 --
--- Heads are found by a comparison of pairs and in the order of pairs: only dispatches_queued can answer that. With
--- lane_id = … AND dispatch_id >= … the planner may take the primary key, and walk over the rows of all other lanes. For
--- the same reason they are then locked where they were found (ctid): a plan made while the table was empty looked them up
--- in all of dispatches_queued, which took 600,000 blocks at a million rows.
+-- Heads are found by a comparison and an order of pairs, which only the index dispatches_queued supports. With lane_id
+-- = … AND dispatch_id >= … the planner may use the primary key and scan the rows of all other lanes. For the same
+-- reason the rows are then locked by ctid: a plan made while the table was empty looked them up in all of
+-- dispatches_queued, which took 600,000 blocks at a million rows.
 WITH asking AS MATERIALIZED (
-    -- One row, whose array is read by place. A row for each who asks would be joined with the heads in a nested loop, a
-    -- hundred times a hundred rows, because a plan that is made for any array expects a short one.
+    -- One row with an array that is read by index. One row per entry would be joined with the heads in a nested loop
+    -- (100 times 100 rows), because a generic plan expects a short array.
     SELECT ARRAY (
         SELECT a.asked FROM unnest(:workers::text[]) WITH ORDINALITY AS a (worker_id, asked)
         WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
         ORDER BY a.asked) AS places
 ), lane AS MATERIALIZED (
-    -- Without seats each lane is one of its own, and without numbers each gives one.
+    -- If :seats is empty, each lane is its own seat; if :wanted is empty, each seat gives one row.
     SELECT s.lane_id, coalesce(s.seat, s.place::integer - 1) AS seat, coalesce(s.wanted, 1) AS wanted,
         (SELECT l.low_water FROM dispatch_lanes l WHERE l.lane_id = s.lane_id) AS low_water
     FROM unnest(:lane_ids::bigint[], :seats::integer[], :wanted::integer[]) WITH ORDINALITY
@@ -155,7 +157,7 @@ WITH asking AS MATERIALIZED (
         ORDER BY d.lane_id, d.dispatch_id LIMIT lane.wanted + :spare::integer + 1
     ) first
 ), candidate AS MATERIALIZED (
-    -- The limit leaves none out. It tells the planner that they are few, so that each is looked up by its place.
+    -- The limit excludes no row. It makes the planner expect few rows, so that each is looked up by its ctid.
     SELECT seat, dispatch_id, place_found, place, place > wanted AS is_spare FROM head
     WHERE place <= wanted + :spare::integer
     ORDER BY place > wanted, seat, dispatch_id LIMIT (SELECT count(*) FROM head)
@@ -203,7 +205,7 @@ LEFT JOIN leased ON true
 LEFT JOIN found ON leased.asked IS NULL OR leased.asked = asking.first
 
 -- name: lock_bounds
--- Before anything is counted: the limits of identifiers, then the tenants whose jobs in flight are bounded.
+-- Runs before the counts: locks the limits of identifiers, then the tenants that have a limit of jobs in flight.
 WITH identifier AS MATERIALIZED (
     SELECT identifier FROM concurrency_limits WHERE identifier = ANY (:identifiers::text[])
     ORDER BY identifier FOR UPDATE
@@ -214,7 +216,7 @@ WITH identifier AS MATERIALIZED (
 SELECT count(*) FROM tenant
 
 -- name: count_bounds
--- How many are in flight of each, and where it is an identifier, how many may be.
+-- The number of jobs in flight for each bound, and for an identifier also the limit.
 SELECT 'identifier' AS kind, i.identifier, NULL::uuid AS tenant_id, NULL::uuid AS user_id,
     (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = i.identifier) AS most,
     (SELECT count(*) FROM ai_job_dispatches d
@@ -241,10 +243,11 @@ FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
 WHERE d.status <> 'queued'
 
 -- name: heartbeat
--- Extends to now + lease_seconds, but never past the run limit: a wedged engine cannot hold a job. The limit counts from
--- the start of the run, or from the lease where the worker says neither that it started nor that it waits for its engine.
+-- Extends the lease to now + lease_seconds, but never past the run limit, so a stuck engine cannot keep a job. The
+-- limit counts from the start of the run, or from the lease if the worker reports neither a started run nor a wait for
+-- its engine.
 WITH beat AS MATERIALIZED (
-    -- Two of one lease that arrive together are one.
+    -- Two heartbeats of one lease in the same batch are merged.
     SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started, bool_or(run_waiting) AS run_waiting
     FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[], :run_waiting::boolean[])
@@ -269,7 +272,7 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
     greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds
 
 -- name: find
--- What is known of each dispatch, live or finished; the columns are those of Known, in its order.
+-- Each dispatch, live or finished. The columns are the fields of Known, in the same order.
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
     d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
     d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished,
@@ -282,8 +285,9 @@ SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.
 FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
 -- name: put_back
--- Back to the queue, where the token still holds it. The lanes' marks are lowered first and unconditionally, so that
--- one being raised at this moment is waited for. Lanes, then dispatches, each in key order, as everywhere here.
+-- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
+-- unconditionally, so that the statement waits for a concurrent raise of a mark. Locks are taken on lanes, then on
+-- dispatches, each in key order, as in all statements here.
 WITH back AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
         dispatch_id bigint, token uuid, attempt_counts boolean, counts_as_requeue boolean, only_expired boolean,
@@ -333,14 +337,14 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 SELECT slug FROM workflows WHERE id = :workflow_id
 
 -- name: lane_behind
--- What the lane behind that of a lease is opened with: one priority lower, where there is one.
+-- The values to open the lane behind that of a lease: one priority lower, if there is a lower one.
 SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, l.tenant_id, l.user_id,
     greatest(d.priority::bigint - 1, -2147483648)::integer AS priority
 FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
 WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
 
 -- name: lock_lanes_behind
--- The lane of a dispatch and the one behind it, before the dispatch itself: lanes first and in key order, as everywhere.
+-- Locks the lane of a dispatch and the lane behind it before the dispatch: lanes first and in key order, as everywhere.
 SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id JOIN dispatch_lanes l
     ON l.workflow_id = d.workflow_id AND l.stage = d.stage AND l.provider = d.provider
     AND l.concurrency_identifier = d.concurrency_identifier AND l.priority IN (d.priority, :priority)
@@ -349,7 +353,7 @@ WHERE d.dispatch_id = :dispatch_id
 ORDER BY l.lane_id FOR NO KEY UPDATE OF l
 
 -- name: move_behind
--- Of what was put back in this transaction. The mark of its new lane is lowered first, as in put_back.
+-- Moves a dispatch that was put back in this transaction. The mark of its new lane is lowered first, as in put_back.
 WITH marked AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, d.dispatch_id), has_work = true
     FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id
@@ -363,7 +367,7 @@ FROM marked WHERE d.dispatch_id = :dispatch_id
 RETURNING d.lane_id
 
 -- name: wait
--- Submitted to a provider: neither a lease nor a worker's slot is held, but the row counts in the provider's limit.
+-- The job was submitted to a provider: it holds no lease and no worker slot, but it counts in the provider's limit.
 UPDATE ai_job_dispatches d SET
     status = 'waiting',
     worker_id = NULL,
@@ -377,8 +381,8 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
     extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 AS held_seconds
 
 -- name: close
--- Finished: from the hot table to history. A token, where one is given, must be the current one. Rows are deleted in the
--- order they are given in, which is that of their ids. One status alone is that of all.
+-- Moves finished dispatches from the hot table to history. If a token is given, it must be the current one. Rows are
+-- deleted in the given order, which is the order of ids. A single status applies to all rows.
 WITH ending AS MATERIALIZED (
     SELECT * FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
@@ -410,8 +414,8 @@ RETURNING dispatch_id, workflow_id, duration_seconds,
     date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: close_returned
--- The same, where one of them came back after it was finished (relayed by two processes while it ended): it leaves no
--- second line. A statement of its own, because to look for a line first costs `close` a sixth of its time.
+-- Like `close`, if a dispatch was created again after it finished (two processes relayed the job while it ended):
+-- history gets no second row. A separate statement, because the check for a row would cost `close` a sixth of its time.
 WITH ending AS MATERIALIZED (
     SELECT * FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
@@ -444,7 +448,8 @@ RETURNING dispatch_id, workflow_id, duration_seconds,
     date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: end_for_jobs
--- The job ended in its pool. A dispatch nobody holds is finished; one that is held learns it with its next heartbeat.
+-- The job ended in its pool. The caller closes a dispatch without a lease; the worker of a leased dispatch learns it
+-- with its next heartbeat.
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :statuses::text[])
         AS e (tenant_id, job_id, charge_cycle, status)
@@ -458,8 +463,9 @@ FROM found WHERE d.dispatch_id = found.dispatch_id
 RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
 
 -- name: find_expired
--- Leases and waits whose time is over, and waits of jobs that have ended: nobody holds those, so nobody would report.
--- Reads the work in hand, never the queue: in the order of dispatches_held, or the planner walks the primary key.
+-- Expired leases and waits, and waits of jobs that have ended: no worker holds those, so no worker would report them.
+-- Reads the work in flight, never the queue: without the order of the index dispatches_held, the planner would scan the
+-- primary key.
 SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id, attempts,
     max_attempts, cancel_requested_at, workflow_id,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - last_leased_at)::float8 AS held_seconds
@@ -469,7 +475,7 @@ WHERE status <> 'queued' AND (lease_expires_at <= coalesce(:now, clock_timestamp
 ORDER BY worker_id, dispatch_id LIMIT :limit
 
 -- name: find_overdue_heads
--- Queued rows past their deadline, which no lease takes any more, at the heads of their lanes: where they are in the way.
+-- Queued rows past their deadline at the heads of their lanes. No lease takes such rows, so they block the head.
 SELECT head.* FROM (SELECT lane_id, low_water FROM dispatch_lanes WHERE has_work) lane CROSS JOIN LATERAL (
     SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.deadline_at FROM ai_job_dispatches d
     WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
@@ -479,8 +485,8 @@ SELECT head.* FROM (SELECT lane_id, low_water FROM dispatch_lanes WHERE has_work
 WHERE head.deadline_at <= coalesce(:now, clock_timestamp()) LIMIT :limit
 
 -- name: promote
--- Rows whose delay is over join their lane. The mark is lowered as in put_back. The time is a sub-select, because a
--- volatile function is no condition for an index.
+-- Adds rows whose delay is over to their lane. The mark is lowered as in put_back. The time is a sub-select, because an
+-- index condition cannot use a volatile function.
 WITH due AS MATERIALIZED (
     SELECT ctid AS place_found, dispatch_id, lane_id FROM ai_job_dispatches
     WHERE status = 'queued' AND not_before <= (SELECT coalesce(:now, clock_timestamp()))
@@ -498,21 +504,21 @@ WITH due AS MATERIALIZED (
 UPDATE ai_job_dispatches d SET not_before = NULL
 FROM due
 WHERE (SELECT count(*) FROM marked) >= 0 AND d.ctid = due.place_found AND d.status = 'queued'
-  -- Moved to another lane meanwhile, it waits for the next round, which lowers that lane's mark. (PostgreSQL 18 looks at the
-  -- place again and would not find it; older ones do find it.)
+  -- A row that moved to another lane meanwhile waits for the next round, which lowers the mark of that lane.
+  -- (PostgreSQL 18 checks the ctid again and would not find the row; older versions do find it.)
   AND d.lane_id = due.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
 RETURNING d.dispatch_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.lane_id,
     (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
     (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id
 
 -- name: lock_lanes
--- All lanes, or these. Where an enqueue is under way they are passed over; the next round takes them.
+-- All lanes, or the given ones. Lanes with an enqueue in progress are skipped; the next round takes them.
 SELECT lane_id FROM dispatch_lanes
 WHERE lane_id = ANY (coalesce(:lane_ids::bigint[], ARRAY (SELECT lane_id FROM dispatch_lanes)))
 ORDER BY lane_id FOR UPDATE SKIP LOCKED
 
 -- name: raise_low_water
--- And says which of them have no work: while they are locked none can be on its way to them.
+-- Also records which lanes have no work: while a lane is locked, no uncommitted row can be in it.
 UPDATE dispatch_lanes l SET low_water = greatest(l.low_water, mark.value), has_work = mark.has_work
 FROM (
     SELECT lane.lane_id, first.dispatch_id IS NOT NULL AS has_work, coalesce(
@@ -530,14 +536,14 @@ FROM (
 WHERE l.lane_id = mark.lane_id AND (mark.value > l.low_water OR mark.has_work <> l.has_work)
 
 -- name: lock_lanes_after
--- A page of them in the order of their ids, without those that were opened a moment ago for a job on its way.
+-- A page of lanes in the order of ids, without lanes that were just opened for a job that is not inserted yet.
 SELECT lane_id FROM dispatch_lanes
 WHERE lane_id > :after AND opened_at < clock_timestamp() - make_interval(secs => :settle_seconds::float8)
 ORDER BY lane_id LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: remove_lanes
--- Those of the locked ones that no dispatch is in: none that is held (all of those are read, as many as there is work in hand),
--- none that is delayed, none that is queued. The first lane of a workflow stays: it says that the workflow was used.
+-- Removes the locked lanes without a dispatch: no held one (the statement reads all work in flight), no delayed one and
+-- no queued one. The first lane of a workflow stays: it shows that the workflow was used.
 WITH held AS MATERIALIZED (
     SELECT d.lane_id FROM ai_job_dispatches d WHERE d.status <> 'queued'
 )

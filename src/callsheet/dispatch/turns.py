@@ -1,8 +1,8 @@
-"""Who waits for the same workers, and whose lane a lease looks at next.
+"""Which tenants and users wait for the same workers, and which lanes a lease takes next.
 
-A lease asks here which lanes to look at, and takes the heads of those from the database: it costs the same whether one
-tenant waits or ten thousand. What is kept here decides about the order alone. It may be behind what other control
-planes do: they tell of new work by notification, and a lease that gets less than it asked for looks into the database.
+A lease asks this module which lanes to read, and takes their heads from the database: the cost is the same for one
+waiting tenant or ten thousand. The state here decides only the order. It may lag behind other control planes: they
+send notifications about new work, and a lease that finds too little work here reads the database.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from callsheet.dispatch.fairness import Contest, Order, Share, Turn
 
 
 class Bound(NamedTuple):
-    """Something of which only so much may be in flight: a concurrency identifier, a tenant, or a user of a tenant."""
+    """A subject with a limit of jobs in flight: a concurrency identifier, a tenant, or a user of a tenant."""
 
     identifier: str = ""
     tenant_id: UUID | None = None
@@ -28,7 +28,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a tenant's share of the workers is: its weight, and how many of its jobs may run at once."""
+    """A tenant's share of the workers: its weight, and how many of its jobs may run at once."""
 
     weight: float = 1.0
     max_running: int | None = None
@@ -39,7 +39,7 @@ TermsOf = Callable[[UUID], Terms]
 
 
 def bounds(identifier: str, tenant_id: UUID, user_id: UUID, terms: Terms) -> tuple[Bound, ...]:
-    """What bounds how many of these jobs may be in flight."""
+    """The bounds that limit how many of these jobs may be in flight."""
     found = [Bound(identifier)] if identifier else []
     if terms.max_running is not None:
         found.append(Bound(tenant_id=tenant_id))
@@ -49,7 +49,7 @@ def bounds(identifier: str, tenant_id: UUID, user_id: UUID, terms: Terms) -> tup
 
 
 class Tenant:
-    """A tenant in one arena: its share, and those of its users."""
+    """A tenant in one arena: its share, and the shares of its users."""
 
     __slots__ = ("lines", "seats", "share", "tenant_id", "turn", "users")
 
@@ -58,7 +58,7 @@ class Tenant:
         self.share = Share()
         self.users: dict[UUID, Share] = {}
         self.turn = Turn()
-        # Where it waits, and how many seats each of its users has.
+        # The lines in which the tenant waits, and how many seats each of its users has.
         self.lines: list[Line] = []
         self.seats: dict[UUID, int] = {}
 
@@ -71,7 +71,7 @@ class Tenant:
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """The lanes of one user in one line: together in the order of their jobs' ids."""
+    """The lanes of one user in one line. Jobs of all these lanes are taken in the order of their ids."""
 
     tenant: Tenant
     user_id: UUID
@@ -79,13 +79,13 @@ class Seat:
     line: Line
     bounds: tuple[Bound, ...] = ()
     lanes: dict[int, Lane] = field(default_factory=dict)
-    # No job of it has a smaller id, as far as is known here.
+    # The smallest known id of its jobs.
     oldest: int = 0
-    # How many of its jobs the present draw wants.
+    # How many of its jobs the current draw wants.
     wanted: int = 0
-    # How often in a row not its oldest job was asked for, but one whose models are loaded.
+    # How often in a row a job with loaded models was preferred to its oldest job.
     passed: int = 0
-    # How many are being taken by statements of this process that are under way.
+    # How many jobs the running statements of this process are taking.
     taking: int = 0
 
     @property
@@ -94,7 +94,7 @@ class Seat:
 
 
 class Bench:
-    """The seats of one tenant in one line. Most tenants have one user there, whose turn it always is."""
+    """The seats of one tenant in one line. Most tenants have one user there, so no contest is needed."""
 
     __slots__ = ("_contest", "seats")
 
@@ -103,7 +103,7 @@ class Bench:
         self._contest: Contest[UUID] | None = None
 
     def __len__(self) -> int:
-        """How many may be served."""
+        """How many seats may be served."""
         return len(self.seats if self._contest is None else self._contest)
 
     def add(self, seat: Seat) -> None:
@@ -142,7 +142,7 @@ class Bench:
         return self.seats[first[1]]
 
     def equally_due(self, most: int) -> list[Seat]:
-        """The first and those who are as due, in their order."""
+        """The first seat and those that are as due, in order."""
         if self._contest is None:
             return [self.first()]
         return [self.seats[user_id] for user_id in self._contest.equally_due(most)]
@@ -154,7 +154,7 @@ class Bench:
 
 
 class Line:
-    """Those who wait at one priority with one concurrency identifier."""
+    """The tenants that wait at one priority with one concurrency identifier."""
 
     __slots__ = ("benches", "bound", "priority", "seats", "tenants")
 
@@ -177,7 +177,7 @@ class Arena:
         self._tenants: dict[UUID, Tenant] = {}
         self._turn = Turn()
         self.closed: set[Bound] = set()
-        # Whether there may be lanes with work that are not known here.
+        # Whether there may be lanes with work that this arena does not know.
         self.is_unsure = True
 
     @property
@@ -185,7 +185,7 @@ class Arena:
         return len(self._tenants)
 
     def arrive(self, lane: Lane, oldest: int) -> None:
-        """The lane has work, the oldest of it with this id."""
+        """The lane has work; its oldest job has this id."""
         line = self._line(lane.priority, lane.concurrency_identifier)
         bench = line.benches.get(lane.tenant_id)
         seat = bench.seats.get(lane.user_id) if bench is not None else None
@@ -193,7 +193,7 @@ class Arena:
             seat = self._sit_down(line, lane.tenant_id, lane.user_id, oldest)
         seat.lanes[lane.lane_id] = lane
         if oldest < seat.oldest:
-            # The id was estimated when a notification came, and is read from the database now.
+            # A notification only gave an estimated id; now the id was read from the database.
             seat.oldest = oldest
             seat.user.oldest = min(seat.user.oldest, oldest)
             seat.tenant.share.oldest = min(seat.tenant.share.oldest, oldest)
@@ -208,18 +208,18 @@ class Arena:
             self._stand_up(seat)
 
     def start(self, lane: Lane) -> None:
-        """A job of it is in flight that was not drawn here."""
+        """A job of the lane is in flight that was not drawn in this arena."""
         tenant = self._tenant(lane.tenant_id)
         tenant.share.in_flight += 1
         tenant.user(lane.user_id).in_flight += 1
 
     def start_of(self, seat: Seat) -> None:
-        """The same, of one who was drawn for fewer."""
+        """A job of the seat is in flight beyond the number that was drawn."""
         seat.tenant.share.in_flight += 1
         seat.user.in_flight += 1
 
     def end(self, lane: Lane) -> None:
-        """A job of it that was in flight has ended, or is in the queue again."""
+        """A job of the lane that was in flight has ended, or is in the queue again."""
         tenant = self._tenant(lane.tenant_id)
         share, user = tenant.share, tenant.user(lane.user_id)
         if share.in_flight:
@@ -232,9 +232,9 @@ class Arena:
             self.open(Bound(tenant_id=lane.tenant_id, user_id=lane.user_id))
 
     def draw(self, wanted: int, room: MutableMapping[Bound, int] | None = None) -> list[tuple[Seat, int]]:
-        """Whose jobs are next, and how many of each; each counts as in flight from now on. `room`: how many more there
-        may be of what is bounded; without, bounds are not looked at. Where it is the turn of something that was not
-        counted, nothing is drawn."""
+        """The next seats, and how many jobs of each; these jobs count as in flight from now on. `room`: how many more
+        jobs each bound allows; without it, bounds are not checked. If the next seat has a bound that is not in `room`,
+        nothing is drawn."""
         drawn: list[Seat] = []
         uncounted: list[Bound] = []
         while wanted:
@@ -244,7 +244,7 @@ class Arena:
             if not seat.wanted:
                 drawn.append(seat)
             line, tenant = seat.line, seat.tenant
-            # The only one that waits at its priority is next again.
+            # If only one seat waits at its priority, it is next again each time.
             is_alone = line.seats == 1 and not seat.bounds and len(self._levels[line.priority]) == 1
             count = wanted if is_alone else 1
             wanted -= count
@@ -260,9 +260,9 @@ class Arena:
         return [] if uncounted else counts
 
     def draw_warm(self, cold: Cold, limits: Limits) -> tuple[Seat, dict[int, Lane]] | None:
-        """One job, of those that are equally due, whose models are loaded (see `affinity`): whose it is, and the lanes
-        to take it from. It counts as in flight from now on. None, and nothing is drawn, where it is the turn of
-        something bounded, or where the choice is that of `draw`."""
+        """Draws one of the equally due jobs whose models are loaded (see `affinity`): its seat, and the lanes to take
+        it from. The job counts as in flight from now on. None, and nothing is drawn, if the next seat has a bound or
+        the choice is the same as that of `draw`."""
         first = self._first()
         if first is None or first.bounds:
             return None
@@ -295,13 +295,13 @@ class Arena:
         return chosen
 
     def take_back(self, seat: Seat, count: int) -> None:
-        """So many that were drawn did not get a job."""
+        """`count` draws of the seat did not get a job."""
         self._turn.take_back(seat.tenant.share, count)
         seat.tenant.turn.take_back(seat.user, count)
         self._moved_up(seat.tenant, seat.user_id)
 
     def close(self, bound: Bound) -> None:
-        """No more of it may be in flight."""
+        """The bound is reached: no more of its jobs may be in flight."""
         self.closed.add(bound)
         self._bound_changed(bound)
 
@@ -315,7 +315,7 @@ class Arena:
             self.open(bound)
 
     def terms_changed(self) -> None:
-        """Weights and bounds of tenants are read again."""
+        """Applies changed weights and bounds of tenants."""
         self.open_all()
         for tenant in self._tenants.values():
             tenant.share.weight = self._terms_of(tenant.tenant_id).weight
@@ -331,7 +331,7 @@ class Arena:
                     yield from seat.lanes.values()
 
     def forget_the_past(self) -> None:
-        """Those who have neither work nor anything in flight, and no turn to wait for."""
+        """Forgets tenants and users that have no work, no jobs in flight and no turn ahead of the current one."""
         for tenant in tuple(self._tenants.values()):
             for user_id, user in tuple(tenant.users.items()):
                 if user_id not in tenant.seats and tenant.turn.is_like_new(user):
@@ -360,7 +360,7 @@ class Arena:
     def _first(self) -> Seat | None:
         for level in self._levels.values():
             if len(level) == 1 and not self.closed:
-                # Nearly always: there is nothing to compare.
+                # The usual case: one line, so there is nothing to compare.
                 [line] = level.values()
                 first = line.tenants.first()
                 if first is not None:
@@ -456,7 +456,7 @@ class Arena:
             self._enter(line, tenant)
 
     def _enter(self, line: Line, tenant: Tenant) -> None:
-        """Where it waits, unless neither it nor any of its users may be served."""
+        """Puts the tenant into the line's contest, or removes it if its bound or those of all its users are reached."""
         is_closed = self.closed and Bound(tenant_id=tenant.tenant_id) in self.closed
         if is_closed or not len(line.benches[tenant.tenant_id]):
             line.tenants.remove(tenant.tenant_id)
@@ -468,15 +468,15 @@ class Arena:
 
 
 class Turns:
-    """The arenas of this control plane, each from the first lease that asks for it."""
+    """The arenas of this control plane. The first lease with new criteria creates an arena."""
 
     def __init__(self, terms_of: TermsOf):
         self._terms_of = terms_of
         self._arenas: dict[Criteria, Arena] = {}
         self._on_route: dict[Route, list[Arena]] = {}
-        # Each dispatch in flight: the lane that it came from, and the moment at which it was seen in flight first.
+        # Each dispatch in flight: its lane, and the moment at which it was first seen in flight.
         self._held: dict[int, tuple[Lane, int]] = {}
-        # What ended since `begin_to_look`; None outside of a look.
+        # Dispatches that ended since `begin_to_look`; None if no look is in progress.
         self._ended: set[int] | None = None
         # The moment of each lane's latest arrival.
         self._arrived: dict[int, int] = {}
@@ -499,7 +499,7 @@ class Turns:
         return self._arenas.values()
 
     def drop(self, arena: Arena) -> None:
-        """No worker of this kind has polled lately."""
+        """Drops an arena for which no worker has polled lately."""
         for lane in tuple(arena.lanes()):
             self._arrived.pop(lane.lane_id, None)
         del self._arenas[arena.criteria]
@@ -509,7 +509,7 @@ class Turns:
                 del self._on_route[route]
 
     def arrive(self, lane: Lane, oldest: int | None = None) -> None:
-        """The lane has work, the oldest of it with this id. None: younger than all known."""
+        """The lane has work; its oldest job has this id. None: the job is younger than all known jobs."""
         if oldest is None:
             oldest = self._youngest + 1
         self._youngest = max(self._youngest, oldest)
@@ -522,7 +522,7 @@ class Turns:
             arena.arrive(lane, oldest)
 
     def leave(self, lanes: Iterable[Lane], moment: int) -> None:
-        """They had no work at that moment. Where some came since, they have."""
+        """The lanes had no work at that moment. A lane that got work since then stays."""
         for lane in lanes:
             if self._arrived.get(lane.lane_id, 0) <= moment:
                 self._arrived.pop(lane.lane_id, None)
@@ -530,7 +530,7 @@ class Turns:
                     arena.leave(lane)
 
     def free(self, workflow_id: int, stage: str, provider: str) -> None:
-        """A slot of some bound may be free for jobs of this route."""
+        """A slot of a bound may be free for jobs of this route."""
         for arena in self._on_route.get((workflow_id, stage, provider), ()):
             arena.open_all()
 
@@ -555,12 +555,12 @@ class Turns:
             arena.end(held[0])
 
     def begin_to_look(self) -> int:
-        """Before all that is in flight is read. Answers the moment."""
+        """Called before all dispatches in flight are read. Returns the moment."""
         self._ended = set()
         return self.moment
 
     def see(self, held: Mapping[int, Lane], moment: int) -> None:
-        """All that was in flight at that moment, of all control planes. What changed here since stays as it is."""
+        """Applies the dispatches of all control planes in flight at that moment. Changes here since then are kept."""
         ended, self._ended = self._ended or set(), None
         for dispatch_id, (_, since) in tuple(self._held.items()):
             if since <= moment and dispatch_id not in held:

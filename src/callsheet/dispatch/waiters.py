@@ -1,4 +1,4 @@
-"""Pollers that wait for work. They issue no query while they wait; one arrival wakes one or two of them."""
+"""Pollers that wait for work. They send no query while they wait; one arrival wakes one or two of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from callsheet.dispatch import arrivals
 from callsheet.dispatch.affinity import COLDEST, Cold
 from callsheet.dispatch.facts import Criteria
 
-# Two, because the first may be gone or be beaten to it by a poller of another process.
+# Two, because the first may be gone, or a poller of another process may be faster.
 WOKEN_PER_ARRIVAL = 2
-# How many of those who wait are asked whether they have the models of a job loaded.
+# How many waiting pollers are checked for the models of a job.
 MOST_ASKED = 64
 
 
 class Arrival:
-    """What one poller is told: there may be work for you."""
+    """The signal to one poller that there may be work for it."""
 
     def __init__(self, cold: Cold | None = None) -> None:
         self._told = asyncio.get_running_loop().create_future()
@@ -38,7 +38,7 @@ class Arrival:
         return self._told.done() and not self._heard
 
     async def within(self, seconds: float) -> bool:
-        """True when there may be work, False when the time is over."""
+        """True if there may be work, False after the timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._told)
@@ -54,13 +54,13 @@ class Waiters:
         self.closed = False
 
     def close(self) -> None:
-        """Ends every wait, so that a stopping server need not sit out its workers' long polls; they come back."""
+        """Ends every wait, so that a stopping server does not wait for its workers' long polls; workers poll again."""
         self.closed = True
         self.received(None)
 
     @contextmanager
     def expecting(self, criteria: Criteria, cold: Cold | None = None) -> Iterator[Arrival]:
-        """For a poller: entered before it asks the queue, so that nothing can arrive unnoticed in between."""
+        """A poller enters this before it asks the queue, so that it misses no arrival in between."""
         arrival = Arrival(cold)
         self._waiting.setdefault(criteria, OrderedDict())[arrival] = None
         try:
@@ -71,11 +71,11 @@ class Waiters:
             if not queue:
                 self._waiting.pop(criteria, None)
             if arrival.is_unheard:
-                # It was told, and leaves without looking: the next one looks instead.
+                # The poller was woken and leaves without a look at the queue: wake the next one instead.
                 self._wake(criteria, 1)
 
     def received(self, payload: str | None) -> None:
-        """A notification, or None after messages may have been missed."""
+        """A notification, or None if notifications may have been missed."""
         if payload is None:
             for criteria in tuple(self._waiting):
                 self._wake(criteria, len(self._waiting[criteria]))
@@ -88,25 +88,25 @@ class Waiters:
                 left -= self._wake(criteria, left)
 
     def provider_is_back(self, provider: str) -> None:
-        """It was paused, and may be called again: everybody who could is told, as its jobs were told of long ago."""
+        """The provider is no longer paused. All its pollers are woken, because its jobs were announced long ago."""
         for criteria in tuple(self._waiting):
             if provider in criteria.providers:
                 self._wake(criteria, len(self._waiting[criteria]))
 
     def look_again(self, criteria: Criteria) -> None:
-        """Somebody among those who wait with these has something else to look for now."""
+        """Wakes all pollers with these criteria, because the poll of one of them is outdated."""
         self._wake(criteria, len(self._waiting.get(criteria, ())))
 
     def hand_on(self, criteria: Criteria) -> None:
-        """A poller with these leaves and may have been told of work that it did not take: one of every kind that could
-        take the same work looks instead."""
+        """A poller with these criteria leaves, and may have been woken for work that it did not take. One poller of
+        each kind that could take the same work is woken instead."""
         for other in tuple(self._waiting):
             if other.overlaps(criteria):
                 self._wake(other, 1)
 
     def _warm_first(self, criteria: Criteria, workflow_id: int) -> None:
-        """One who has the models of the workflow loaded is told before those who have waited longer. No job waits for
-        this: whoever is told looks at once."""
+        """A poller that has the workflow's models loaded is woken before those that have waited longer. This delays no
+        job: the woken poller asks the queue at once."""
         queue = self._waiting[criteria]
         for arrival in islice(queue, MOST_ASKED):
             if arrival.is_warm_for(workflow_id):

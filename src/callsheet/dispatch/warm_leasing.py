@@ -1,7 +1,7 @@
-"""Leases that follow warm models.
+"""Leases that prefer warm models.
 
-Beside the ordinary way, and only where another job is chosen: a worker that does not say what it has loaded, or for
-which nothing would change, is served as if there were no affinity.
+They are used only if affinity chooses another job than the normal lease would. A worker that does not report its loaded
+models, or for which the choice is the same, gets a normal lease.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from callsheet.plumbing.database import Database
 class Chosen(NamedTuple):
     arena: Arena
     seat: Seat
-    # Where the job is taken from: all lanes of the seat, or those of some workflows.
+    # The lanes to take the job from: all lanes of the seat, or those of some workflows.
     lanes: Mapping[int, Lane]
-    # When it was drawn, as the arenas count.
+    # The value of `Turns.moment` before the draw.
     moment: int
 
 
@@ -38,27 +38,28 @@ class WarmLeasing:
         self._central = central
         self._leasing = leasing
         self._limits = limits
-        # Leases that another job was preferred for.
+        # How many leases got a preferred job.
         self.preferred = 0
 
     async def choose(self, criteria: Criteria, cold: Cold) -> Chosen | None:
-        """A job that goes before others that are equally due, which is drawn with this. None where none does."""
+        """Draws a job that goes before others that are equally due. None if there is no such job."""
         if not self._limits.look_ahead or not self._leasing.is_fair:
             return None
-        # Reads nothing that the ordinary way would not read next, and waits for nothing else: who asks first is first.
+        # This reads only what the normal lease would read next, and waits for nothing else, so workers are served in
+        # the order in which they ask.
         arena = await self._leasing.sure_arena(criteria)
         moment = self._leasing.turns.moment
         drawn = arena.draw_warm(cold, self._limits)
         return None if drawn is None else Chosen(arena, *drawn, moment)
 
     async def lease(self, chosen: Chosen, asking: Asking) -> Lease | None:
-        """None where others took it at this moment: the ordinary way gives what there is."""
+        """None if other processes took the job at this moment; the caller then tries a normal lease."""
         arena, seat, lanes, moment = chosen
         async with given_back_on_error(arena, [(seat, 1)]):
             lease, rows_seen = await self._take(arena, lanes, asking)
         if lease is None:
             arena.take_back(seat, 1)
-        # Nothing is left in these, or others are taking what is left at this moment.
+        # The lanes have no rows left, or other processes are taking the last ones at this moment.
         if rows_seen <= (lease is not None) or (lease is None and rows_seen <= SPARE_ROWS):
             self._leasing.turns.leave(tuple(lanes.values()), moment)
         self.preferred += lease is not None
