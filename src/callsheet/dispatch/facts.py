@@ -67,7 +67,7 @@ class Workflow:
 
 
 class Criteria(NamedTuple):
-    """What a worker may lease: only workflows assigned to it, of its stage, of providers it declared (G4)."""
+    """The jobs that a worker may lease: only workflows assigned to it, of its stage, of providers it declared (G4)."""
 
     workflow_ids: tuple[int, ...]
     stage: str = "production"

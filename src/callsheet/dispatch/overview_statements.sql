@@ -57,7 +57,7 @@ WITH wanted AS MATERIALIZED (
               AND d.status = 'queued' AND d.not_before IS NULL
             ORDER BY d.lane_id, d.dispatch_id LIMIT 1
         ) AS head_id, coalesce((SELECT t.weight FROM tenants t WHERE t.id = l.tenant_id), 1) AS weight,
-        -- In flight on this route.
+        -- The number of jobs in flight on this route.
         (SELECT count(*) FROM ai_job_dispatches d
          WHERE d.tenant_id = l.tenant_id AND d.user_id = l.user_id AND d.status <> 'queued'
            AND d.workflow_id = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS user_jobs,

@@ -388,7 +388,7 @@ WITH ending AS MATERIALIZED (
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
         AS e (dispatch_id, token, status, provider_job_id, error)
 ), gone AS (
-    -- Not d.*: what is named here is stored once more on its way to history.
+    -- Not d.*: PostgreSQL stores each returned column once more before it inserts into history.
     DELETE FROM ai_job_dispatches d USING ending
     WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
     RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
@@ -406,7 +406,7 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
     coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
     last_leased_at, run_started_at, clock_timestamp(),
-    -- What was in the queue when it ended has no run, whenever it was leased before.
+    -- A dispatch that was queued when it ended has no run, even if it was leased before.
     CASE WHEN status <> 'queued' THEN
         date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
 FROM gone
@@ -421,7 +421,7 @@ WITH ending AS MATERIALIZED (
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
         AS e (dispatch_id, token, status, provider_job_id, error)
 ), gone AS (
-    -- Not d.*: what is named here is stored once more on its way to history.
+    -- Not d.*: PostgreSQL stores each returned column once more before it inserts into history.
     DELETE FROM ai_job_dispatches d USING ending
     WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
     RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
@@ -439,7 +439,7 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
     coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
     last_leased_at, run_started_at, clock_timestamp(),
-    -- What was in the queue when it ended has no run, whenever it was leased before.
+    -- A dispatch that was queued when it ended has no run, even if it was leased before.
     CASE WHEN status <> 'queued' THEN
         date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
 FROM gone

@@ -79,7 +79,7 @@ class Seat:
     line: Line
     bounds: tuple[Bound, ...] = ()
     lanes: dict[int, Lane] = field(default_factory=dict)
-    # The smallest known id of its jobs.
+    # As far as this process knows, no job of the seat has a smaller id.
     oldest: int = 0
     # How many of its jobs the current draw wants.
     wanted: int = 0
@@ -94,7 +94,7 @@ class Seat:
 
 
 class Bench:
-    """The seats of one tenant in one line. Most tenants have one user there, so no contest is needed."""
+    """The seats of one tenant in one line. Most tenants have one user there, so they need no contest."""
 
     __slots__ = ("_contest", "seats")
 

@@ -1,4 +1,4 @@
-"""How many jobs of one user may be active: effect jobs, tasks, typed jobs and jobs of runs have a limit each."""
+"""How many jobs of one user may be active: effect jobs, tasks, typed jobs and jobs of runs each have a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.wire.errors import TooManyActiveJobs
 
 
 class CountedAs(StrEnum):
-    """As the function `counted_as` of the pools says."""
+    """The values of the function `counted_as` of the pools."""
 
     JOBS = "jobs"
     TASKS = "tasks"
@@ -20,7 +20,7 @@ class CountedAs(StrEnum):
     RUNS = "runs"
 
 
-# What each is called in a sentence, and the setting that has its limit.
+# The name of each kind in a sentence, and the setting of its limit.
 _NAMES: Mapping[CountedAs, tuple[str, str]] = MappingProxyType(
     {
         CountedAs.JOBS: ("jobs of effects", "jobs.active_per_user"),
@@ -52,7 +52,7 @@ class ActiveLimits:
 
 
 def counted_as(row: Mapping[str, Any]) -> CountedAs:
-    """Of a job's row. The same rule as in the database, which counts by it."""
+    """The kind of a job's row, by the same rule that the database uses to count."""
     if row["run_id"] is not None:
         return CountedAs.RUNS
     if row["actor"] is None:

@@ -159,13 +159,13 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
 
 
 def job_by_id_router(operations: JobOperations, authentication: Authentication) -> APIRouter:
-    """Jobs whose tenant is not known to who asks."""
+    """Jobs by their id alone, for callers that do not know the tenant."""
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
     router = Router(prefix="/api/admin/jobs", tags=["admin"])
 
     async def tenant_of(job_id: UUID, principal: Principal, permission: Permission) -> UUID:
-        """A tenant admin finds jobs of the own tenant only."""
+        """A tenant admin finds only jobs of the admin's own tenant."""
         own = principal.only_tenant(permission)
         return await operations.tenant_of(job_id) if own is None else own
 

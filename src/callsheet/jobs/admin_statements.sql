@@ -1,16 +1,16 @@
 -- database: pool
 
 -- name: find_tenants_of_job
--- Jobs are found by their tenant and id; an index by id alone would cost every submit something, for a question that admins
--- ask now and then. One look at the primary key per tenant.
+-- Looks up the primary key (tenant, id) once per tenant. An index by id alone would slow down every submit, and only
+-- admins would use it, now and then.
 SELECT t.tenant_id FROM pool_tenants t CROSS JOIN LATERAL (
     SELECT FROM ai_jobs j WHERE j.tenant_id = t.tenant_id AND j.id = :job_id LIMIT 1
 ) found
 LIMIT 2
 
 -- name: list_jobs_of_tenant
--- Newest first, in the order of the primary key. A filter may match few, so a request looks at some thousands of rows at
--- most and says where to go on: a page may be shorter than asked for, or empty, and still have a next one.
+-- Newest first, in the order of the primary key. A filter may match few rows, so a request reads at most :looked_at
+-- rows and returns where to continue: a page may be shorter than :limit, or empty, and still have a next page.
 WITH page AS MATERIALIZED (
     SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
         concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,

@@ -1,8 +1,8 @@
 -- database: pool
 
 -- name: jobs_to_describe
--- The next jobs in the order of their key. Of those that have a description, or were deleted, only the key is needed. A very
--- large payload is left alone. With NOT EXISTS every step would read all descriptions into a hash table.
+-- The next jobs in key order. For jobs that have a description or were deleted, only the key is needed. A very large
+-- payload is not read. With NOT EXISTS, every step would read all descriptions into a hash table.
 SELECT j.tenant_id, j.id, j.user_id, j.kind, j.actor, j.effect_id, j.is_bare, bare.payload, bare.input_names, bare.medium
 FROM (
     SELECT job.*, job.deleted_at IS NULL AND (
@@ -33,7 +33,7 @@ LEFT JOIN LATERAL (
 ORDER BY j.tenant_id, j.id
 
 -- name: describe_jobs
--- Of a job that its user deletes meanwhile nothing is kept: one of the two waits for the other.
+-- If the user deletes a job meanwhile, no description stays: the row lock makes one transaction wait for the other.
 WITH described AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:jobs::jsonb) AS d (
         tenant_id uuid, job_id uuid, title text, input_name text, prompt text, medium text, search_text text)

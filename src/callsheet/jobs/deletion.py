@@ -1,4 +1,4 @@
-"""Deleting a job: its user does not see it any more, and what it made is gone. Ledger and history keep its id."""
+"""Deletes a job: its user no longer sees the job, and its outputs are removed. Ledger and history keep its id."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class JobDeletion:
         self._journal = journal
 
     async def delete(self, principal: Principal, job_id: UUID) -> bool:
-        """An ended job of the principal's own. False where it was deleted before."""
+        """Deletes an ended job of the principal. False if it was deleted before."""
         owner = Owner(principal.tenant_id, principal.user_id)
         names = {"tenant_id": principal.tenant_id, "job_id": job_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
-            # Before the job, like everything that moves a user's money or files: a retry comes first or finds it gone.
+            # The wallet is locked before the job, as in everything that moves tokens or files of a user: a retry either
+            # runs first or finds the job deleted.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["lock_job"].row(connection, **names)
             if row is None or row["user_id"] != principal.user_id:

@@ -1,4 +1,4 @@
-"""Jobs from before lists had texts get theirs, from what is still known: names, and what was put into the graph."""
+"""Adds descriptions to jobs that were submitted before descriptions existed, from names and from the filled graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from callsheet.wire.catalog import PropertyType
 
 SQL = statements("callsheet.jobs", "backfill_statements.sql")
 BATCH = 100
-# As stored, which is compressed. A graph has some kilobytes; a hundred of the largest would not fit into memory.
+# The stored, compressed size. A graph has some kilobytes; a hundred of the largest payloads would not fit into memory.
 MOST_PAYLOAD_BYTES = 65_536
 
 
@@ -62,7 +62,7 @@ class DescriptionBackfill(Backfill):
         return found
 
     async def _source(self, effect_id: UUID) -> tuple[Recipe, Graph] | None:
-        """What jobs of this effect are made from today; None where that is gone."""
+        """The current recipe and graph of this effect; None if one of them no longer exists."""
         recipe = await self._catalog.effects.recipe(str(effect_id))
         graph = None if recipe is None else await self._catalog.payloads.find_graph(recipe)
         return None if recipe is None or graph is None else (recipe, graph)
@@ -86,6 +86,6 @@ def texts_of_job(row: Row, source: tuple[Recipe, Graph] | None) -> Mapping[str, 
         each.key: text
         for each in recipe.properties
         if each.user_configurable and each.type in (PropertyType.TEXT, PropertyType.CHOICE)
-        # What the effect itself sets is no text of its user's.
+        # A value that the effect itself sets was not written by the user.
         if (text := filled.get(each.placeholder)) and text != recipe.overrides.get(each.key, each.default)
     }

@@ -1,4 +1,4 @@
-"""What lists show of a job and what it is found by: decided when it is submitted. Pure."""
+"""The texts of a job that lists show and search uses; they are set at submit. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Of what a search reads of a job. It stands in an index, which holds no more (migration 0020 of the pools).
+# Maximum size of a job's search text: its index holds no more (migration 0020 of the pools).
 MOST_SEARCH_BYTES = 2000
 LONGEST_PROMPT = 2000
 LONGEST_TITLE = 200
-# Members of a payload that are what a person would call the prompt, the best first.
+# Names of payload fields that may hold the prompt, the best first.
 PROMPTS = ("prompt", "positive_prompt", "text", "script", "message", "brief", "description", "url")
 _MEDIA = ("image", "video", "audio", "text")
 _DEEPEST = 4
@@ -21,9 +21,9 @@ _DEEPEST = 4
 @dataclass(frozen=True, slots=True)
 class Description:
     title: str
-    # Names of the files that it reads, the primary input first.
+    # Names of the files that the job reads, the primary input first.
     input_names: tuple[str, ...] = ()
-    # The texts that its user wrote, by the name of their field.
+    # The texts that the user wrote, by field name.
     texts: Mapping[str, str] | None = None
     medium: str | None = None
 
@@ -50,18 +50,18 @@ class Description:
 
 
 def folded(text: str) -> str:
-    """As texts are compared: upper and lower case, and forms of a letter that look alike, are the same."""
+    """The form in which texts are compared: case and equivalent forms of a letter do not matter."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def medium_of(mime_type: str) -> str:
-    """As the function of this name in the pools."""
+    """The same rule as the function of this name in the pools."""
     medium = mime_type.split("/")[0]
     return medium if medium in _MEDIA else "other"
 
 
 def texts_of(payload: Mapping[str, Any]) -> dict[str, str]:
-    """The texts in what a user sent to an actor, by the name of their member; the first of a name counts."""
+    """The texts in a payload that a user sent to an actor, by field name; the first text of a name is used."""
     found: dict[str, str] = {}
     for name, text in _texts("", payload, 0):
         found.setdefault(name, text)
@@ -69,7 +69,7 @@ def texts_of(payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def texts_in(template: Mapping[str, Any], filled: Mapping[str, Any], placeholders: Iterable[str]) -> dict[str, str]:
-    """What was put into the inputs of a graph, by placeholder; nothing of the graph itself. The first one counts."""
+    """The texts that replaced placeholders in the inputs of a graph, by placeholder; the first of each is used."""
     found: dict[str, str] = {}
     split = re.compile("(" + "|".join(re.escape(each) for each in sorted(placeholders, key=len, reverse=True)) + ")")
     for node_id, node in template.items():
@@ -83,7 +83,7 @@ def texts_in(template: Mapping[str, Any], filled: Mapping[str, Any], placeholder
 
 
 def _between(parts: Sequence[str], value: str) -> list[tuple[str, str]]:
-    """`parts`: text, placeholder, text, and so on. Empty where the value was not made so, or in one of two ways."""
+    """`parts`: text, placeholder, text, and so on. Empty if the value does not match, or matches in several ways."""
     found: list[tuple[str, str]] = []
     if len(parts) == 1 or not value.startswith(parts[0]) or "" in parts[2:-1:2]:
         return []

@@ -1,4 +1,4 @@
-"""What can be wrong between a job and its dispatch. Both sides in, what to heal out."""
+"""Finds what is wrong between a job and its dispatch: it compares both sides and returns what to heal."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class Discrepancy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobSide:
-    """What the pool knows."""
+    """The pool's data about a job."""
 
     status: JobStatus
     charge_cycle: int
     lease_seq: int
     priority: int
-    # Central has yet to be asked for its dispatch: the relay does that.
+    # The relay has not yet sent the job to central.
     is_untold: bool
     has_settled: bool
     row: Mapping[str, Any]
 
     def has_ended(self, charge_cycle: int) -> bool:
-        """`ended_in` says how."""
+        """Whether this charge cycle ended. `ended_in` returns how."""
         return self.charge_cycle > charge_cycle or self.status not in ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A discrepancy as it was seen: it is the same one only while all of this is the same."""
+    """A discrepancy that was seen once. A second look confirms it only if all fields are equal."""
 
     kind: Discrepancy
     key: JobKey
@@ -50,7 +50,7 @@ class Suspicion:
 
 
 def compare(key: JobKey, job: JobSide | None, central: CentralSide) -> Suspicion | None:
-    """What is wrong with a job in a charge cycle, if anything. What is young is under way, and nothing is wrong yet."""
+    """What is wrong with a job in a charge cycle, or None. A young job may still be changing, so it is not checked."""
     if job is not None and not job.has_settled:
         return None
     if central.dispatch_id is not None:
@@ -64,10 +64,10 @@ def _of_open_dispatch(cycle: int, job: JobSide | None, central: CentralSide) -> 
     if job is None or job.charge_cycle < cycle:
         return None if central.holder_told else Discrepancy.ORPHANED_DISPATCH
     if job.has_ended(cycle):
-        # Whoever holds it hears it with the next heartbeat, or the reaper closes it.
+        # The worker that holds the lease learns it with the next heartbeat, or the reaper closes the dispatch.
         return None if central.holder_told else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
     if central.status == "queued" and job.lease_seq > (central.lease_seq or 0):
-        # It would refuse the next lease as an older one's.
+        # The job would reject the next lease as outdated.
         return Discrepancy.LEASES_OF_DISPATCH
     if central.status == "queued" and _was_not_told(job, central):
         return Discrepancy.STATUS_OF_JOB
@@ -77,7 +77,7 @@ def _of_open_dispatch(cycle: int, job: JobSide | None, central: CentralSide) -> 
 
 
 def _was_not_told(job: JobSide, central: CentralSide) -> bool:
-    """Its dispatch waits in the queue, and the job does not know."""
+    """Whether the dispatch is queued, but the job's status does not show it."""
     if job.status is JobStatus.PENDING:
         return not job.is_untold
     return job.status is JobStatus.PROCESSING and job.lease_seq == central.lease_seq
@@ -96,7 +96,8 @@ def into_the_queue(job: JobSide) -> Happening:
 
 
 def ending_of(job: JobSide, central: CentralSide) -> tuple[Happening, dict[str, str] | None]:
-    """How a job ends whose dispatch has: as that did. Nothing was delivered where only the dispatch completed."""
+    """How to end a job whose dispatch has ended: in the same way. If only the dispatch completed, the result was lost,
+    so the job fails."""
     match central.end_status:
         case "canceled":
             return Happening.CANCEL, None

@@ -1,4 +1,4 @@
-"""A completed job as the example of an effect: what it was given, and what it made."""
+"""A completed job as the example of an effect: its input and its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JobExamples:
         self._files = files
 
     async def of_own(self, principal: Principal, job_id: UUID) -> tuple[Example | None, Example]:
-        """Of a job of the caller's own, so that no other user's media is shown by mistake."""
+        """The example from the caller's own job, so that media of another user is not shown by mistake."""
         pool = await self._files.databases.pool(principal.pool)
         row = await self._row(pool, principal.tenant_id, job_id)
         if row is None or row["user_id"] != principal.user_id:
@@ -30,7 +30,7 @@ class JobExamples:
         return await self._examples(pool, row)
 
     async def of_any(self, job_id: UUID) -> tuple[Example | None, Example]:
-        """For commands on the machine itself."""
+        """The example from any user's job, for commands on the machine itself."""
         for pool in self._files.databases.pools:
             async with pool.connection() as connection:
                 tenants = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)

@@ -1,4 +1,4 @@
-"""Submitting a job of an effect: shape → idempotency → business rules → payload → cap and commit."""
+"""Submits an effect job: shape → idempotency → business rules → payload → cap and commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EffectJobs:
     async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> Submitted:
         check_shape(principal, wanted)
         check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
-        # What was asked for, not what was made of it: an effect may have changed since the first attempt.
+        # The request as sent, not the built job: the effect may have changed since the first attempt.
         request = wanted.model_dump(mode="json", exclude={"idempotency_key"})
         owner = principal.tenant_id, principal.user_id
         if wanted.idempotency_key is not None:
@@ -58,11 +58,11 @@ class EffectJobs:
         return await self._submission.submit(replace(prepared, request=request, idempotency_key=wanted.idempotency_key))
 
     async def check(self, wanted: SubmitEffectJob) -> None:
-        """What is wrong with it, whoever asks and whichever file it shall work on."""
+        """Checks the parts of the request that do not depend on the user or the file."""
         resolve(await self._recipe(wanted.effect_id), wanted.input_payload)
 
     async def prepare(self, principal: Owner, wanted: SubmitEffectJob) -> NewJob:
-        """The job of an effect as it would be submitted: its rules checked, its payload built."""
+        """The effect job, ready for submission: its rules are checked and its payload is built."""
         recipe = await self._recipe(wanted.effect_id)
         resolved = resolve(recipe, wanted.input_payload)
         primary, files = await self._inputs(principal, wanted, recipe, resolved)
@@ -105,7 +105,7 @@ class EffectJobs:
     async def _inputs(
         self, principal: Owner, wanted: SubmitEffectJob, recipe: Recipe, resolved: Resolved
     ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
-        """The file the effect works on, and every file of the user's that the job reads."""
+        """The file that the effect processes, and every file of the user that the job reads."""
         pool = await self._databases.pool(principal.pool)
         field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
         ids = {*resolved.user_files.values(), *([primary_id] if primary_id else [])}
@@ -126,7 +126,7 @@ class EffectJobs:
     async def _primary(
         self, pool: Database, principal: Owner, wanted: SubmitEffectJob, primary: Property | None
     ) -> tuple[str, UUID | None]:
-        """The file the user sent for the effect to work on, and the field it was sent in."""
+        """The field with the file that the effect processes, and the id of the file."""
         field = "video_id" if wanted.video_id else "input_file_id"
         given = wanted.video_id or wanted.input_file_id
         if primary is None:
@@ -150,7 +150,7 @@ class EffectJobs:
 def described(
     recipe: Recipe, given: Mapping[str, Any], primary: ReadyFile | None, files: Mapping[UUID, ReadyFile]
 ) -> Description:
-    """What lists show of a job of this effect, and what it is found by."""
+    """The texts of a job of this effect that lists show and search uses."""
     first = () if primary is None else (primary.name,)
     others = (file.name for file_id, file in files.items() if primary is None or file_id != primary.id)
     written = {each.key for each in recipe.properties if each.type in (PropertyType.TEXT, PropertyType.CHOICE)}
@@ -184,6 +184,6 @@ def _check_files(
 
 
 def input_order(primary: ReadyFile | None, files: Mapping[UUID, Any]) -> tuple[UUID, ...]:
-    """Everything the job reads, the primary input first."""
+    """The ids of all files that the job reads, the primary input first."""
     first = () if primary is None else (primary.id,)
     return (*first, *(file_id for file_id in files if file_id not in first))

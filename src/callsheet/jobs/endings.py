@@ -20,7 +20,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
 from callsheet.wire.jobs import Job
 
-# A status can change between reading the cycle and moving; it cannot do so for ever.
+# The charge cycle can change between the read and the move, but not forever.
 TRIES = 3
 
 
@@ -32,7 +32,7 @@ class Endings:
         self._limits = limits
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None) -> Job:
-        """Ends the job and gives its tokens back; running work is told with its next heartbeat."""
+        """Ends the job and refunds its tokens; a worker that runs the job learns it with its next heartbeat."""
         for _ in range(TRIES):
             row = await self._row(tenant_id, job_id)
             move = Move(tenant_id, job_id, row["charge_cycle"], actor, reason=reason)
@@ -49,10 +49,10 @@ class Endings:
     async def retry(
         self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, capped: bool = True
     ) -> Job:
-        """A failed or expired job once more: a new charge cycle, tokens reserved again. Admins pass the limit."""
+        """Retries a failed or expired job: a new charge cycle, tokens reserved again. `capped`: the limit applies."""
         row = await self._row(tenant_id, job_id)
         if row["run_id"] is not None:
-            # Its place in the tree was given up with it, and the run's budget counts each job once.
+            # The job lost its place in the tree when it ended, and the run's budget counts each job once.
             run = row["run_id"]
             raise WrongState(
                 f"This job belongs to run {run}, which replaces a failed job by itself. If the run is paused, resume "

@@ -1,6 +1,6 @@
-"""The working life of a job: leased and started, kept alive, completed, failed, put back.
+"""How a job is executed: leased and started, kept alive, completed, failed, put back.
 
-To hand out or put back, central comes first; to end, the pool comes first. Whoever comes later adopts what it finds.
+To lease or put back, central is written first; to end, the pool is written first. A later writer adopts what it finds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Execution:
     async def lease_and_start(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
     ) -> StartedLease | None:
-        """The next job for this worker, or None. A dispatch whose job has ended is closed on the way."""
+        """The next job for this worker, or None. Leased dispatches whose job has ended are closed and skipped."""
         while True:
             lease = await self._queue.lease(criteria, worker_id, poll_id, cold)
             if lease is None:
@@ -50,13 +50,13 @@ class Execution:
             try:
                 started = await self._start_or_release(lease, Happening.START)
             except PoolUnavailable:
-                continue  # it went back for a while, so that it does not stand before the jobs of other pools
+                continue  # the job went back with a delay, so that it does not block the jobs of other pools
             if started is not None:
                 return started
 
     async def begin(self, entry: Entry, worker_id: str) -> StartedLease | None:
-        """A job that its submitter runs at once: its dispatch is born leased. None where it has to be queued, or has
-        ended meanwhile."""
+        """Starts a job that its submitter runs at once: its dispatch is created leased. None if the job has to be
+        queued, or has ended meanwhile."""
         lease = await self._queue.enqueue_leased(entry, worker_id)
         return None if lease is None else await self._start_or_release(lease, Happening.BEGIN)
 
@@ -84,11 +84,11 @@ class Execution:
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
             await self._queue.close(Ending(lease.dispatch_id, end, lease.lease_token))
-        # Otherwise a newer lease overtook this one while it stalled; it is not ours to touch.
+        # Otherwise a newer lease replaced this one while it stalled, and the dispatch must not be changed here.
         return None
 
     async def repeat(self, dispatch_id: int, token: UUID, worker_id: str) -> StartedLease | None:
-        """A lease the worker holds, once more: its answer was lost on the way, or its addresses grew old."""
+        """Returns again a lease that the worker holds: the response was lost, or its signed URLs expired."""
         known = await self.holding(Report(dispatch_id, token, worker_id))
         if isinstance(known, Outcome):
             return None
@@ -98,11 +98,12 @@ class Execution:
             row = await SQL["payload_of_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
         if row is not None and (row["charge_cycle"], row["lease_seq"]) == (known.charge_cycle, known.lease_seq):
             return StartedLease(lease, row["user_id"], row["effect_id"], row["payload"], row["actor"])
-        # A crash came between lease and start.
+        # A process crashed between lease and start.
         return await self._start(lease)
 
     async def release(self, started: StartedLease, reason: str = NOT_TAKEN, *, delay_seconds: float = 0.0) -> None:
-        """Nobody will run it: the answer could not be made, or had nobody to go to. Back, and no attempt counts."""
+        """Puts back a lease that no worker will run: the response could not be built, or the worker disconnected. The
+        attempt does not count."""
         lease = started.lease
         report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
         known = await self.holding(report)
@@ -111,7 +112,7 @@ class Execution:
             await self._put_back(known, back, reason, report)
 
     async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None], delay_seconds: float) -> None:
-        """Nobody will run it: back at once, and no attempt counts. The job goes back too, once its start is over."""
+        """Puts back a lease that no worker will run; the attempt does not count. The job follows after its start."""
         back = PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False, delay_seconds=delay_seconds)
         await self._queue.put_back([back])
         await asyncio.wait({start})
@@ -150,14 +151,14 @@ class Execution:
         provider_job_id: str | None = None,
         outputs: Sequence[Output] = (),
     ) -> Outcome:
-        """For a caller that has looked at what the report's lease holds, to check the outputs first."""
+        """For a caller that has already called `holding`, to check the outputs first."""
         await hit(Failpoint.COMPLETE_BEFORE_POOL)
         kept = with_product(known.kind, known.job_id, result)
         move = self._move(known, report, **kept, provider_job_id=provider_job_id, outputs=tuple(outputs))
         return await self._end(Happening.COMPLETE, known, move, provider_job_id=provider_job_id)
 
     async def asked(self, tenant_id: UUID, job_id: UUID) -> tuple[str | None, str | None]:
-        """The actor that a task is addressed to, and the action of a media task."""
+        """The actor of a task, and the action of a media task."""
         pool = await self._mover.pool_of(tenant_id)
         async with pool.connection() as connection:
             row = await SQL["get_asked"].row(connection, tenant_id=tenant_id, job_id=job_id)
@@ -171,7 +172,7 @@ class Execution:
         actor: str,
         outputs: Sequence[Output] = (),
     ) -> Outcome:
-        """A provider called back. What is late (another cycle, an ended job) changes nothing."""
+        """A provider called back. A late callback (another cycle, an ended job) changes nothing."""
         known = await self._waiting(dispatch_id, charge_cycle)
         if isinstance(known, Outcome):
             return known
@@ -187,7 +188,7 @@ class Execution:
         return await self._end(Happening.COMPLETE, known, move)
 
     async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> Outcome:
-        """A provider called back, and it failed. Nobody holds a lease to try again with: it ends, and is refunded."""
+        """A provider reported a failure. No worker holds a lease for a retry, so the job ends and is refunded."""
         known = await self._waiting(dispatch_id, charge_cycle)
         if isinstance(known, Outcome):
             return known
@@ -229,14 +230,14 @@ class Execution:
         return await self._end(Happening.FAIL, known, move, error=failure.message)
 
     async def requeue(self, report: Report, reason: str) -> Outcome:
-        """For interruptions that are not the job's fault: the attempt is given back."""
+        """For interruptions that the job did not cause: the attempt does not count the first free_requeues times."""
         known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
         return await self._requeue(known, report, reason)
 
     async def _requeue(self, known: Known, report: Report, reason: str, actor: str | None = None) -> Outcome:
-        # A job that no worker can keep must not go round for ever.
+        # A job that every worker requeues must not circulate forever.
         costs = known.requeues >= self._free_requeues
         if costs and known.attempts >= known.max_attempts:
             failure = Failure("attempts_exhausted", f"Requeued too often: {reason}")
@@ -247,7 +248,7 @@ class Execution:
         return await self._put_back(known, back, text, report, actor)
 
     async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
-        """Submitted to a provider: the worker is free, the job waits for its callback."""
+        """The worker submitted the job to a provider: the worker is free, and the job waits for the callback."""
         known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
@@ -259,10 +260,10 @@ class Execution:
     async def put_back_held(
         self, worker_id: str, *, attempt_counts: bool, reason: str, actor: str
     ) -> list[tuple[int, Outcome]]:
-        """Everything a worker holds, back to the queue; answers what was put back, and what became of each job.
+        """Puts all jobs that a worker holds back into the queue; returns each dispatch with its outcome.
 
-        A worker that says good-bye gets its attempts back; one that was revoked or disappeared does not, and a job that
-        has none left fails, or it would wait for ever.
+        Attempts do not count if the worker signed off. They count if it was revoked or disappeared; a job without
+        attempts left then fails, because otherwise it would wait forever.
         """
         outcomes = []
         for row in await self._queue.held_by(worker_id):
@@ -270,13 +271,13 @@ class Execution:
             try:
                 outcome = await self.take_back(report, attempt_counts=attempt_counts, reason=reason, actor=actor)
             except (LeaseLost, NotFound):
-                continue  # reported on, reaped or taken back by somebody else this instant
+                continue  # another process settled or took back the lease at this moment
             if outcome.settled is not None:
                 outcomes.append((row["dispatch_id"], outcome))
         return outcomes
 
     async def take_back(self, report: Report, *, attempt_counts: bool, reason: str, actor: str) -> Outcome:
-        """One lease taken from its worker."""
+        """Takes one lease from its worker."""
         known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
@@ -295,7 +296,7 @@ class Execution:
         return ended_in(facts, known.charge_cycle) is not None
 
     async def holding(self, report: Report) -> Known | Outcome:
-        """The dispatch while this report's lease holds it; what is recorded where it was settled before."""
+        """The dispatch if the report's lease still holds it; otherwise the recorded outcome."""
         known = await self._queue.find(report.dispatch_id)
         if known is None:
             raise NotFound("There is no such dispatch.")
@@ -337,16 +338,16 @@ class Execution:
             facts = await self._mover.look(known.tenant_id, known.job_id, known.charge_cycle)
             found = ended_in(facts, known.charge_cycle)
             if found is None:
-                # The job runs under a newer lease: this report comes from a worker that was overtaken.
+                # The job runs under a newer lease: this report is from a worker that lost its lease.
                 raise LeaseLost()
             if found != target(happening).value and not _only_stopped(happening, found):
                 await self._mover.deny(happening, move)
-            # Otherwise it is the same report again, after a crash before the close.
+            # Otherwise it is a repeated report, after a crash before the close.
             end = found
         await hit(Failpoint.COMPLETE_BEFORE_CLOSE if happening is Happening.COMPLETE else Failpoint.FAIL_BEFORE_CLOSE)
         closed = await self._queue.close(Ending(known.dispatch_id, end, known.lease_token, provider_job_id, error))
         if closed is None:
-            # Reaped meanwhile, in central only: it must not be handed out again.
+            # The reaper put the dispatch back meanwhile, in central only: it must not be leased again.
             await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
             return Outcome(known.job_id, end)
         held = settled_by(known, moved, closed.held_seconds or 0.0, closed.duration_seconds)
@@ -375,13 +376,13 @@ class Execution:
 
 
 def retry_delay(attempts: int, failure: Failure) -> float:
-    """Not before a provider wants it, within reason; never all at the same moment."""
+    """At least the provider's retry_after_seconds, up to a cap, with jitter so that retries do not coincide."""
     jittered = backoff_seconds(attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
     return min(RETRY_CAP_SECONDS, max(0.0, failure.retry_after_seconds) + jittered)
 
 
 def _only_stopped(happening: Happening, end: EndStatus) -> bool:
-    """A worker that stopped because the job was over reports that the run failed. It asks for nothing."""
+    """A worker that stopped because the job had ended reports a failed run. That is not a denied transition."""
     return happening is Happening.FAIL and end in ("canceled", "expired")
 
 

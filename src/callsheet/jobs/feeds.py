@@ -1,8 +1,8 @@
-"""Live streams: events in order, from wherever the reader left off, across restarts of any process (G9).
+"""Live streams: events in order, from the reader's last position, across restarts of any process (G9).
 
-The database is the stream; a notification only says "look now". A reader that hears nothing looks anyway once in a
-while, so a lost notification costs seconds and never an event. Between the events stands the latest progress of what is
-running: no history, so it has no place in the stream and is not sent again.
+The database is the stream; a notification only triggers a read. A reader without notifications reads at intervals, so a
+lost notification costs seconds and never an event. The latest progress of running jobs is sent between the events: it
+is not history, so it has no position in the stream and is not sent again.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ Place = tuple[UUID, UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event with its place in the stream that is read: the job's or the user's counter."""
+    """One event with its position in the stream: the job's or the user's counter."""
 
     position: int
     event: JobEvent
 
 
 Latest = JobProgress | JobPreview | Wallet
-# What a reader gets; None where nothing came for a while.
+# One item for a reader; None if nothing arrived for a while.
 Item = Line | Latest | None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What comes after a position, what is new of running jobs, and whether nothing more will ever come."""
+    """The events after a position, new progress of running jobs, and whether the stream has ended."""
 
     lines: Sequence[Line]
     latest: Sequence[Latest] = ()
@@ -55,7 +55,7 @@ class Found:
 
 
 Read = Callable[[int], Awaitable[Found]]
-# Whether the reader may still be told what it asked for: its key may have been revoked since.
+# Whether the reader may still read the stream: its key may have been revoked since.
 MayGoOn = Callable[[], Awaitable[bool]]
 
 
@@ -64,18 +64,18 @@ async def for_good() -> bool:
 
 
 class Feeds:
-    """Who waits for news of which job or user, in this process."""
+    """The readers in this process that wait for news of a job or a user."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
-        # The same by whose credentials they were opened with: the ids of a user and of its tenant.
+        # The same readers by the owner of their credentials: the ids of a user and of its tenant.
         self._watched: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-        # By pool: readers who are woken together, or look anyway, read together.
+        # By pool: readers that read at the same time share one statement.
         self._reads: dict[str, Batcher[Place, Sequence[Row]]] = {}
         self.closed = False
 
     def received(self, payload: str | None) -> None:
-        """A notification `tenant/user/job`, or None after some may have been missed."""
+        """A notification `tenant/user/job`, or None if notifications may have been missed."""
         if payload is None:
             for events in self._waiting.values():
                 _set_all(events)
@@ -85,15 +85,15 @@ class Feeds:
         _set_all(self._waiting.get((tenant, job), ()))
 
     def credentials_changed(self, user_or_tenant: str | None) -> None:
-        """Some way in has ended: its streams look whether they may go on. None after notifications may have been
-        missed."""
+        """Credentials of this user or tenant ended: their streams check whether they may continue. None if
+        notifications may have been missed."""
         if user_or_tenant is None:
             self.received(None)
         else:
             _set_all(self._watched.get(user_or_tenant, ()))
 
     def close(self) -> None:
-        """Ends every stream, so that a stopping server need not wait for readers; they come back with their place."""
+        """Ends every stream, so that a stopping server does not wait for readers; readers reconnect and continue."""
         self.closed = True
         self.received(None)
 
@@ -104,9 +104,9 @@ class Feeds:
     async def follow(
         self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
     ) -> AsyncIterator[Item]:
-        """Lines after `after` and the latest of what runs, until there will be no more; None while nothing comes.
+        """Lines after `after` and the latest progress, until the stream ends; None if nothing arrives for a while.
 
-        `watched`: the ids whose changes of credentials make it ask `may_go_on` at once.
+        `watched`: if credentials of these ids change, the stream calls `may_go_on` at once.
         """
         news = asyncio.Event()
         self._waiting[key].add(news)
@@ -116,8 +116,8 @@ class Feeds:
             while not self.closed:
                 news.clear()
                 found = await read(after)
-                # After the reading, so that nothing is told that happened when the reader might not go on any more. The
-                # first time too: what ended after the request was let in and before now was told to nobody here.
+                # Checked after the read, so that the reader gets nothing that happened after its access ended. Also
+                # checked the first time: a notification between authentication and now did not reach this stream.
                 if not await may_go_on():
                     return
                 for line in found.lines:
@@ -143,7 +143,7 @@ class Feeds:
         may_go_on: MayGoOn = for_good,
         watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
-        """A job's events and progress; ends when the job has ended and all of them were read."""
+        """A job's events and progress; the stream ends when the job has ended and all its events were read."""
         watch = Watch(tenant_id)
         reads = self._reads.get(pool.name)
         if reads is None:

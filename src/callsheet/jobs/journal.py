@@ -1,4 +1,4 @@
-"""What happened to a job, told to the log and to whoever watches. Called after the commit, never before."""
+"""Writes job events to the log and notifies the readers of streams. Called after the commit, never before."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Journal:
         self._wake(tenant_id, user_id, job_id)
 
     def wallet_changed(self, tenant_id: UUID, user_id: UUID) -> None:
-        """Without a job: the id of the user stands in for one."""
+        """There is no job, so the notification has the id of the user in its place."""
         self._wake(tenant_id, user_id, user_id)
 
     def _wake(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:

@@ -1,4 +1,4 @@
-"""Levels of priority: users choose among a few, because each level of each user is a queue of its own."""
+"""Priorities: users choose among a few, because each priority of each user is a separate queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves jobs in whichever pool they live; moves of one kind that arrive together share one statement and one commit."""
+"""Moves jobs in the pool of their tenant. Concurrent moves of one kind share one statement and one commit."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Kind = tuple[str, Happening, TellCentral, JobStatus | None]
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """A job as it is now, as far as ordering goes."""
+    """The current status, cycle and lease of a job."""
 
     status: JobStatus
     charge_cycle: int
     lease_seq: int
-    # How the cycle that was asked about ended, where the job has been retried since.
+    # How the requested cycle ended, if the job has been retried since.
     earlier_end: EndStatus | None = None
 
 
@@ -61,7 +61,7 @@ class Mover:
         tell_central: TellCentral = None,
         only_from: JobStatus | None = None,
     ) -> Moved | None:
-        """Moves the job, or answers None where it may not: another status, cycle or lease."""
+        """Moves the job, or returns None if it has another status, cycle or lease."""
         pool = await self._routing.pool_of(move.tenant_id)
         kind: Kind = (pool.name, happening, tell_central, only_from)
         batcher = self._batchers.get(kind)
@@ -73,7 +73,7 @@ class Mover:
         return moved
 
     async def look(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> JobFacts | None:
-        """The job as it is now, for somebody who asks about one of its cycles."""
+        """The current state of the job, and how this cycle ended if it was an earlier one."""
         pool = await self._routing.pool_of(tenant_id)
         async with pool.connection() as connection:
             row = await SQL["look"].row(connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle)
@@ -82,7 +82,7 @@ class Mover:
         return JobFacts(JobStatus(row["status"]), row["charge_cycle"], row["lease_seq"], row["earlier_end"])
 
     async def follow_priority(self, key: tuple[UUID, UUID, int], priority: int) -> bool:
-        """The job of this tenant, id and cycle gets the priority its dispatch has."""
+        """Sets the job (tenant, id, cycle) to the priority of its dispatch."""
         tenant_id, job_id, charge_cycle = key
         pool = await self._routing.pool_of(tenant_id)
         async with pool.connection() as connection:
@@ -95,7 +95,7 @@ class Mover:
         return await self._routing.pool_of(tenant_id)
 
     async def deny(self, happening: Happening, move: Move) -> InvalidTransition:
-        """Records a refusal in the job's history and answers it, to be raised."""
+        """Records a denied transition in the job's history and returns the error for the caller to raise."""
         wanted = target(happening)
         pool = await self._routing.pool_of(move.tenant_id)
         async with pool.transaction() as connection:
@@ -117,7 +117,7 @@ class Mover:
         _, happening, tell_central, only_from = kind
 
         async def run(moves: Sequence[Move]) -> list[Moved | None]:
-            # One statement moves a job once: a second report about the same job is looked at after the first.
+            # One statement moves a job once, so a second move of the same job runs after the first.
             first = {(move.tenant_id, move.job_id): move for move in reversed(moves)}
             results: list[Moved | None] = []
             async with pool.connection() as connection:

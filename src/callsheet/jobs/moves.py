@@ -1,6 +1,6 @@
-"""Moving jobs: the one statement through which every status of an existing job changes.
+"""Moving jobs: the one statement that changes the status of an existing job.
 
-What is allowed comes from the state machine; what money it costs is named here, once per happening.
+The state machine defines the allowed moves; LEDGER defines the wallet entry of each happening.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEDGER: Mapping[Happening, Literal["JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]] 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An object that a completed job brought; it becomes a file of the job's user."""
+    """An object that a completed job produced; it becomes a file of the job's user."""
 
     file_id: UUID
     disk: Literal["local", "s3"]
@@ -47,10 +47,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One job's part of a happening. It moves only in this charge cycle and, where named, under this lease.
+    """The move of one job. The job moves only in this charge cycle and, if a lease is named, under this lease.
 
-    `lease_seq` must be exactly the job's; `up_to_lease_seq` at least the job's (who ends a lease does not know whether
-    it was ever started); `new_lease_seq` must be greater than the job's, and becomes it.
+    `lease_seq` must equal the job's. `up_to_lease_seq` must be at least the job's (the process that ends a lease does
+    not know whether the job was ever started). `new_lease_seq` must be greater than the job's, and replaces it.
     """
 
     tenant_id: UUID
@@ -66,7 +66,7 @@ class Move:
     provider_job_id: str | None = None
     data: Mapping[str, Any] | None = None
     outputs: Sequence[Output] = ()
-    # What a scrape found; it becomes a product of the job's user.
+    # The result of a scrape; it becomes a product of the job's user.
     product: Mapping[str, Any] | None = None
 
 
@@ -92,7 +92,7 @@ class Moved:
     effect_id: UUID | None
     video_id: UUID | None
     payload: Mapping[str, Any] | None
-    # Whom a task is addressed to.
+    # The actor of a task.
     task_actor: str | None
 
 
@@ -104,7 +104,7 @@ async def move_jobs(
     tell_central: Literal["dispatch", "close"] | None = None,
     only_from: JobStatus | None = None,
 ) -> dict[tuple[UUID, UUID], Moved]:
-    """Moves those that may move, and answers them by (tenant, job); the others are not in the answer."""
+    """Moves the jobs that may move, and returns them by (tenant, job); the others are not in the result."""
     rows = await SQL["move"].rows(
         connection,
         moves=[_as_json(move) for move in moves],
@@ -120,7 +120,7 @@ def arguments(
     tell_central: Literal["dispatch", "close"] | None = None,
     only_from: JobStatus | None = None,
 ) -> Mapping[str, Any]:
-    """What the statement is told of a happening: the same for every job."""
+    """The statement's arguments for a happening, which are the same for every job."""
     origins, numbers, from_statuses, to_statuses = _steps(happening, only_from)
     is_end = target(happening) in TERMINAL
     return {
@@ -132,7 +132,7 @@ def arguments(
         "is_retry": happening is Happening.RETRY,
         "is_end": is_end,
         "completed": JobStatus.COMPLETED.value,
-        # Once the dispatch exists, or is wanted no more, the outbox row that asks for it is done with.
+        # The outbox row is deleted once the dispatch exists or is no longer needed.
         "sent": happening in (Happening.QUEUE, Happening.BEGIN) or is_end,
         "with_payload": happening in (Happening.START, Happening.BEGIN),
         "outbox_action": tell_central,
@@ -151,7 +151,7 @@ def _steps(happening: Happening, only_from: JobStatus | None) -> tuple[list[str]
 
 
 def _as_json(move: Move) -> dict[str, Any]:
-    """Without what is None: most of it is, and each word is written here and read there."""
+    """None values are left out: most values are None, and each would cost time to write and to parse."""
     entry: dict[str, Any] = {
         "tenant_id": str(move.tenant_id),
         "job_id": str(move.job_id),
@@ -162,7 +162,7 @@ def _as_json(move: Move) -> dict[str, Any]:
         value = getattr(move, name)
         if value is not None:
             entry[name] = value
-    # Null, not empty: a job without outputs is not asked for them.
+    # Left out if empty, so that the statement skips jobs without outputs.
     if move.outputs:
         entry["outputs"] = [_output_as_json(output) for output in move.outputs]
     return entry

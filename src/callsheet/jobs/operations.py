@@ -1,4 +1,4 @@
-"""What admins do to jobs and dispatches. Each action leaves a line in the audit log, with who did it."""
+"""Admin actions on jobs and dispatches. Each action is recorded in the audit log with its actor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operations import AdminJob, Dispatch
 
 ADMIN_SQL = statements("callsheet.jobs", "admin_statements.sql")
-# Rows a filtered list looks at per request.
+# Rows that a filtered list reads per request.
 MOST_LOOKED_AT = 2000
 
 
@@ -49,7 +49,7 @@ class DispatchOperations:
         self._audit = audit
 
     async def requeue(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
-        """Takes a leased one from its worker and puts it back into the queue; no attempt counts."""
+        """Takes a leased dispatch from its worker and puts it back into the queue; the attempt does not count."""
         known = await self._queue.find(dispatch_id)
         if known is None:
             raise NotFound("There is no such dispatch.")
@@ -73,7 +73,7 @@ class DispatchOperations:
         return await self._overview.get(dispatch_id)
 
     async def cancel(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
-        """Cancels the job: its tokens go back, and whoever runs it is told with the next heartbeat."""
+        """Cancels the job: its tokens are refunded, and its worker learns it with the next heartbeat."""
         known = await self._queue.find(dispatch_id)
         if known is None:
             raise NotFound("There is no such dispatch.")
@@ -86,7 +86,8 @@ class DispatchOperations:
         return await self._overview.get(dispatch_id)
 
     async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> Dispatch:
-        """Central first, as everything that orders the queue; then the job, so that a retry stands in the same lane."""
+        """Changes central first, like every change of the queue's order; then the job, so that a retry uses the same
+        lane."""
         moved = await self._overview.change_priority(dispatch_id, priority, actor)
         await hit(Failpoint.PRIORITY_BEFORE_POOL)
         await self._reconciler.follow_priority((moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
@@ -150,7 +151,7 @@ class JobOperations:
         return Page(items=shown, next_cursor=str(shown[-1].id) if is_cut else None)
 
     async def tenant_of(self, job_id: UUID) -> UUID:
-        """Asks every pool at once. While a pool is away, a job that no other pool has is not said to be missing."""
+        """Asks all pools at once. If a pool is unavailable and no other has the job, its error is raised, not a 404."""
         answers = await asyncio.gather(
             *(self._tenants_in(pool, job_id) for pool in self._pools()), return_exceptions=True
         )
@@ -170,7 +171,7 @@ class JobOperations:
         return [row["tenant_id"] for row in rows]
 
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
-        """With its payload, its whole error and its dispatch."""
+        """The job with its payload, its whole error and its dispatch."""
         pool = await self._mover.pool_of(tenant_id)
         async with pool.connection() as connection:
             row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
@@ -190,7 +191,7 @@ class JobOperations:
     async def retry(
         self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str, *, capped: bool = False
     ) -> AdminJob:
-        """Whatever its user has under way, unless `capped`: an operator passes the cap."""
+        """The user's limit of active jobs applies only if `capped`; it does not apply to an operator."""
         await self._endings.retry(tenant_id, job_id, actor=actor, reason=reason, capped=capped)
         await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
         return await self.get(tenant_id, job_id)

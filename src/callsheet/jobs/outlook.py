@@ -1,4 +1,4 @@
-"""What an active job may expect: its place, how long it will take, what it waits for. Facts in, outlook out."""
+"""The outlook of an active job, computed from facts: its position, its remaining time, and what it waits for."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Protocol
 from callsheet.jobs.provider_gate import Pause
 from callsheet.wire.jobs import JobStatus, WhyWaiting
 
-# Positions are exact up to here; beyond, nobody needs the number and counting it would walk the queue.
+# Positions are exact up to here; no user needs larger numbers, and to count them would scan the queue.
 EXACT = 1000
-# Below this, a percentage says more about the worker's first steps than about the rest.
+# A lower percentage depends more on the worker's first steps than on the rest of the run.
 TELLING_PERCENT = 5.0
-# What a run that takes longer than the average is given, as a share of what it took so far.
+# Estimated remaining time of a run that exceeds the average, as a share of its elapsed time.
 OVERTIME = 0.1
 
-# A start that should be over by now is about to be.
+# Estimate for a worker start that should be finished by now.
 LEAST_START_SECONDS = 5
 
-# Workflow, stage and provider: what workers are assigned to.
+# Workflow, stage and provider.
 Route = tuple[int, str, str]
 
 
 class Capacity(Protocol):
-    """Who may run jobs of a route at this moment. The fleet knows; jobs do not know the fleet."""
+    """The workers that can run jobs of a route now. The fleet implements it, because jobs do not import the fleet."""
 
     @property
     def live_workers(self) -> int: ...
@@ -38,12 +38,12 @@ class Capacity(Protocol):
     def scaling_up(self) -> bool: ...
     @property
     def starts_in_seconds(self) -> float | None:
-        """When the next worker that is starting is expected; None where that is not known."""
+        """When the next starting worker is expected to be ready; None if that is not known."""
         ...
 
     @property
     def missing(self) -> str:
-        """What all live workers lack, as a sentence; empty where that is not why none of them can run the job."""
+        """What all live workers lack, as a sentence; empty if that is not why none of them can run the job."""
         ...
 
 
@@ -63,23 +63,23 @@ CapacityOf = Callable[[Sequence[Route]], Awaitable[Mapping[Route, Capacity]]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that is known of one active job, read at `now`."""
+    """The facts about one active job, read at `now`."""
 
     status: JobStatus
     now: datetime
-    # Jobs of the same route that come first, at most EXACT + 1; None where it is not in the queue.
+    # Jobs of the same route that are ahead, at most EXACT + 1; None if the job is not in the queue.
     ahead: int | None = None
     not_before: datetime | None = None
-    # Of its concurrency identifier, where that has a limit.
+    # The limit of its concurrency identifier, if it has one.
     limit: int | None = None
     in_use: int = 0
-    # How many jobs of its tenant may run at once and do, and of its user. None: as many as there are workers for.
+    # For its tenant, then for its user: the limit of running jobs (None: no limit), and how many run.
     running_limits: tuple[tuple[int | None, int], tuple[int | None, int]] = ((None, 0), (None, 0))
-    # Of its provider, where that does not answer.
+    # The pause of its provider, if the provider does not respond.
     pause: Pause | None = None
     average_seconds: float | None = None
     running_since: datetime | None = None
-    # What its worker said last, and when.
+    # The worker's last progress report, and its time.
     percent: float | None = None
     elapsed_seconds: float | None = None
     said_at: datetime | None = None
@@ -121,7 +121,7 @@ def _left_to_run(facts: Facts) -> float | None:
 
 
 def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
-    """All slots work at the average speed: what is in front of it, shared by them, and then its own run."""
+    """Assumes that all slots work at the average speed: they share the jobs ahead, then the job itself runs."""
     assert facts.ahead is not None
     slots, free = capacity.slots, capacity.slots - capacity.busy
     for limit, in_use in ((facts.limit, facts.in_use), *facts.running_limits):

@@ -1,4 +1,4 @@
-"""The long poll: the next job for a worker now, or as soon as there is one."""
+"""The long poll: it returns the next job for a worker as soon as there is one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Polling:
     def __init__(self, execution: Execution, waiters: Waiters):
         self._execution = execution
         self._waiters = waiters
-        # Set by whoever knows the providers.
+        # app.py replaces this with the gate that knows the providers.
         self.gate: ProviderGate = EveryProvider()
 
     async def next_job(
@@ -29,11 +29,11 @@ class Polling:
         is_outdated: Callable[[], bool] = lambda: False,
         cold: Cold | None = None,
     ) -> StartedLease | None:
-        """Issues no query while it waits. A wait without work answers None when it is over, or outdated when woken."""
+        """Sends no query while it waits. Returns None if the wait ends without work, or if the poll is outdated."""
         until = time.monotonic() + wait_seconds
         while not is_outdated():
             with self._waiters.expecting(criteria, cold) as arrival:
-                # What is paused may have changed while it waited.
+                # The paused providers may have changed during the wait.
                 allowed = self.gate.narrowed(criteria)
                 started = (
                     await self._execution.lease_and_start(allowed, worker_id, poll_id, cold)

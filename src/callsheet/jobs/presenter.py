@@ -1,7 +1,7 @@
-"""Jobs as their users see them: with what they made, how far they are, and what to expect.
+"""Jobs as their users see them: with outputs, progress and outlook.
 
-A job that has ended costs no query of central; any number of active ones costs one, and one look at who is there to run
-them.
+An ended job costs no query of central. Any number of active jobs costs one query, and one look-up of the capacity of
+workers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Presenter:
         return shown
 
     async def many(self, tenant_id: UUID, jobs: Sequence[AnyJob]) -> list[AnyJob]:
-        """Without live previews, and with the main inputs only."""
+        """The jobs without live previews, and only with their primary inputs."""
         return await self._shown(tenant_id, jobs, with_previews=False)
 
     async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
@@ -81,7 +81,7 @@ class Presenter:
     async def _media(
         self, pool: Database, tenant_id: UUID, jobs: Sequence[Job], *, is_single: bool
     ) -> dict[UUID, tuple[list[JobInput], list[JobOutput]]]:
-        """What each job works on and has made: two queries, whatever their number."""
+        """The inputs and outputs of each job: two queries for any number of jobs."""
         if not jobs:
             return {}
         async with pool.connection() as connection:
@@ -94,7 +94,7 @@ class Presenter:
         return {
             job.id: (
                 [self._input(files[each], with_url=is_single) for each in given.get(job.id, []) if each in files],
-                # Only what the job made: its result may name anything.
+                # Only files that the job made, because its result may name any file.
                 [self._output(row) for row in map(files.get, made.get(job.id, [])) if row and row["job_id"] == job.id],
             )
             for job in jobs
@@ -154,7 +154,7 @@ def _facts(job: Job, stands: Standing | None, progress: JobProgress | None) -> F
         facts = Facts(job.status, datetime.now(UTC), running_since=job.started_at)
     else:
         facts = Facts(
-            # What the queue says is newer: it may have been leased or put back since the job was read.
+            # The queue's status is newer: the job may have been leased or put back since it was read.
             status=JobStatus.QUEUED if stands.status == "queued" else JobStatus.PROCESSING,
             now=stands.now,
             ahead=stands.ahead,
@@ -179,5 +179,5 @@ def _route(stands: Standing) -> Route:
 
 
 def _file_ids(job: Job) -> list[UUID]:
-    """What the completion wrote."""
+    """The file ids that the completion wrote."""
     return listed_files((job.result or {}).get("outputs"))

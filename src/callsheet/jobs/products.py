@@ -1,4 +1,4 @@
-"""What a scrape found becomes a product, which later jobs of its user name by its id. Pure."""
+"""The result of a scrape becomes a product, which later jobs of its user refer to by its id. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KIND = "scrape"
 
 
 def with_product(kind: str, job_id: UUID, result: Mapping[str, Any]) -> dict[str, Any]:
-    """`result` of a completed job and, of a scrape, the `product` that is kept of it; its id is that of the job."""
+    """The `result` of a completed job and, for a scrape, the `product` to store; its id is the id of the job."""
     if kind != KIND:
         return {"result": result}
     found = result.get("result")
@@ -25,7 +25,7 @@ def with_product(kind: str, job_id: UUID, result: Mapping[str, Any]) -> dict[str
         fields = {name: value for name, value in (found or {}).items() if name in ProductFields.model_fields}
         product = ProductFields.model_validate(fields).model_dump(mode="json")
     except (ValidationError, AttributeError) as error:
-        # Its user reads what was found all the same; a worker of another version must not fail the job by it.
+        # The user can still read the result; a worker of another version must not make the job fail.
         log.warning("product.not_kept", job_id=str(job_id), error=str(error))
         return {"result": result}
     product["url"] = product["url"] or ""

@@ -1,4 +1,4 @@
-"""The latest word of running jobs: percent, message, preview. Sent live, kept as one row per job, never as history."""
+"""The latest progress of running jobs: percent, message, preview. Sent live, stored as one row per job, no history."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from callsheet.wire.jobs import JobPreview, JobProgress
 
 SQL = statements("callsheet.jobs", "progress_statements.sql")
 
-# The latest of one job, as a statement answers it.
+# The latest progress of one job, as a statement returns it.
 Word = Mapping[str, Any] | Row
 MOST_PREVIEW_BYTES = 65_536
-# What a browser shows in an <img> and nothing that it would run.
+# Types that a browser shows in an <img>, without types that it would execute.
 PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 LONGEST_MESSAGE = 500
 LONGEST_ELAPSED_MS = 2**53
-# Of one user's jobs in a stream; the rest is shown as it comes up.
+# Jobs of one user that a stream shows at once; others are shown once these have ended.
 MOST_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """What a worker says about its run; what it does not say stays as it was."""
+    """A worker's report about its run; fields that are None keep their earlier values."""
 
     percent: float | None = None
     message: str | None = None
@@ -47,7 +47,7 @@ class ProgressReport:
     preview_type: str | None = None
 
     def tidied(self) -> ProgressReport:
-        """As it can be stored and shown. A worker's odd number must not fail its heartbeat."""
+        """A form that can be stored and shown. An invalid number from a worker must not fail its heartbeat."""
         percent = self.percent if self.percent is not None and math.isfinite(self.percent) else None
         elapsed = self.elapsed_ms if self.elapsed_ms is not None and math.isfinite(self.elapsed_ms) else None
         preview, kind = self.preview, self.preview_type
@@ -62,7 +62,7 @@ class ProgressReport:
         )
 
     def after(self, earlier: ProgressReport) -> ProgressReport:
-        """Both in one."""
+        """Merges this report with an earlier one."""
         return ProgressReport(
             percent=self.percent if self.percent is not None else earlier.percent,
             message=self.message if self.message is not None else earlier.message,
@@ -98,7 +98,7 @@ class Progress:
     async def record(
         self, tenant_id: UUID, job_id: UUID, charge_cycle: int, lease_seq: int, report: ProgressReport
     ) -> None:
-        """Keeps it while the job runs under exactly this cycle and lease, and wakes whoever watches."""
+        """Stores the report if the job runs under exactly this cycle and lease, and wakes the readers of streams."""
         pool = await self._routing.pool_of(tenant_id)
         batcher = self._batchers.get(pool.name)
         if batcher is None:
@@ -129,7 +129,7 @@ class Progress:
 
 
 class ProgressSweeper(Loop):
-    """Removes the last words of runs that are over. Readers pass them over anyway; this keeps the table small."""
+    """Removes the progress of runs that have ended. Readers skip those rows anyway; this keeps the table small."""
 
     name = "progress_sweeper"
     interval_seconds = 60.0
@@ -143,7 +143,7 @@ class ProgressSweeper(Loop):
         await all_of(self.sweep(pool) for pool in self._pools())
 
     async def sweep(self, pool: Database) -> int:
-        """All rows of a pool, page by page; answers how many were removed."""
+        """Checks all rows of a pool, page by page; returns how many were removed."""
         removed, tenant, job = 0, UUID(int=0), UUID(int=0)
         while True:
             async with pool.connection() as connection:
@@ -157,7 +157,7 @@ class ProgressSweeper(Loop):
 
 
 class Watch:
-    """What one reader of a stream has been shown, so that each value is sent once."""
+    """The values that one reader of a stream has got, so that each value is sent once."""
 
     def __init__(self, tenant_id: UUID):
         self._tenant_id = tenant_id
@@ -167,7 +167,7 @@ class Watch:
         return self._shown.get(word["job_id"]) == (word["updated_at"], word["preview_at"])
 
     async def news_of_job(self, pool: Database, word: Word) -> list[JobProgress | JobPreview]:
-        """`word` is the latest of a job that runs."""
+        """`word` is the latest progress of a running job."""
         async with pool.connection() as connection:
             return await self._news(connection, [word])
 
@@ -199,7 +199,7 @@ class Watch:
 async def progress_of(
     connection: Connection, tenant_id: UUID, job_ids: Iterable[UUID], *, with_previews: bool = False
 ) -> Mapping[UUID, JobProgress]:
-    """The latest word of each of these jobs that is running and has said something."""
+    """The latest progress of each of these jobs that is running and has reported progress."""
     wanted = list(job_ids)
     if not wanted:
         return {}
@@ -224,12 +224,12 @@ def progress_view(row: Word) -> JobProgress:
 
 
 def data_address(row: Row) -> str:
-    """A picture as an address of its own, which an <img> takes as it is."""
+    """The preview image as a data: URL, which an <img> can show."""
     return f"data:{row['preview_type']};base64,{base64.b64encode(row['preview']).decode('ascii')}"
 
 
 def _latest(batch: Sequence[Said]) -> list[Said]:
-    """One report per run: the statement can write a row once."""
+    """Merges reports into one per run, because the statement can write a row only once."""
     folded: dict[tuple[UUID, UUID, int, int], Said] = {}
     for said in batch:
         earlier = folded.get(said.run)
@@ -238,6 +238,6 @@ def _latest(batch: Sequence[Said]) -> list[Said]:
 
 
 def _one_line(text: str) -> str:
-    # PostgreSQL text holds neither NUL nor half of a surrogate pair.
+    # PostgreSQL text cannot hold NUL or half of a surrogate pair.
     shown = redact_start(text, LONGEST_MESSAGE).encode("utf-8", "replace").decode("utf-8")
     return "".join(character if character.isprintable() else " " for character in shown).strip()

@@ -2,9 +2,9 @@
 -- owns: job_progress
 
 -- name: record_progress
--- Only while the job runs under exactly this cycle and lease. The job's row is not locked for it: a job that ends at this
--- very moment leaves a row behind, which readers pass over and the sweep removes; an overtaken worker's word never
--- replaces a newer one's. What a report does not say stays as it was, within one lease.
+-- Stores progress only if the job runs under exactly this cycle and lease. The job's row is not locked: a job that ends
+-- at this moment leaves a row, which readers skip and the sweep removes. A report of an older lease never replaces one
+-- of a newer lease. Within one lease, NULL values of a report keep the earlier values.
 WITH report AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :lease_seqs::bigint[],
         :percents::float8[], :messages::text[], :elapsed::bigint[], :previews::bytea[], :preview_types::text[])
@@ -43,7 +43,7 @@ WHERE (p.charge_cycle, p.lease_seq) <= (excluded.charge_cycle, excluded.lease_se
 RETURNING tenant_id, job_id, user_id
 
 -- name: progress_of_jobs
--- The latest word of each job that is running, of the run that it is in now. Without the previews: they are large.
+-- The latest progress of each running job, only of its current run. Without the previews, because they are large.
 SELECT p.tenant_id, p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
 FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
     SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
@@ -67,7 +67,7 @@ WHERE p.user_id = :user_id AND p.tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY p.job_id LIMIT :limit
 
 -- name: previews_of_jobs
--- Asked for after the values, so only of jobs that run. A row may have changed since, to something newer.
+-- Runs after the progress was read, so only for running jobs. A row may have become newer since then.
 SELECT p.job_id, p.preview, p.preview_type, p.preview_at
 FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
     SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
@@ -75,8 +75,8 @@ FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
 WHERE p.preview IS NOT NULL
 
 -- name: sweep_progress
--- Rows of runs that are over. Read by key behind the last one looked at, so that a round is bounded; answers how many
--- were looked at, and the last of them.
+-- Deletes rows of runs that have ended. Each call reads one page by key after the last row of the page before; it
+-- returns how many rows it read, and the last of them.
 WITH page AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, lease_seq FROM job_progress
     WHERE (tenant_id, job_id) > (:after_tenant::uuid, :after_job::uuid)

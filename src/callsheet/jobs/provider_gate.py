@@ -1,7 +1,7 @@
-"""What jobs and fleet ask before a provider is called, and tell afterwards. Who answers stands above them.
+"""The interface that jobs and fleet call before and after a provider is called. A higher room implements it.
 
 A provider that failed too often in a row is paused, for all tenants or for the one whose jobs failed: the jobs stay in
-the queue. One that calls back is told where.
+the queue. A provider that calls back gets a callback URL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAUSED = "its provider is paused"
 
 
 class ProviderPaused(Exception):
-    """The provider is not called now: the lease goes back to the queue for `delay_seconds`, and no attempt counts."""
+    """The provider is paused: the job goes back to the queue for `delay_seconds`, and the attempt does not count."""
 
     def __init__(self, provider: str, delay_seconds: float = 0.0):
         super().__init__(provider)
@@ -28,14 +28,14 @@ class ProviderPaused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """`until`: when it is tried again; None while a single job tries it."""
+    """`until`: when the provider is tried again; None while a single job tests it."""
 
     until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """What a worker said about the call it was handed."""
+    """A worker's report about its call of the provider."""
 
     happened: Literal["deferred", "completed", "failed"]
     settled: Settled
@@ -45,17 +45,17 @@ class CallReport:
 
 class ProviderGate(Protocol):
     def narrowed(self, criteria: Criteria) -> Criteria:
-        """Without the providers that are paused, as far as this process knows. Asked at every attempt to lease."""
+        """The criteria without providers that this process knows as paused. Called at every attempt to lease."""
         ...
 
     def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None: ...
 
     def concerns(self, provider: str) -> bool:
-        """Whether its calls are counted at all. Engines beside workers are not: nothing is asked for their jobs."""
+        """Whether calls of the provider are counted. Those of engines beside workers are not: `admit` is not called."""
         ...
 
     async def admit(self, lease: Lease) -> CallbackAddress | None:
-        """Before the job is handed over: records the call, and answers where the provider shall call back, if it does.
+        """Records the call before the worker gets the job; returns the callback URL if the provider calls back.
 
         Raises ProviderPaused.
         """
@@ -64,12 +64,12 @@ class ProviderGate(Protocol):
     async def told(self, report: CallReport) -> None: ...
 
     async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
-        """Submitted by a worker whose lease was over when it said so."""
+        """A worker reported a submitted provider job after its lease had ended."""
         ...
 
 
 class EveryProvider:
-    """The gate of an installation that calls none."""
+    """The gate of an installation that calls no provider."""
 
     def narrowed(self, criteria: Criteria) -> Criteria:
         return criteria

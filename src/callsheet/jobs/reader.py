@@ -1,4 +1,4 @@
-"""What a user may see of jobs: their own."""
+"""The jobs that a user may see: the user's own."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from callsheet.wire.jobs import Job, JobStatus
 async def with_outcomes(
     connection: Connection, tenant_id: UUID, rows: Sequence[Row], limit: int
 ) -> tuple[list[Row], bool]:
-    """The first of these jobs with their results and errors; and whether some were left for the next page.
+    """The first of these jobs with their results and errors; and whether some are left for the next page.
 
-    At most `limit` jobs. Fewer, but one at least, where results and errors exceed what a page may have.
+    At most `limit` jobs. Fewer, but at least one, if results and errors exceed the maximum size of a page.
     """
     if not rows:
         return [], False
@@ -38,7 +38,7 @@ async def with_outcomes(
 
 
 class JobReader:
-    """A user's own jobs: what belongs to somebody else is not there (G6)."""
+    """A user's own jobs: a job of another user is not found (G6)."""
 
     def __init__(self, databases: Databases):
         self._databases = databases
@@ -52,7 +52,7 @@ class JobReader:
         return row
 
     async def described(self, principal: Principal, job: Job) -> Job:
-        """A job of the principal's own with what it was called and what was sent; jobs from before have neither."""
+        """The principal's own job with its title, prompt and sent payload; old jobs may have no description."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             row = await SQL["description_of_job"].row(
@@ -63,7 +63,7 @@ class JobReader:
         return job.model_copy(update={"title": row["title"], "prompt": row["prompt"], "input_payload": row["sent"]})
 
     async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
-        """Of a job that is the caller's, which is for the caller to know."""
+        """The payload of a job. The caller must have checked that the job belongs to the principal."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             row = await SQL["payload_of_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)
@@ -74,7 +74,7 @@ class JobReader:
     async def page(
         self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
     ) -> tuple[list[Row], bool]:
-        """Newest first: all of them, or those of a run; and whether there are more."""
+        """Newest first: all jobs of the user, or those of a run; and whether there are more."""
         names = {
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,

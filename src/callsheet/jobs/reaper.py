@@ -1,4 +1,4 @@
-"""The loops that end what nobody else ends: expired leases, passed deadlines. Safe on any number of control planes."""
+"""The loops that handle expired leases and passed deadlines. Safe on any number of control planes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ BATCH = 500
 
 
 class Reaper(Loop):
-    """Only it reclaims leases. Attempts left: back to the queue. None left: the job fails and is refunded."""
+    """The only loop that reclaims expired leases. With attempts left, the job is requeued; otherwise it fails and is
+    refunded."""
 
     name = "reaper"
     interval_seconds = 5.0
@@ -33,11 +34,11 @@ class Reaper(Loop):
         super().__init__()
         self._queue = queue
         self._mover = mover
-        # Told of each lease that was taken from its worker, and what became of its job.
+        # Called for each lease that was taken from its worker, with the new status of its job.
         self.reaped: Callable[[Expired, str], Awaitable[None]] | None = None
 
     async def tick(self, now: datetime) -> bool:
-        # Time in leases is the database's own; `now` only paces the loop.
+        # Leases use the database's clock; `now` only paces the loop.
         return await self.reap()
 
     async def reap(self, at: datetime | None = None) -> bool:
@@ -61,8 +62,8 @@ class Reaper(Loop):
             await self.reaped(lease, became)
 
     async def _forget_ended(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> None:
-        """A crash can leave a dispatch behind whose job has ended. A worker that leases it closes it; past its deadline
-        nobody would. One whose job is live is the deadlines' to end."""
+        """A crash can leave an open dispatch whose job has ended. A lease would close it, but past its deadline it is
+        no longer leased. If the job is active, the loop Deadlines ends it."""
         end = ended_in(await self._mover.look(tenant_id, job_id, charge_cycle), charge_cycle)
         if end is not None:
             await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, charge_cycle, end)])
@@ -86,7 +87,7 @@ class Reaper(Loop):
         return "queued"
 
     async def _end(self, happening: Happening, lease: Expired, error: dict[str, str]) -> str | None:
-        """What became of the job, where it was this reaper that took the lease."""
+        """The end status of the job if this reaper took the lease; otherwise None."""
         move = self._move(lease, reason=error["message"], error=error)
         moved = await self._mover.move(happening, move)
         if moved is not None:
@@ -99,14 +100,14 @@ class Reaper(Loop):
             await hit(Failpoint.REAP_BEFORE_CLOSE)
             ending = Ending(lease.dispatch_id, end, lease.lease_token, error=error["message"])
             if not await self._queue.close(ending):
-                # Put back by its worker meanwhile: it must not be handed out again. Or ended by another reaper.
+                # The worker put the dispatch back meanwhile: it must not be leased again. Or another reaper ended it.
                 await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
                 return None
         return end
 
     @staticmethod
     def _move(lease: Expired, **changes: object) -> Move:
-        # A job that a newer lease has started meanwhile is not this reaper's any more.
+        # The reaper must not move a job that a newer lease has started meanwhile.
         return Move(
             lease.tenant_id,
             lease.job_id,
@@ -118,7 +119,7 @@ class Reaper(Loop):
 
 
 class Deadlines(Loop):
-    """No job lives past its deadline: one that waits fails, one that runs expires; both are refunded."""
+    """Ends jobs past their deadline: a waiting job fails, a running job expires; both are refunded."""
 
     name = "deadlines"
     interval_seconds = 5.0
@@ -158,7 +159,7 @@ class Deadlines(Loop):
 
 
 class LaneKeeper(Loop):
-    """Lets delayed rows in when their time comes, and keeps a lease quick and its order fair."""
+    """Adds delayed rows to their lanes when they are due, and keeps leases fast and their order fair."""
 
     name = "lane_keeper"
     interval_seconds = 0.5

@@ -1,14 +1,14 @@
 -- database: pool
 
 -- name: active_jobs_page
--- A page of active jobs in the order of their deadlines, which is the order of the one index that has all of them. Read
--- again from the last deadline on: several jobs may share it.
+-- A page of active jobs in the order of their deadlines, because only the index of deadlines has all active jobs. The
+-- next page starts at the last deadline again, because several jobs may share it.
 SELECT j.tenant_id, j.id AS job_id, j.deadline_at
 FROM ai_jobs j WHERE j.completed_at IS NULL AND j.deadline_at >= coalesce(:after, '-infinity'::timestamptz)
 ORDER BY j.deadline_at LIMIT :limit
 
 -- name: job_sides
--- What the pool knows of jobs. `is_untold`: central has yet to be asked for its dispatch, which is the relay's to do.
+-- The pool's data about jobs. `is_untold`: the relay has not yet sent the job to central.
 SELECT j.*, j.id AS job_id,
     EXISTS (SELECT FROM outbox o WHERE o.tenant_id = j.tenant_id AND o.job_id = j.id AND o.charge_cycle = j.charge_cycle
         AND o.action = 'dispatch') AS is_untold,
@@ -22,8 +22,9 @@ FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS w (tenant_id, job_id) CROS
 ) j
 
 -- name: set_priority
--- The job follows its dispatch: a retry goes where the admin has put it. Active by its status: with completed_at IS NULL, a
--- plan made while the table was empty took an index of active jobs, and read all of the tenant's.
+-- The job gets the priority of its dispatch, so that a retry keeps the priority that an admin has set. The statement
+-- compares the status: with completed_at IS NULL, a plan made while the table was empty used an index of active jobs
+-- and read all active jobs of the tenant.
 UPDATE ai_jobs SET priority = :priority
 WHERE tenant_id = :tenant_id AND id = :job_id AND charge_cycle = :charge_cycle
   AND status IN ('pending', 'queued', 'processing')

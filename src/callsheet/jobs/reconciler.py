@@ -1,9 +1,9 @@
-"""The reconciler: jobs and their dispatches live in two databases, and it heals what should not have come apart.
+"""The reconciler: jobs and their dispatches are in two databases, and the reconciler heals differences between them.
 
-Every use case repairs itself after a crash; this is for what none of them can see: a database that was restored to an
-earlier hour, a row that was deleted by hand, a bug. It is slow and careful on purpose: it looks at what has settled,
-looks at both sides a second time before it touches anything, and changes jobs and dispatches only by the ways everybody
-uses, which refuse what is no longer so. Safe on any number of control planes.
+Every use case repairs itself after a crash. The reconciler handles what they cannot detect: a database that was
+restored to an earlier time, a row that was deleted by hand, a bug. It is slow and careful on purpose: it checks only
+settled rows, reads both sides a second time before a change, and changes jobs and dispatches only through the normal
+operations, which reject outdated changes. Safe on any number of control planes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ACTOR = "reconciler"
 class Reconciler(Loop):
     name = "reconciler"
     interval_seconds = 10.0
-    # Younger than this, whoever made it is still at work on it.
+    # The process that wrote a younger row may still be working on it.
     settle_seconds = 60.0
-    # Between the two looks.
+    # Time between the two looks.
     second_look_seconds = 5.0
-    # Rows per database and tick: a million jobs are gone through in three hours.
+    # Rows per database and tick: a million jobs take three hours.
     batch = 1000
     most_suspicions = 1000
 
@@ -56,7 +56,7 @@ class Reconciler(Loop):
         self.healed: Counter[str] = Counter({kind.value: 0 for kind in Discrepancy})
 
     async def tick(self, now: datetime) -> None:
-        # All of it, also where a pool is away: the others' jobs need not wait until it is back.
+        # All looks run even if a pool is unavailable, so that jobs of other pools do not wait for it.
         looks = [self._look_at_pool(pool) for pool in self._pools()]
         await all_of([self._look_again(), self._look_at_central(), *looks])
 
@@ -68,13 +68,13 @@ class Reconciler(Loop):
         await all_of(unless_unavailable(self._confirm(suspicion)) for suspicion in due)
 
     async def _look_at_pool(self, pool: Database) -> None:
-        """Active jobs whose dispatch is missing, or has ended without them."""
+        """Checks active jobs whose dispatch is missing or has ended."""
         async with pool.connection() as connection:
             page = await SQL["active_jobs_page"].rows(
                 connection, after=self._after_deadline.get(pool.name), limit=self.batch
             )
         self._after_deadline[pool.name] = page[-1]["deadline_at"] if len(page) == self.batch else None
-        # The pool is read before central: what is told there was made here before.
+        # The pool is read before central, because the pool writes a job before central gets its dispatch.
         jobs = await self._job_sides(pool, [(row["tenant_id"], row["job_id"]) for row in page])
         live = {(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
         if live:
@@ -82,7 +82,7 @@ class Reconciler(Loop):
             self._suspect(compare(key, job, known[key]) for key, job in live.items() if _lacks_dispatch(known[key]))
 
     async def _look_at_central(self) -> None:
-        """Open dispatches whose job has ended, is another cycle's, or is not there."""
+        """Checks open dispatches: their job may have ended, be in another cycle, or be missing."""
         page = await self._overview.page(self._after_dispatch, self.batch, self.settle_seconds)
         self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
         by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
@@ -153,7 +153,7 @@ class Reconciler(Loop):
             await self._move(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
         end = ended_in(await self._mover.look(row["tenant_id"], row["job_id"], job.charge_cycle), job.charge_cycle)
         if end is not None:
-            # It ended meanwhile, and found no dispatch to close.
+            # The job ended meanwhile, when there was no dispatch to close.
             await self._queue.end_for_jobs([JobEnd(*key, end)])
         return True
 
@@ -164,7 +164,7 @@ class Reconciler(Loop):
         return await self._mover.move(happening, move) is not None
 
     async def follow_priority(self, key: JobKey, priority: int) -> bool:
-        """The job gets the priority its dispatch has."""
+        """Sets the job to the priority of its dispatch."""
         return await self._mover.follow_priority(key, priority)
 
     async def _job_sides(self, pool: Database, keys: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], JobSide]:
@@ -188,7 +188,7 @@ def _central_side(open_one: OpenDispatch) -> CentralSide:
 
 
 def _lacks_dispatch(known: CentralSide) -> bool:
-    # What has an open dispatch is compared from central's side, once.
+    # A job with an open dispatch is compared once, by `_look_at_central`.
     return known.dispatch_id is None
 
 

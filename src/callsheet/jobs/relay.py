@@ -1,4 +1,4 @@
-"""The relay: what a pool committed reaches central. Right after the commit for speed, and by this loop for safety.
+"""The relay sends what a pool committed to central: right after the commit for speed, and by this loop for safety.
 
 Relaying twice changes nothing: a dispatch is unique per job and charge cycle, and `queued` is set only from `pending`.
 """
@@ -27,14 +27,14 @@ from callsheet.wire.jobs import ACTIVE, JobStatus
 
 log = get_logger(__name__)
 ACTOR = "relay"
-# The pool has committed: whatever central says to it, the job is accepted (or ended), and the loop tells central again.
+# The pool has committed, so the job is accepted (or ended) whatever error central returns; the loop retries.
 POSTPONED = (*DATABASE_AWAY, asyncpg.PostgresError)
 
 
 class Relay(Loop):
     name = "relay"
     interval_seconds = 2.0
-    # Rows younger than this are being relayed by whoever wrote them.
+    # The process that wrote a younger row is relaying it.
     settle_seconds = 2.0
     batch = 200
 
@@ -46,7 +46,7 @@ class Relay(Loop):
         self._dispatching: Batcher[Entry, None] = Batcher(self._enqueue, isolate=(asyncpg.PostgresError,))
 
     async def tick(self, now: datetime) -> bool:
-        """Relays what was left behind; True while there is more."""
+        """Relays the rows that are left in the outbox; True if there may be more."""
         before = now - timedelta(seconds=self.settle_seconds)
         return any(await all_of(self.relay_pool(pool, before) for pool in self._pools()))
 
@@ -58,7 +58,7 @@ class Relay(Loop):
         return len(rows) == self.batch
 
     async def dispatch_now(self, job: Row) -> JobStatus:
-        """For the use case that has just committed: the job is queued when this returns, or the loop does it soon."""
+        """For a use case that has just committed: the job is queued when this returns, or the loop queues it soon."""
         try:
             return await self._dispatch(job)
         except POSTPONED as error:
@@ -66,7 +66,7 @@ class Relay(Loop):
             return JobStatus.PENDING
 
     async def close_now(self, end: JobEnd) -> None:
-        """For the use case that has just ended a job: its dispatch is closed, or its holder told."""
+        """For a use case that has just ended a job: closes its dispatch, or marks it so that its worker learns it."""
         try:
             await self._queue.end_for_jobs([end])
             await hit(Failpoint.RELAY_BEFORE_CLOSED)
@@ -90,7 +90,7 @@ class Relay(Loop):
     async def _mark_queued(self, move: Move) -> JobStatus:
         if await self._mover.move(Happening.QUEUE, move) is not None:
             return JobStatus.QUEUED
-        # Started already, which is fine; or ended meanwhile, and then the dispatch just made must not stay.
+        # The job has started already, which is fine; or it ended meanwhile, and its new dispatch must be closed.
         facts = await self._mover.look(move.tenant_id, move.job_id, move.charge_cycle)
         end = ended_in(facts, move.charge_cycle)
         if end is not None:
@@ -131,7 +131,7 @@ def _is_live(row: Row) -> bool:
 
 
 def entry_of(row: Row) -> Entry:
-    """What central is told of a job."""
+    """The job's fields that central needs."""
     return Entry(
         tenant_id=row["tenant_id"],
         user_id=row["user_id"],

@@ -1,4 +1,4 @@
-"""What workers say of their leases, and what is answered: facts, and the rules that need nothing else. Pure."""
+"""Workers' reports about their leases, and the outcomes: facts, and rules that need only facts. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.jobs.moves import Moved
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
 
-# As agents report it.
+# The error type that agents report.
 ENGINE_STUCK = "engine_stuck"
 
 
@@ -22,7 +22,7 @@ class StartedLease:
     user_id: UUID
     effect_id: UUID | None
     payload: Mapping[str, Any]
-    # Whom a task is addressed to.
+    # The actor of a task.
     actor: str | None = None
 
 
@@ -45,11 +45,11 @@ class Failure:
 
     @property
     def is_wedge(self) -> bool:
-        """Whether the engine answers and works no more."""
+        """Whether the engine still responds but no longer works."""
         return self.type == ENGINE_STUCK
 
     def for_good(self, workflow: str) -> Failure:
-        """Of a job that has stopped an engine before: its graph does it, and it is not tried again."""
+        """The final failure of a job that left an engine stuck before: its graph is the cause, so there is no retry."""
         told = dict(self.details or {})
         node_id, node_type = told.get("node_id"), told.get("node_type")
         place = f", node {node_id} ({node_type})" if node_id else ""
@@ -58,11 +58,11 @@ class Failure:
 
     @property
     def retry_after_seconds(self) -> float:
-        """When a provider that had no time wants to be asked again."""
+        """The delay that a busy provider asked for before the next attempt."""
         asked = (self.details or {}).get("retry_after_seconds")
         if isinstance(asked, bool) or not isinstance(asked, int | float):
             return 0.0
-        # A number of JSON may be larger than any float.
+        # A JSON number may be larger than any float.
         return float(max(0, min(asked, 2**31)))
 
     def as_error(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Who reports on which lease."""
+    """The lease that a report is about, and the worker that reports."""
 
     dispatch_id: int
     token: UUID
@@ -85,16 +85,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a lease came to when a report ended it."""
+    """The outcome of a lease that a report ended."""
 
     dispatch_id: int
     tenant_id: UUID
     workflow_id: int
     effect_id: UUID | None
-    # From the run's start (or the lease's, where the worker never said) to the end; None where it goes on.
+    # From the start of the run (or of the lease, if the worker reported no start) to the end; None if the job goes on.
     duration_seconds: float | None
     lease_seconds_held: float
-    # Who executed it, and under which lease of the dispatch.
+    # The provider that executed the job, and the number of the lease.
     provider: str = ""
     lease_seq: int = 0
 
@@ -103,12 +103,12 @@ class Settled:
 class Outcome:
     job_id: UUID
     status: str
-    # Only where this very report ended the lease; a repeated one changes nothing.
+    # Set only if this report ended the lease; a repeated report changes nothing.
     settled: Settled | None = field(default=None, compare=False)
 
 
 def recorded(known: Known, report: Report) -> Outcome:
-    """The answer to a report whose lease is over."""
+    """The response to a report whose lease has ended."""
     if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
         return Outcome(known.job_id, known.status)
     if (report.token, report.worker_id) not in zip(known.past_lease_tokens, known.past_workers, strict=False):

@@ -14,11 +14,11 @@ SQL = statements("callsheet.jobs", "retention_statements.sql")
 
 
 class EventRetention(Loop):
-    """Safe on any number of control planes: they take turns at each pool."""
+    """Safe on any number of control planes: only one at a time works on a pool."""
 
     name = "event_retention"
     interval_seconds = 600.0
-    # Jobs; each has about five events.
+    # Number of jobs; each has about five events.
     batch = 1000
 
     def __init__(self, pools: Callable[[], Sequence[Database]], days: int):
@@ -27,7 +27,7 @@ class EventRetention(Loop):
         self._days = days
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more."""
+        """Whether there may be more events to delete."""
         return any(await all_of(self._delete_some(pool) for pool in self._pools()))
 
     async def _delete_some(self, pool: Database) -> bool:

@@ -6,8 +6,9 @@ INSERT INTO retention_marks (name, completed_at, id)
 VALUES ('job_events', '-infinity', '00000000-0000-0000-0000-000000000000') ON CONFLICT DO NOTHING
 
 -- name: delete_old_events
--- Jobs in the order in which they ended, from where the last piece stopped. Two kinds of event stay: the last one of each job,
--- which readers of a stream wait for, and its retries, which say how each earlier charge cycle ended.
+-- Reads jobs in the order in which they ended, from where the last batch stopped. Two kinds of events stay: the last
+-- event of each job, which readers of a stream wait for, and its retries, which show how each earlier charge cycle
+-- ended.
 WITH mark AS MATERIALIZED (
     SELECT completed_at, id FROM retention_marks WHERE name = 'job_events' FOR UPDATE SKIP LOCKED
 ), ended AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""Everything the jobs room is made of, put together once."""
+"""Builds all parts of the jobs room."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class JobsRoom:
 
     def listen(self, listener: Listener) -> None:
         """Lets notifications wake waiting pollers and readers of streams."""
-        # The queue first: a poller that wakes asks it.
+        # The queue first, because a woken poller asks it.
         listener.subscribe(DISPATCH_CHANNEL, self.queue.received)
         listener.subscribe(DISPATCH_CHANNEL, self.waiters.received)
         listener.subscribe(EVENT_CHANNEL, self.feeds.received)
@@ -91,7 +91,7 @@ def open_jobs(
     limits: ActiveLimits | None = None,
     quotas: Quotas | None = None,
 ) -> JobsRoom:
-    """`limits`: of active jobs per user. Default: the limit of effect jobs for every kind."""
+    """`limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind."""
     limits = limits or ActiveLimits.same(settings.active_per_user)
     usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
     queue = Queue(

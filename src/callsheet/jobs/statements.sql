@@ -2,9 +2,9 @@
 -- owns: ai_jobs, job_descriptions, job_events, outbox, user_streams
 
 -- name: submit
--- One commit for jobs, tokens, events and outbox. A user's wallet row lock is waited for first; what is counted after it
--- (active_jobs_as is volatile) has seen everything that was committed meanwhile. At most one job per user at a time, or
--- two would be counted as none.
+-- One commit for jobs, tokens, events and outbox. The lock of the user's wallet row is acquired first; the counts after
+-- it (active_jobs_as is volatile) include everything that was committed meanwhile. At most one job per user in a
+-- statement, because two would not count each other.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
@@ -24,7 +24,7 @@ WITH entry AS MATERIALIZED (
         CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
         storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files) AS has_room,
-        -- A place in the tree of a run, which belongs to a higher room and lives in the same database.
+        -- A place in the tree of a run, which belongs to a higher room in the same database.
         CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, cost, slot) END AS slot_refusal
     FROM wallet
 ), job AS (
@@ -85,9 +85,9 @@ FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.j
 SELECT job_id FROM videos WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
 
 -- name: move
--- Every change of status of a job that exists. The steps come from the state machine (jobs/states.py); a row moves only
--- from one of their origins, and only in the charge cycle and lease the caller names. Wallets are locked first, then
--- jobs, then stream counters, each in key order.
+-- Every change of status of an existing job. The steps come from the state machine (jobs/states.py); a row moves only
+-- from one of their origins, and only in the charge cycle and lease that the caller names. Wallets are locked first,
+-- then jobs, then stream counters, each in key order.
 WITH move AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:moves::jsonb) AS m (
         tenant_id uuid, job_id uuid, charge_cycle integer, lease_seq bigint, up_to_lease_seq bigint, new_lease_seq bigint,
@@ -108,7 +108,7 @@ WITH move AS MATERIALIZED (
         ORDER BY m.tenant_id, j.user_id
     ) owner
 ), job AS MATERIALIZED (
-    -- Lateral, so that each is found by its primary key whatever the planner believes of the table.
+    -- LATERAL makes the planner find each job by its primary key, whatever its statistics say.
     SELECT m.tenant_id, m.job_id, locked.status AS from_status, m.new_lease_seq, m.actor, m.reason, m.error, m.result,
         m.provider_job_id, m.data, m.outputs, m.product
     FROM (SELECT * FROM move ORDER BY tenant_id, job_id) m CROSS JOIN LATERAL (
@@ -157,9 +157,9 @@ WITH move AS MATERIALIZED (
         step.from_status, step.to_status, n.actor, n.reason, CASE WHEN step.number = n.steps THEN n.data END
     FROM numbered n JOIN step ON step.origin = n.from_status
 ), followed AS MATERIALIZED (
-    -- Swept is what leases other than the one that completed it have uploaded. Of that one: what it uploaded and did not
-    -- report, and what its signed URLs are used for after the outputs were accepted. What a provider made is fetched by
-    -- ourselves, maybe more than once.
+    -- A job is swept if objects may be left in storage: uploads of leases other than the one that completed the job,
+    -- and uploads of that lease that it did not report or made after its outputs were accepted. The control plane
+    -- itself fetches a provider's outputs, possibly more than once.
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'file_id', output_file_id, 'message', error ->> 'message',
         'outputs', coalesce(outputs, '[]'), 'is_swept', is_swept)))
@@ -189,7 +189,7 @@ WITH move AS MATERIALIZED (
 ), settled AS MATERIALIZED (
     SELECT CASE :ledger
         WHEN 'JOB_REFUND' THEN wallet_refund(n.tenant_id, n.user_id, n.job_id, n.charge_cycle,
-            -- Only who cancels what runs may have spent something: of what fails or expires nothing was delivered.
+            -- Only a canceled running job may keep tokens as spent: a failed or expired job delivered nothing.
             CASE WHEN n.status = 'canceled' AND n.from_status = 'processing' AND n.refund_on_cancel = 'unspent'
                 THEN job_spent(n.tenant_id, n.job_id, n.charge_cycle, n.lease_seq, n.started_at, n.run_limit_seconds,
                     n.task_actor IS NOT NULL)
@@ -202,11 +202,11 @@ SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status
     n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.effect_id, n.video_id, n.payload,
     n.task_actor
 FROM numbered n
--- Each of these calls a function: a SELECT that is not read is not run.
+-- Each of these CTEs calls a function, and PostgreSQL does not run a SELECT that is not read.
 WHERE (SELECT count(*) FROM followed) + (SELECT count(*) FROM scraped) + (SELECT count(*) FROM settled) >= 0
 
 -- name: deny
--- A refused transition is part of the job's history too.
+-- A denied transition is part of the job's history too.
 WITH job AS (
     UPDATE ai_jobs SET event_seq = event_seq + 1 WHERE tenant_id = :tenant_id AND id = :job_id
     RETURNING tenant_id, id, user_id, status, event_seq
@@ -221,8 +221,8 @@ RETURNING from_status, user_id, user_seq
 SELECT user_id, status, run_id, deleted_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id FOR NO KEY UPDATE
 
 -- name: delete_job
--- The row stays, for the ledger and the history: what its user sent and what came of it goes. A video that shows what the job
--- made still needs the list of it.
+-- The row stays for the ledger and the history; the user's input and the result are removed. A video that shows the
+-- job's outputs still needs the list of them in the result.
 WITH job AS (
     UPDATE ai_jobs SET deleted_at = clock_timestamp(), event_seq = event_seq + 1, payload = '{}', error = NULL,
         result = CASE WHEN video_id IS NOT NULL THEN result END
@@ -238,7 +238,7 @@ FROM job
 RETURNING job_id
 
 -- name: look
--- Also how an earlier cycle ended: the n-th retry began where the n-th cycle had come to.
+-- Also returns how an earlier cycle ended: the n-th retry started from the end status of the n-th cycle.
 SELECT j.status, j.charge_cycle, j.lease_seq, j.event_seq, CASE WHEN j.charge_cycle > :charge_cycle::integer THEN (
         SELECT e.from_status FROM job_events e
         WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id AND e.event = 'job.transition' AND e.to_status = 'pending'
@@ -246,8 +246,8 @@ SELECT j.status, j.charge_cycle, j.lease_seq, j.event_seq, CASE WHEN j.charge_cy
 FROM ai_jobs j WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 
 -- name: follow_jobs
--- What each of several readers has not seen yet, whether more will come, and the latest word of what runs: one statement
--- for all who were woken together. A reader has a row for each event, or one without.
+-- The unread events of several readers, the status of each job, and the latest progress if it runs: one statement for
+-- all readers that were woken together. A reader gets one row per event, or one row without an event.
 SELECT asked.place, job.status, job.event_seq, event.*, word.percent, word.message, word.elapsed_ms, word.updated_at,
     word.preview_at
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :positions::integer[]) WITH ORDINALITY
@@ -270,7 +270,7 @@ LEFT JOIN LATERAL (
 ORDER BY asked.place, event.seq
 
 -- name: get_job
--- Without the payload, which may have megabytes and is read by `payload_of_job` where it is needed.
+-- Without the payload, which may have megabytes. `payload_of_job` reads the payload.
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
     created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
@@ -286,14 +286,14 @@ SELECT user_id, effect_id, actor, charge_cycle, lease_seq, payload FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: inputs_of_jobs
--- What jobs work on, the main one first.
+-- The input files of jobs, the primary input first.
 SELECT j.id, j.input_file_ids FROM unnest(:job_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
     SELECT id, input_file_ids FROM ai_jobs WHERE tenant_id = :tenant_id AND id = wanted.id LIMIT 1
 ) j
 
 -- name: outcomes_of_jobs
--- Results and errors in the order of the ids, the first in any case, until they have this many bytes together: one after
--- the other, so that what does not fit is never read.
+-- Results and errors in the order of the given ids, at least the first, until their total size reaches :most_bytes.
+-- They are read one after the other, so that those that do not fit are never read.
 WITH RECURSIVE told AS (
     SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, 0 AS bytes
     UNION ALL
@@ -308,12 +308,12 @@ WITH RECURSIVE told AS (
 SELECT result, error FROM told WHERE place > 0 ORDER BY place
 
 -- name: get_asked
--- What a task asked for, without the rest of its payload.
+-- The actor and the action of a task, without the rest of its payload.
 SELECT actor, payload ->> 'action_type' AS action FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: find_by_idempotency_key
--- Equal, said by a comparison of rows, which only the index of the keys can answer: a plan made while the table was empty
--- took the primary key, and looked at every job of the tenant.
+-- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
+-- was empty used the primary key and read every job of the tenant.
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
     created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
@@ -324,9 +324,9 @@ WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :u
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
 -- name: list_jobs
--- The tenant by IS NOT DISTINCT FROM, which no index answers: else a plan made while the table was empty walks over the
--- jobs of all users of the tenant. Not `:before IS NULL OR …`: a generic plan would walk over all the pages before.
--- Payloads are not listed; results and errors are read by `outcomes_of_jobs`, up to as many bytes as a page may have.
+-- The tenant is compared by IS NOT DISTINCT FROM, which no index supports: otherwise a plan made while the table was
+-- empty scans the jobs of all users of the tenant. Not `:before IS NULL OR …`: a generic plan would scan all previous
+-- pages. Payloads are not listed; `outcomes_of_jobs` reads results and errors, up to the maximum size of a page.
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
     deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
@@ -338,8 +338,8 @@ WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_jobs_of_run
--- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned while the
--- table was empty.
+-- The comparison and the order of rows can use only the index of runs, even if the plan was made while the table was
+-- empty.
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
     deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
@@ -361,7 +361,7 @@ SELECT files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_
 SELECT active_jobs_as(:tenant_id, :user_id, :counted_as)
 
 -- name: read_outbox
--- Oldest first. What another process is relaying at this moment is relayed twice at worst, which changes nothing.
+-- Oldest first. A row that another process is relaying at this moment may be relayed twice, which changes nothing.
 SELECT o.id AS outbox_id, o.action, o.tenant_id, o.job_id, o.charge_cycle, j.status, j.charge_cycle AS job_cycle,
     j.user_id, j.workflow_id, j.stage, j.provider, j.concurrency_identifier, j.priority, j.kind, j.max_attempts,
     j.lease_seconds, j.run_limit_seconds, j.deadline_at,
@@ -381,7 +381,7 @@ DELETE FROM outbox
 WHERE tenant_id = :tenant_id AND job_id = :job_id AND charge_cycle = :charge_cycle AND action = :action
 
 -- name: find_overdue
--- The time is a sub-select, because a volatile function is no condition for an index: every active job would be read.
+-- The time is a sub-select, because an index condition cannot use a volatile function: every active job would be read.
 SELECT tenant_id, id AS job_id, charge_cycle, status FROM ai_jobs
 WHERE completed_at IS NULL AND deadline_at <= (SELECT coalesce(:now, clock_timestamp()))
 ORDER BY deadline_at LIMIT :limit
@@ -392,8 +392,8 @@ WHERE tenant_id = :tenant_id AND job_id = :job_id AND seq > :after
 ORDER BY seq LIMIT :limit
 
 -- name: follow_user
--- What a reader has not seen yet, with the wallet as it is after that; one row at least. What jobs hold changes with an event
--- only, so without one it is not asked for, unless the reader has just come.
+-- The unread events of a reader, with the wallet after them; at least one row. The held tokens change only with an
+-- event, so they are read only if there is an event or the reader has just connected.
 WITH event AS MATERIALIZED (
     SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at FROM job_events
     WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq > :after

@@ -1,4 +1,4 @@
-"""The job state machine: one table. Everything that changes a job's status takes its allowed steps from here."""
+"""The job state machine: one table. All code that changes a job's status takes the allowed steps from this table."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _direct(target: JobStatus, *origins: JobStatus) -> dict[JobStatus, Path]:
     return {origin: (Step(origin, target),) for origin in origins}
 
 
-# Where a happening leads from each status it is allowed in. A step that was missed on the way (the relay that has not
-# marked the job queued yet, the put-back that crashed after central) is taken and recorded as its own.
+# The steps of a happening from each allowed status. A step that is missing (the relay has not marked the job queued
+# yet, a put-back crashed after central) is added and recorded as a separate step.
 PATHS: Mapping[Happening, Mapping[JobStatus, Path]] = MappingProxyType(
     {
         Happening.QUEUE: _direct(QUEUED, PENDING),
@@ -71,7 +71,7 @@ PATHS: Mapping[Happening, Mapping[JobStatus, Path]] = MappingProxyType(
             QUEUED: (Step(QUEUED, PROCESSING),),
             PROCESSING: (Step(PROCESSING, QUEUED), Step(QUEUED, PROCESSING)),
         },
-        # Born leased. The relay may have been faster with its mark than the lease with its start.
+        # The dispatch is created leased. The relay may mark the job queued before the job is started.
         Happening.BEGIN: _direct(PROCESSING, PENDING, QUEUED),
         Happening.PUT_BACK: _direct(QUEUED, PROCESSING),
         Happening.COMPLETE: _direct(COMPLETED, PROCESSING),
@@ -84,12 +84,12 @@ PATHS: Mapping[Happening, Mapping[JobStatus, Path]] = MappingProxyType(
 
 
 def target(happening: Happening) -> JobStatus:
-    """Where a happening leads; it is the same from every origin."""
+    """The final status of a happening, which is the same from every origin."""
     return next(iter(PATHS[happening].values()))[-1].to_status
 
 
 def path(happening: Happening, origin: JobStatus) -> Path | None:
-    """The steps to take, or None where the happening is refused."""
+    """The steps to take, or None if the happening is not allowed."""
     return PATHS[happening].get(origin)
 
 

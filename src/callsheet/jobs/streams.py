@@ -30,7 +30,7 @@ from callsheet.wire.wallet import Wallet
 LastEventId = Annotated[
     int | None,
     Header(ge=0, le=2**62, description="Where to go on: the id of the last event seen."),
-    # A header is there or not; it is never null.
+    # A header can be missing, but it is never null.
     WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
 ]
 
@@ -45,7 +45,7 @@ def last_event_seen(
         description="The same, for an EventSource that is opened anew: it cannot send the header the first time.",
     ),
 ) -> int | None:
-    """Where a stream goes on. A browser that reconnects sends the header, which is newer than its URL."""
+    """Where a stream continues. A browser that reconnects sends the header, which is newer than its URL."""
     return last_event_id if last_event_id is not None else last_event_id_of_url
 
 
@@ -63,8 +63,8 @@ NAMES: Mapping[type[Latest], str] = {JobProgress: "progress", JobPreview: "previ
 
 
 class Seats:
-    """How many streams each user has open, in this process. Each of them reads the database whenever something happens,
-    so nobody may have any number of them."""
+    """How many streams each user has open in this process. Each stream reads the database at every event, so their
+    number is limited."""
 
     def __init__(self, most: int):
         self._most = most
@@ -89,7 +89,7 @@ class Seats:
 
 
 class Streams:
-    """Live answers about jobs, whatever address they are asked for at."""
+    """Event streams of jobs, for all routes that offer them."""
 
     def __init__(self, room: JobsRoom, reader: JobReader, authentication: Authentication, most_per_user: int):
         self._feeds = room.feeds
@@ -106,7 +106,7 @@ class Streams:
             last = await SQL["last_user_seq"].value(
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id
             )
-        # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
+        # The reader must not wait for an id that does not exist yet, for example after the database was restored.
         after = last if last_event_id is None else min(last_event_id, last)
         may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_user(
@@ -117,7 +117,7 @@ class Streams:
     async def of_job(
         self, watcher: Watcher, request: Request, row: Row, last_event_id: int | None, task_id: str | None = None
     ) -> Response:
-        """`row` is one of the watcher's own jobs. With `task_id` each message says it too."""
+        """`row` is one of the watcher's own jobs. If `task_id` is given, each message contains it."""
         principal = watcher.principal
         if watcher.grant is not None and watcher.grant.job_id not in (None, row["id"]):
             raise Forbidden("This stream token is for the stream of another job.")
@@ -135,7 +135,7 @@ class Streams:
 
 
 def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> APIRouter:
-    """Stands before the router of jobs, for which `stream` would be the id of a job."""
+    """Must be included before the router of jobs, which would read `stream` as a job id."""
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.get("/stream", response_class=EventStream, responses=STREAM)
@@ -185,23 +185,23 @@ def stream_token_router(reader: JobReader, authentication: Authentication) -> AP
 
 
 def _watched(principal: Principal) -> tuple[str, str]:
-    """What the announcements of ended credentials name."""
+    """The ids that notifications about ended credentials contain."""
     return str(principal.user_id), str(principal.tenant_id)
 
 
 async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Counted from here on, and not when it was asked for: an answer that is never begun is never ended either."""
+    """Counts the stream when its response starts, not at the request: a response that never starts never ends."""
     if seats.are_full(user_id):
-        return  # many were asked for at the same moment
+        return  # several requests passed the check at the same moment
     with seats.taken(user_id):
         async for piece in encoded:
             yield piece
 
 
 async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> AsyncIterator[bytes]:
-    # Every message is an object with members.
+    # Every message is a JSON object with at least one member.
     begin = "{" if task_id is None else f'{{"task_id":"{task_id}",'
-    # The first bytes tell the client at once that the stream is open.
+    # The first bytes show the client at once that the stream is open.
     yield b": open\n\n"
     async for item in items:
         if item is None:
@@ -211,6 +211,6 @@ async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> As
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         else:
             name = NAMES[type(item)]
-            # A preview follows as its own event: the value would only say that there is none in it.
+            # A preview is sent as its own event, so preview_url would always be null here.
             data = begin + item.model_dump_json(exclude={"preview_url"} if isinstance(item, JobProgress) else None)[1:]
             yield f"event: {name}\ndata: {data}\n\n".encode()

@@ -44,7 +44,7 @@ STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_by
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """What a job that is addressed to an actor has besides."""
+    """The additional fields of a job for an actor."""
 
     actor: str
     queue_name: str = "default"
@@ -52,7 +52,7 @@ class NewTask:
 
 
 class Slot(Protocol):
-    """A place in a run's tree, as far as a job has to know it. The functions `slot_refusal` and `slot_take` of the
+    """A place in a run's tree, with the fields that a job needs. The functions `slot_refusal` and `slot_take` of the
     pipelines room read the rest from its JSON, in the transaction that writes the job."""
 
     @property
@@ -68,7 +68,7 @@ class Slot(Protocol):
 
 
 class SlotRefused(Exception):
-    """The place is taken, or cannot be filled any more; `reason` is a word for the loop that chose it."""
+    """The place is taken or can no longer be filled; `reason` is a code for the loop that chose the place."""
 
     def __init__(self, reason: str):
         super().__init__(reason)
@@ -89,23 +89,23 @@ class NewJob:
     stage: str = "production"
     concurrency_identifier: str = ""
     priority: int = 0
-    # None where nobody decided: then the settings do (jobs.max_attempts, jobs.lease_seconds).
+    # None: the settings jobs.max_attempts and jobs.lease_seconds apply.
     max_attempts: int | None = None
     lease_seconds: int | None = None
     run_limit_seconds: int = 3600
     refund_on_cancel: RefundOnCancel = "all"
     effect_id: UUID | None = None
     video_id: UUID | None = None
-    # Everything of the user's that the job reads; the first is its primary input.
+    # All files of the user that the job reads; the first is its primary input.
     input_file_ids: tuple[UUID, ...] = ()
-    # What the caller asked for, where the rest was built from it.
+    # The caller's request, if the other fields were built from it.
     request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
     task: NewTask | None = None
     slot: Slot | None = None
-    # What lists show of it. None: its kind, and nothing that a search could find.
+    # The texts that lists show. None: lists show the kind, and search does not find the job.
     description: Description | None = None
-    # Of a job of an effect: `input_payload` as its user sent it.
+    # For an effect job: `input_payload` as the user sent it.
     sent: Mapping[str, Any] | None = None
     actor: str = field(default="user", compare=False)
 
@@ -115,7 +115,7 @@ class NewJob:
         return counted_as({"run_id": run_id, "actor": self.task.actor if self.task else None, "kind": self.kind})
 
     def request_hash(self) -> bytes:
-        """What makes two requests the same: everything the caller decided, not who carried it."""
+        """Equal hashes mean the same request. The hash covers what the caller decided, not `actor`."""
         if self.request is not None:
             return hash_of(self.request)
         parts = [
@@ -127,7 +127,7 @@ class NewJob:
             self.stage,
             self.concurrency_identifier,
             self.priority,
-            # As it was before it could be left to the settings: a key may have been used then.
+            # The default before the setting existed: a key may have been used at that time.
             3 if self.max_attempts is None else self.max_attempts,
         ]
         return hash_of(parts)
@@ -169,7 +169,7 @@ class Submission:
         return self._usage.quotas
 
     async def submit(self, new: NewJob) -> Submitted:
-        """Once this returns, the job reaches exactly one end, whatever crashes."""
+        """After this returns, the job reaches exactly one end, even if processes crash."""
         row = await self.accept(new)
         if isinstance(row, Submitted):
             return row
@@ -177,7 +177,7 @@ class Submission:
         return Submitted(job_view({**row, "status": status}), replayed=False)
 
     async def accept(self, new: NewJob) -> asyncpg.Record | Submitted:
-        """The row of a job that was written and has no dispatch yet; or the job its key was used for before."""
+        """The row of a new job that has no dispatch yet; or the earlier job with the same idempotency key."""
         pool = await self._mover.pool_of(new.tenant_id)
         if new.idempotency_key is not None:
             earlier = await self._earlier(pool, new)
@@ -194,7 +194,7 @@ class Submission:
     async def earlier(
         self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
     ) -> Submitted | None:
-        """The job this key was used for, before anything is built for a new one."""
+        """The earlier job with this key. Called before a new job is built."""
         pool = await self._mover.pool_of(tenant_id)
         return await self._find_earlier(pool, tenant_id, user_id, idempotency_key, hash_of(request))
 
@@ -208,8 +208,8 @@ class Submission:
         async def run(batch: Sequence[Numbered]) -> list[asyncpg.Record]:
             rows: dict[tuple[UUID, UUID], asyncpg.Record] = {}
             quotas = await self.quotas.of_each(new.tenant_id for new, _ in batch)
-            # The statement takes one job per user: what a user submits at once is counted one after the other; but
-            # committed together, or a batch that fails half-way would be tried again with half of it written.
+            # The statement takes one job per user, so that concurrent jobs of a user are counted one after the other.
+            # All share one commit; otherwise a batch that fails half-way would be retried with half of it written.
             waves = list(_one_per_user(batch))
             async with pool.transaction() if len(waves) > 1 else pool.connection() as connection:
                 for together in waves:
@@ -248,7 +248,7 @@ class Submission:
 
     async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> Submitted:
         if new.idempotency_key is not None:
-            # A twin with the same key was first: the wallet's lock made this one wait for its commit.
+            # Another request with the same key was first: the wallet's lock made this one wait for its commit.
             earlier = await self._earlier(pool, new)
             if earlier is not None:
                 return earlier
@@ -288,7 +288,7 @@ def _one_per_user(batch: Sequence[Numbered]) -> Iterator[list[Numbered]]:
     left = list(batch)
     while left:
         first = {(new.tenant_id, new.user_id): (new, job_id) for new, job_id in reversed(left)}
-        # Jobs of runs are counted in total: they come one after the other too.
+        # Jobs of runs are counted in total, so they are submitted one after the other too.
         of_run = [numbered for numbered in first.values() if numbered[0].slot is not None]
         together = [numbered for numbered in first.values() if numbered not in of_run[1:]]
         yield together
@@ -314,7 +314,7 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "input_file_ids": [str(file_id) for file_id in new.input_file_ids],
         "actor": new.actor,
     }
-    # What a job does not have is left out: each word is written here and read there.
+    # Missing values are left out, because each would cost time to write and to parse.
     if new.effect_id is not None:
         entry["effect_id"] = str(new.effect_id)
     if new.video_id is not None:

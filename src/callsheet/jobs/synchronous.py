@@ -1,4 +1,4 @@
-"""Jobs that their submitter runs at once, in this very process: born leased, so a crash is reaped like any other."""
+"""Jobs that their submitter runs at once in this process. They are created leased, so the reaper handles a crash."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Synchronous:
         self._execution = execution
 
     async def submit(self, new: NewJob, worker_id: str) -> tuple[Submitted, StartedLease | None]:
-        """The job, and the lease under which this worker shall run it now. Without a lease it waits in the queue (its
-        limit is reached) or soon will; or the job is an earlier one, of the same idempotency key."""
+        """The job, and the lease under which this worker must run it now. Without a lease, the job is in the queue (its
+        limit is reached) or soon will be; or it is an earlier job with the same idempotency key."""
         row = await self._submission.accept(new)
         if isinstance(row, Submitted):
             return row, None

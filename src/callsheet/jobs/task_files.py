@@ -1,7 +1,7 @@
-"""Files of a user's that a task reads: stored with the places in its payload where addresses of them shall stand.
+"""Files of a user that a task reads. They are stored with the places in the payload where their signed URLs go.
 
-An address is signed when the task is handed out, because one that was signed at submit would have expired in a long
-queue, and would lie readable in the database. Pure.
+A URL is signed when a worker gets the task. A URL that was signed at submit could expire in a long queue, and would be
+readable in the database. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 PIPELINE: Final = "pipeline"
 REPLAY: Final = "replay"
-# Kinds of jobs whose payload the control plane has built. Of others it is the user's own word, and no file of ours.
+# Kinds of jobs whose payload the control plane builds. Users write other payloads, so `task_files` in them is ignored.
 BUILT: Final = frozenset({PIPELINE, REPLAY})
 KEY: Final = "task_files"
 
@@ -26,12 +26,12 @@ class TaskFile:
     name: str
     mime_type: str
     sha256: str | None
-    # Where in the payload its address goes: names of members and numbers of items.
+    # Where in the payload its URL goes: names of members and indexes of items.
     places: Sequence[Place]
 
 
 def with_files(payload: Mapping[str, Any], files: Iterable[TaskFile]) -> dict[str, Any]:
-    """The payload as it is stored. Nothing that it says itself is taken for a file."""
+    """The payload as it is stored. A `task_files` member that the payload already has is removed."""
     kept = [{name: getattr(file, name) for name in TaskFile.__slots__} for file in files]
     said = {name: value for name, value in payload.items() if name != KEY}
     return {**said, KEY: kept} if kept else said
@@ -43,12 +43,12 @@ def files_of(kind: str, payload: Mapping[str, Any]) -> list[TaskFile]:
 
 
 def without_files(kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What the actor was asked, for people to read: no places in storage."""
+    """The payload for people to read, without paths in storage."""
     return {name: value for name, value in payload.items() if kind not in BUILT or name != KEY}
 
 
 def addressed(kind: str, payload: Mapping[str, Any], urls: Mapping[str, str]) -> dict[str, Any]:
-    """The payload as the actor gets it; `urls` by path in storage."""
+    """The payload that the actor gets; `urls` are by path in storage."""
     files = files_of(kind, payload)
     return put_in(without_files(kind, payload), ((place, urls[file.path]) for file in files for place in file.places))
 

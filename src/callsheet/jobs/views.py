@@ -1,4 +1,4 @@
-"""Rows as the API shows them."""
+"""Converts rows to the models of the API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job_view(row: Row) -> Job:
         step_id=row["step_id"],
         parent_candidate_id=row["parent_candidate_id"],
         result=row["result"],
-        # Details and traceback are for admins; users see type and sentence.
+        # Only admins see details and traceback; users see type and message.
         error=JobError(type=error["type"], message=error["message"]) if error else None,
         created_at=row["created_at"],
         submitted_at=row["submitted_at"],
@@ -38,7 +38,7 @@ def job_view(row: Row) -> Job:
 
 
 def admin_job_view(row: Row) -> AdminJob:
-    """With the whole error; payload and dispatch are for whoever shows one job alone."""
+    """With the whole error. Only the view of a single job adds payload and dispatch."""
     return AdminJob(
         **dict(job_view(row)),
         tenant_id=row["tenant_id"],
@@ -56,7 +56,7 @@ def admin_job_view(row: Row) -> AdminJob:
 
 
 def job_for(principal: Principal, job: AdminJob) -> AdminJob:
-    """The job without what the caller's role may not see."""
+    """The job without the fields that the caller's role may not see."""
     hidden: dict[str, None] = {}
     if not principal.may(Permission.SEE_PAYLOADS):
         hidden |= {"payload": None, "full_error": None}
@@ -69,7 +69,7 @@ def page_for(principal: Principal, page: Page[AdminJob]) -> Page[AdminJob]:
     return page.model_copy(update={"items": [job_for(principal, job) for job in page.items]})
 
 
-# Who moved a job, as the history keeps it: these kinds are followed by the id of an operator or the name of a worker.
+# Kinds of actors in the history that are followed by the id of an operator or the name of a worker.
 _UNNAMED = ("admin", "worker")
 
 
@@ -78,7 +78,7 @@ def _without_name(text: str, name: str, instead: str) -> str:
 
 
 def event_view(row: Row) -> JobEvent:
-    """As the job's user sees it. Which operator or which machine it was is in the logs of operators."""
+    """The event as the job's user sees it, without the operator or the worker; operators see those in their logs."""
     kind, _, name = row["actor"].partition(":")
     is_unnamed = kind in _UNNAMED and bool(name)
     reason = row["reason"]
@@ -89,7 +89,7 @@ def event_view(row: Row) -> JobEvent:
         from_status=row["from_status"],
         to_status=row["to_status"],
         actor=kind if is_unnamed else row["actor"],
-        # A worker may speak of itself by its name.
+        # A worker's reason may contain its name.
         reason=_without_name(reason, name, f"the {kind}") if is_unnamed and reason else reason,
         data=row["data"],
         at=row["at"],

@@ -1,4 +1,4 @@
-"""What a job that is submitted now may expect of each effect: two queries, whatever the number of effects."""
+"""The expected wait of a new job for each effect: two queries for any number of effects."""
 
 from __future__ import annotations
 
