@@ -48,7 +48,7 @@ SETTLE_SECONDS = 60.0
 RANDOM_BITS = bytes.fromhex("ffffffffffff0fff3fffffffffffffff")
 VERSION_BITS = bytes.fromhex("00000000000040008000000000000000")
 
-# The id of the worker that asks, and the id of its poll, if it has one.
+# Id of the worker, and id of its poll, if it has one.
 Asking = tuple[str, str | None]
 # The lease, and whether the result is final. If it is not, there may be another job.
 Answer = tuple[Lease | None, bool]
@@ -65,7 +65,7 @@ class Round:
 
 
 class Leasing:
-    """`fair`: jobs are shared fairly between tenants and users; otherwise they run strictly in order of arrival.
+    """`fair`: between tenants and users; otherwise jobs are leased strictly in order of arrival.
     `terms`: the default for a tenant without its own."""
 
     def __init__(self, central: Database, *, fair: bool = True, terms: Terms | None = None):

@@ -3,7 +3,7 @@
 -- name: route_loads
 -- About how many jobs would be leased before a new job of this user, for any number of routes: all jobs of a higher
 -- priority, the user's own jobs, and the next job of each other user (all of their jobs if the queue is not fair).
--- Lanes and rows are counted up to a bound, so the statement never scans the whole queue.
+-- Lanes and rows are counted up to a bound, so the queue is never scanned.
 SELECT asked.place, clock_timestamp() AS now,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = asked.workflow_id) AS average_seconds,
     (
@@ -32,9 +32,9 @@ FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH O
 -- jobs of a higher priority, and the jobs of the same priority that the rule of the queue (fairness.py) puts first. A
 -- job is compared by the jobs that its user would have in flight when it is leased; then by those of its tenant,
 -- relative to the weight. Equals take turns, in the order of their first jobs. Rows are counted lane by lane from the
--- lane's mark, at most 1001 of them, in at most 1001 lanes per route, so the statement never scans the whole queue.
--- Lanes of another identifier that is at its limit do not count, because a lease skips them. The average belongs to the
--- catalog, which is a lower room in the same database: reading it here saves a second round trip.
+-- lane's mark, at most 1001 of them, in at most 1001 lanes per route, so the queue is never scanned. Lanes of another
+-- identifier that is at its limit do not count, because a lease skips them. The average belongs to the catalog, which
+-- is a lower room in the same database: reading it here saves a second round trip.
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
 ), found AS MATERIALIZED (
@@ -57,7 +57,7 @@ WITH wanted AS MATERIALIZED (
               AND d.status = 'queued' AND d.not_before IS NULL
             ORDER BY d.lane_id, d.dispatch_id LIMIT 1
         ) AS head_id, coalesce((SELECT t.weight FROM tenants t WHERE t.id = l.tenant_id), 1) AS weight,
-        -- The number of jobs in flight on this route.
+        -- Jobs in flight on this route.
         (SELECT count(*) FROM ai_job_dispatches d
          WHERE d.tenant_id = l.tenant_id AND d.user_id = l.user_id AND d.status <> 'queued'
            AND d.workflow_id = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS user_jobs,
@@ -126,7 +126,7 @@ FROM found LEFT JOIN LATERAL (
         LIMIT :most::bigint
     ) counted
 ) own CROSS JOIN LATERAL (
-    -- The number of jobs that its user and its tenant have in flight on this route.
+    -- Jobs of its user and of its tenant in flight on this route.
     SELECT count(*) FILTER (WHERE d.user_id = found.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
     FROM ai_job_dispatches d
     WHERE found.status = 'queued' AND d.tenant_id = found.lane_tenant_id AND d.status <> 'queued'
@@ -152,12 +152,12 @@ FROM found LEFT JOIN LATERAL (
           AND lane.provider = found.provider AND lane.priority = found.priority
           AND lane.tenant_id = found.lane_tenant_id AND lane.user_id <> found.lane_user_id
           AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
-          -- The last of these would be equal to the job, so the order of the first jobs decides.
+          -- The last of these would be equal to the job.
           AND (first.place <= running.user_jobs + own.rows - lane.user_jobs OR lane.head_id < heads.of_user)
         LIMIT :most::bigint
     ) counted
 ) mates CROSS JOIN LATERAL (
-    -- The number of jobs that its tenant will have in flight at its turn, relative to the weight.
+    -- Jobs of its tenant in flight at its turn, relative to the weight.
     SELECT (running.tenant_jobs + own.rows + mates.rows)::float8
         / coalesce((SELECT t.weight FROM tenants t WHERE t.id = found.lane_tenant_id), 1) AS share
 ) turn CROSS JOIN LATERAL (
@@ -190,8 +190,8 @@ FROM found LEFT JOIN LATERAL (
 
 -- name: list_queue
 -- Newest first. No index covers the filters, so a request reads at most :looked_at rows and returns where to continue:
--- a page may be shorter than :limit, or empty, and still have a next page. Names are looked up last, only for the rows
--- that are shown: if they were joined earlier, a plan made at another table size would scan all workflows for each row.
+-- a page may be shorter than :limit, or empty, and still have a next page. Names are looked up last, only for shown
+-- rows: joined earlier, a plan made at another table size scans all workflows for each row.
 WITH page AS MATERIALIZED (
     SELECT * FROM ai_job_dispatches WHERE dispatch_id < coalesce(:before, 9223372036854775807)
     ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
@@ -347,8 +347,7 @@ DELETE FROM concurrency_limits WHERE identifier = :identifier
 
 -- name: count_leases_on
 -- A dispatch with a smaller lease_seq than its job (created again, or restored from a backup) continues from the job's
--- lease_seq; otherwise the job would reject the next lease as outdated. The tokens of the missing leases are lost, so
--- random ones replace them.
+-- lease_seq; otherwise the job would reject the next lease as outdated. The tokens of the missing leases are lost.
 UPDATE ai_job_dispatches d SET
     lease_seq = :lease_seq::bigint,
     past_lease_tokens = d.past_lease_tokens

@@ -47,7 +47,7 @@ CLOSED_WIDTH = len(Closed._fields)
 # Concurrent statements that lease for the same workers. The second runs while Python hands out the leases of the first,
 # which takes as long as the statement. With only one, the database and Python would wait for each other.
 LEASES_AT_ONCE = 2
-# A job that is leased at creation, and the id of the worker that gets the lease.
+# A job that is leased at creation, and the id of its worker.
 Birth = tuple[Entry, str]
 
 
@@ -138,7 +138,7 @@ class Queue:
         return lease if is_final else await self._ask_on(criteria, asking)
 
     async def _lease_warm(self, chosen: Chosen, asking: Asking) -> Lease | None:
-        """If the worker disconnects before it gets the lease, the lease goes back to the queue."""
+        """If the worker disconnects meanwhile, the lease goes back to the queue."""
         leasing = asyncio.ensure_future(self.warm.lease(chosen, asking))
         try:
             return await asyncio.shield(leasing)
@@ -239,7 +239,7 @@ class Queue:
         """Closes dispatches without a lease. A leased dispatch is marked, and its worker learns it by heartbeat."""
         if not ends:
             return
-        # One commit for both: between two commits a dispatch could be leased, or a crash could leave it open.
+        # One commit for both: in between, a dispatch could be leased, or a crash could leave it open.
         async with self._central.transaction() as connection:
             rows = await SQL["end_for_jobs"].rows(
                 connection,

@@ -7,7 +7,7 @@ SELECT t.slug AS tenant, t.weight, coalesce(t.max_running, :max_running::integer
 FROM tenants t WHERE t.id = :tenant_id
 
 -- name: hold_share
--- The lock makes the second of two concurrent changes see the values that the first has set.
+-- The lock makes the second of two concurrent changes see the first.
 SELECT weight, max_running, max_running_per_user FROM tenants WHERE id = :tenant_id FOR NO KEY UPDATE
 
 -- name: set_share

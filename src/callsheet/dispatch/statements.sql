@@ -107,8 +107,8 @@ FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
 
 -- name: lanes_with_work
--- The lanes with work on the routes that a worker may serve, each with its first row. Not every lease runs this, only
--- one that finds no known lane with work, or that may have missed notifications.
+-- The lanes with work on the routes that a worker may serve, each with its first row. A lease runs this only if it
+-- knows of no lane with work, or may have missed notifications.
 SELECT lane.lane_id, lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
     lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, first.dispatch_id
 FROM dispatch_lanes lane CROSS JOIN LATERAL (
@@ -286,8 +286,8 @@ FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
 -- name: put_back
 -- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
--- unconditionally, so that the statement waits for a concurrent raise of a mark. Locks are taken on lanes, then on
--- dispatches, each in key order, as in all statements here.
+-- unconditionally, so that the statement waits for a concurrent raise. It locks lanes, then dispatches, each in key
+-- order, as everywhere here.
 WITH back AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
         dispatch_id bigint, token uuid, attempt_counts boolean, counts_as_requeue boolean, only_expired boolean,
@@ -448,8 +448,8 @@ RETURNING dispatch_id, workflow_id, duration_seconds,
     date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: end_for_jobs
--- The job ended in its pool. The caller closes a dispatch without a lease; the worker of a leased dispatch learns it
--- with its next heartbeat.
+-- The job ended in its pool. The caller closes dispatches without a lease; workers of leased ones learn it by
+-- heartbeat.
 WITH ended AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :statuses::text[])
         AS e (tenant_id, job_id, charge_cycle, status)
@@ -463,9 +463,8 @@ FROM found WHERE d.dispatch_id = found.dispatch_id
 RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
 
 -- name: find_expired
--- Expired leases and waits, and waits of jobs that have ended: no worker holds those, so no worker would report them.
--- Reads the work in flight, never the queue: without the order of the index dispatches_held, the planner would scan the
--- primary key.
+-- Expired leases and waits, and waits of jobs that have ended: no worker would report those. Reads only the work in
+-- flight: without the order of the index dispatches_held, the planner would scan the primary key.
 SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id, attempts,
     max_attempts, cancel_requested_at, workflow_id,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - last_leased_at)::float8 AS held_seconds

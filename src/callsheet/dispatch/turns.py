@@ -301,7 +301,7 @@ class Arena:
         self._moved_up(seat.tenant, seat.user_id)
 
     def close(self, bound: Bound) -> None:
-        """The bound is reached: no more of its jobs may be in flight."""
+        """The bound is reached."""
         self.closed.add(bound)
         self._bound_changed(bound)
 
@@ -331,7 +331,7 @@ class Arena:
                     yield from seat.lanes.values()
 
     def forget_the_past(self) -> None:
-        """Forgets tenants and users that have no work, no jobs in flight and no turn ahead of the current one."""
+        """Forgets tenants and users without work, without jobs in flight and without a future turn."""
         for tenant in tuple(self._tenants.values()):
             for user_id, user in tuple(tenant.users.items()):
                 if user_id not in tenant.seats and tenant.turn.is_like_new(user):
@@ -456,7 +456,7 @@ class Arena:
             self._enter(line, tenant)
 
     def _enter(self, line: Line, tenant: Tenant) -> None:
-        """Puts the tenant into the line's contest, or removes it if its bound or those of all its users are reached."""
+        """Puts the tenant into the contest, or removes it if neither it nor any of its users may be served."""
         is_closed = self.closed and Bound(tenant_id=tenant.tenant_id) in self.closed
         if is_closed or not len(line.benches[tenant.tenant_id]):
             line.tenants.remove(tenant.tenant_id)

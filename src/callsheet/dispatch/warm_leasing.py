@@ -45,8 +45,7 @@ class WarmLeasing:
         """Draws a job that goes before others that are equally due. None if there is no such job."""
         if not self._limits.look_ahead or not self._leasing.is_fair:
             return None
-        # This reads only what the normal lease would read next, and waits for nothing else, so workers are served in
-        # the order in which they ask.
+        # This reads only what the normal lease would read next, and waits for nothing else: workers keep their order.
         arena = await self._leasing.sure_arena(criteria)
         moment = self._leasing.turns.moment
         drawn = arena.draw_warm(cold, self._limits)

@@ -25,8 +25,7 @@ class JobDeletion:
         names = {"tenant_id": principal.tenant_id, "job_id": job_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
-            # The wallet is locked before the job, as in everything that moves tokens or files of a user: a retry either
-            # runs first or finds the job deleted.
+            # The wallet is locked first, as for every move of tokens or files: a retry runs first or finds no job.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["lock_job"].row(connection, **names)
             if row is None or row["user_id"] != principal.user_id:

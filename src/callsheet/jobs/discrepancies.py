@@ -1,4 +1,4 @@
-"""Finds what is wrong between a job and its dispatch: it compares both sides and returns what to heal."""
+"""Compares a job with its dispatch and returns what to heal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _of_open_dispatch(cycle: int, job: JobSide | None, central: CentralSide) -> 
     if job is None or job.charge_cycle < cycle:
         return None if central.holder_told else Discrepancy.ORPHANED_DISPATCH
     if job.has_ended(cycle):
-        # The worker that holds the lease learns it with the next heartbeat, or the reaper closes the dispatch.
+        # Its worker learns it with the next heartbeat, or the reaper closes the dispatch.
         return None if central.holder_told else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
     if central.status == "queued" and job.lease_seq > (central.lease_seq or 0):
         # The job would reject the next lease as outdated.
@@ -96,8 +96,7 @@ def into_the_queue(job: JobSide) -> Happening:
 
 
 def ending_of(job: JobSide, central: CentralSide) -> tuple[Happening, dict[str, str] | None]:
-    """How to end a job whose dispatch has ended: in the same way. If only the dispatch completed, the result was lost,
-    so the job fails."""
+    """A job ends as its dispatch did. If only the dispatch completed, nothing was delivered, so the job fails."""
     match central.end_status:
         case "canceled":
             return Happening.CANCEL, None

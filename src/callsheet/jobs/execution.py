@@ -84,7 +84,7 @@ class Execution:
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
             await self._queue.close(Ending(lease.dispatch_id, end, lease.lease_token))
-        # Otherwise a newer lease replaced this one while it stalled, and the dispatch must not be changed here.
+        # Otherwise a newer lease replaced this one while it stalled: change nothing.
         return None
 
     async def repeat(self, dispatch_id: int, token: UUID, worker_id: str) -> StartedLease | None:
@@ -102,8 +102,7 @@ class Execution:
         return await self._start(lease)
 
     async def release(self, started: StartedLease, reason: str = NOT_TAKEN, *, delay_seconds: float = 0.0) -> None:
-        """Puts back a lease that no worker will run: the response could not be built, or the worker disconnected. The
-        attempt does not count."""
+        """Puts back a lease: its response failed, or the worker disconnected. The attempt does not count."""
         lease = started.lease
         report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
         known = await self.holding(report)
@@ -248,7 +247,7 @@ class Execution:
         return await self._put_back(known, back, text, report, actor)
 
     async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
-        """The worker submitted the job to a provider: the worker is free, and the job waits for the callback."""
+        """The job was submitted to a provider: the worker is free, the job waits for the callback."""
         known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
@@ -376,7 +375,7 @@ class Execution:
 
 
 def retry_delay(attempts: int, failure: Failure) -> float:
-    """At least the provider's retry_after_seconds, up to a cap, with jitter so that retries do not coincide."""
+    """At least the provider's retry_after_seconds, up to a cap, with jitter."""
     jittered = backoff_seconds(attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
     return min(RETRY_CAP_SECONDS, max(0.0, failure.retry_after_seconds) + jittered)
 

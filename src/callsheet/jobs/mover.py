@@ -95,7 +95,7 @@ class Mover:
         return await self._routing.pool_of(tenant_id)
 
     async def deny(self, happening: Happening, move: Move) -> InvalidTransition:
-        """Records a denied transition in the job's history and returns the error for the caller to raise."""
+        """Records a denied transition in the job's history; returns the error to raise."""
         wanted = target(happening)
         pool = await self._routing.pool_of(move.tenant_id)
         async with pool.transaction() as connection:

@@ -229,7 +229,7 @@ def data_address(row: Row) -> str:
 
 
 def _latest(batch: Sequence[Said]) -> list[Said]:
-    """Merges reports into one per run, because the statement can write a row only once."""
+    """One report per run, because the statement can write a row only once."""
     folded: dict[tuple[UUID, UUID, int, int], Said] = {}
     for said in batch:
         earlier = folded.get(said.run)

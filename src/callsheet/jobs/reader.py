@@ -63,7 +63,7 @@ class JobReader:
         return job.model_copy(update={"title": row["title"], "prompt": row["prompt"], "input_payload": row["sent"]})
 
     async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
-        """The payload of a job. The caller must have checked that the job belongs to the principal."""
+        """The caller must have checked that the job belongs to the principal."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             row = await SQL["payload_of_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)

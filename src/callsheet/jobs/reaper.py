@@ -24,8 +24,7 @@ BATCH = 500
 
 
 class Reaper(Loop):
-    """The only loop that reclaims expired leases. With attempts left, the job is requeued; otherwise it fails and is
-    refunded."""
+    """Only the reaper reclaims leases. With attempts left, the job is requeued; otherwise it fails and is refunded."""
 
     name = "reaper"
     interval_seconds = 5.0

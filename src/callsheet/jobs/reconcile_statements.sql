@@ -24,7 +24,7 @@ FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS w (tenant_id, job_id) CROS
 -- name: set_priority
 -- The job gets the priority of its dispatch, so that a retry keeps the priority that an admin has set. The statement
 -- compares the status: with completed_at IS NULL, a plan made while the table was empty used an index of active jobs
--- and read all active jobs of the tenant.
+-- and read all of the tenant's.
 UPDATE ai_jobs SET priority = :priority
 WHERE tenant_id = :tenant_id AND id = :job_id AND charge_cycle = :charge_cycle
   AND status IN ('pending', 'queued', 'processing')

@@ -74,7 +74,7 @@ class Reconciler(Loop):
                 connection, after=self._after_deadline.get(pool.name), limit=self.batch
             )
         self._after_deadline[pool.name] = page[-1]["deadline_at"] if len(page) == self.batch else None
-        # The pool is read before central, because the pool writes a job before central gets its dispatch.
+        # The pool is read before central, because the pool has a job before central has its dispatch.
         jobs = await self._job_sides(pool, [(row["tenant_id"], row["job_id"]) for row in page])
         live = {(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
         if live:

@@ -76,7 +76,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The lease that a report is about, and the worker that reports."""
+    """The lease and the worker of a report."""
 
     dispatch_id: int
     token: UUID

@@ -202,7 +202,7 @@ SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status
     n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.effect_id, n.video_id, n.payload,
     n.task_actor
 FROM numbered n
--- Each of these CTEs calls a function, and PostgreSQL does not run a SELECT that is not read.
+-- These CTEs call functions, and a SELECT that is not read is not run.
 WHERE (SELECT count(*) FROM followed) + (SELECT count(*) FROM scraped) + (SELECT count(*) FROM settled) >= 0
 
 -- name: deny
@@ -293,7 +293,7 @@ SELECT j.id, j.input_file_ids FROM unnest(:job_ids::uuid[]) AS wanted (id) CROSS
 
 -- name: outcomes_of_jobs
 -- Results and errors in the order of the given ids, at least the first, until their total size reaches :most_bytes.
--- They are read one after the other, so that those that do not fit are never read.
+-- They are read one by one, so that values that do not fit are never read.
 WITH RECURSIVE told AS (
     SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, 0 AS bytes
     UNION ALL
