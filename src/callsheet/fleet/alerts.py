@@ -1,4 +1,4 @@
-"""What an admin should look at: facts in, alerts out. Each says what is wrong and what to do."""
+"""Alerts for admins, computed from facts. Each alert says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from uuid import UUID
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
 
-# A tick that failed once was bad luck.
+# Fewer failures of a loop may be a coincidence.
 FAILURES_IN_A_ROW = 3
 NOTHING_UNSENT = UnsentMails()
-# A queue that grows for less is a burst.
+# A queue that grows for a shorter time is a burst.
 AT_MAXIMUM_SECONDS = 300
 # Fewer finished jobs say nothing about the rest.
 TELLING_JOBS = 10
@@ -20,7 +20,7 @@ TELLING_JOBS = 10
 
 @dataclass(frozen=True, slots=True)
 class WaitingRoute:
-    """Work of a workflow, stage and provider that could be leased now."""
+    """Jobs of a workflow, stage and provider that could be leased now."""
 
     workflow: str
     stage: str
@@ -28,7 +28,7 @@ class WaitingRoute:
     oldest_wait_seconds: float
     live_workers: int
     scaling_up: bool
-    # What the workers that are alive lack, where that is why none can run it.
+    # What the live workers lack, if that is why none can run the jobs.
     missing: str = ""
 
 
@@ -37,13 +37,13 @@ class PausedProvider:
     provider: str
     failures: int
     last_error: str | None
-    # The only tenant that it is for.
+    # The only tenant that the pause applies to.
     shut_for: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineKiller:
-    """A workflow whose jobs engines did not survive: how often in the last day, and how many jobs that were."""
+    """A workflow whose jobs crashed or hung engines: how often in the last day, and by how many jobs."""
 
     workflow: str
     times: int
@@ -52,18 +52,18 @@ class EngineKiller:
 
 @dataclass(frozen=True, slots=True)
 class ScaledFleetFacts:
-    """A fleet that the autoscaler looks after."""
+    """A fleet that the autoscaler scales."""
 
     fleet: str
     stage: str
     driver: str
     maximum: int
-    # As of the last look: paused or not, and why.
+    # Cause and reason of the last decision, for example paused.
     cause: str | None = None
     reason: str | None = None
     driver_error: str | None = None
     driver_failures: int = 0
-    # For how long it stands at its maximum, and how long its queue was then and is now, in seconds.
+    # How long the fleet has been at its maximum, and the seconds of work in its queue at the start and now.
     at_maximum_seconds: float | None = None
     queued_seconds_then: float | None = None
     queued_seconds: float | None = None
@@ -71,15 +71,15 @@ class ScaledFleetFacts:
 
 @dataclass(frozen=True, slots=True)
 class AlertFacts:
-    # Pools that are not served, and why.
+    # Unavailable pools, and why.
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
-    # Why nothing is deleted in the storage.
+    # Why no object in the storage is deleted.
     storage_problem: str | None = None
     routes: Sequence[WaitingRoute] = ()
     workflows: Sequence[WorkflowMetrics] = ()
     engine_killers: Sequence[EngineKiller] = ()
     unapproved_workers: int = 0
-    # Instances that AWS could not be asked about when they registered.
+    # Instances that registered while AWS was not reachable.
     unverified_workers: int = 0
     loops: Sequence[LoopMetrics] = ()
     scaled_fleets: Sequence[ScaledFleetFacts] = ()
@@ -93,7 +93,7 @@ class AlertFacts:
 
 
 def alerts(facts: AlertFacts) -> list[Alert]:
-    """The critical ones first."""
+    """All alerts, critical ones first."""
     found = [
         *_pools(facts.unavailable_pools),
         *_storage(facts.storage_problem),

@@ -1,4 +1,4 @@
-"""Whether an instance is one of ours: asked of AWS, which may be slow or away."""
+"""Asks AWS whether an instance is in one of our autoscaling groups. AWS may be slow or not reachable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from mypy_boto3_autoscaling import AutoScalingClient
 
 log = get_logger(__name__)
-# As EC2 makes them, the short ones of old included. A worker of tasks adds a word to it (cli/task_worker.py).
+# Ids of EC2 instances, including the old short form. A task worker appends a suffix (cli/task_worker.py).
 INSTANCE: Final = re.compile(r"(?P<id>i-(?:[0-9a-f]{8}|[0-9a-f]{17}))(?:-tasks)?")
 BAD_ID = "ValidationError"
-# Threads that may wait for AWS: a fleet that boots while it is away must not take those of everybody else.
+# Threads that may wait for AWS. A fleet that boots while AWS is not reachable must not use up the shared threads.
 AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`unknown`: AWS could not be asked; the worker is let in unless fleet.asg_fail_open is off. Its log says so."""
+    """`unknown`: AWS was not reachable. The worker is admitted unless fleet.asg_fail_open is off; its log says so."""
 
     membership: Literal["member", "stranger", "unknown", "not_asked"]
     group: str | None = None
@@ -43,7 +43,7 @@ class AutoscalingGroups:
         self._settings = settings
         self._client: AutoScalingClient | None = None
         self._gate = asyncio.Semaphore(AT_ONCE)
-        # Registrations for which it could not be asked, since the process started.
+        # Registrations since the process started for which AWS was not reachable.
         self.unanswered = 0
 
     async def verdict(self, worker_id: str) -> Verdict:
@@ -51,12 +51,12 @@ class AutoscalingGroups:
             return NOT_ASKED
         instance = INSTANCE.fullmatch(worker_id)
         if instance is None:
-            # Also while AWS is away: otherwise whoever makes up an id would be asked less than an instance.
+            # This check needs no AWS: during an outage an invented id must not pass more easily than an instance's id.
             return Verdict(
                 "stranger", reason="its id is not the id of an instance, and fleet.validate_asg_instance is on"
             )
         try:
-            # Its own timeouts are per connection and per read; this one is for all of it.
+            # The client's timeouts are per connection and per read; this timeout covers the whole call.
             async with asyncio.timeout(2 * self._settings.asg_timeout_seconds), self._gate:
                 return await asyncio.to_thread(self._ask, instance["id"])
         except TimeoutError:
@@ -69,7 +69,7 @@ class AutoscalingGroups:
             answer = self._opened().describe_auto_scaling_instances(InstanceIds=[instance_id])
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") == BAD_ID:
-                # Not an outage: AWS says that no instance can have this id, and whoever made it up stays out.
+                # Not an outage: AWS says that no instance can have this id, so the worker is refused.
                 return Verdict("stranger", reason="AWS does not know such an id")
             return _unknown(instance_id, str(error))
         except BotoCoreError as error:
@@ -94,7 +94,7 @@ def _unknown(instance_id: str, reason: str) -> Verdict:
 
 
 class AsgMetrics(Collector):
-    """There from the start, so that the first one is seen as a rise."""
+    """Exports the counter from the start, so that the first failure is visible as an increase."""
 
     def __init__(self, groups: AutoscalingGroups):
         self._groups = groups

@@ -1,4 +1,4 @@
-"""What workers did and what was done to them, and what their leases came to: one line each, many in one commit."""
+"""The workers' log: events of workers and outcomes of leases, one line each, many lines in one commit."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from callsheet.toolbox.redaction import redact_json
 SQL = statements("callsheet.fleet")
 log = get_logger(__name__)
 
-# `ended`: neither, as when its job was canceled or waits for a callback now; only its time counts.
+# `ended`: none of these, for example a canceled job or a job that waits for a callback. Only the lease's time counts.
 LeaseOutcome = Literal["completed", "failed", "requeued", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line of a worker's log. `settled` and `outcome` go together, where the event ended a lease."""
+    """A line of a worker's log. `settled` and `outcome` are both set if the event ended a lease."""
 
     worker_id: str
     session_id: int | None
@@ -60,7 +60,7 @@ class Event:
 
 
 def taken_back_as(status: str) -> LeaseOutcome:
-    """What a lease that was taken from its worker counts as, by what became of its job."""
+    """What a lease that was taken back counts as, by the new status of its job."""
     match status:
         case "failed":
             return status
@@ -76,14 +76,14 @@ class Audit:
         self._batcher: Batcher[Event, None] = Batcher(self._record_batch, isolate=(asyncpg.PostgresError,))
 
     async def record(self, event: Event) -> None:
-        """Together with whatever else is recorded at this moment. A lease that ended also counts for its session, its
-        effect and the estimates of its workflow."""
+        """Records the event in one batch with concurrent events. An ended lease also counts for its session, its effect
+        and the estimates of its workflow."""
         await self._batcher(event)
 
     async def note(self, event: Event) -> None:
-        """As `record`, of something that has happened: it is not undone by a client that leaves now, nor by a database
-        that does. A line that cannot be written is in the process's own log; one that a crash cut off is missing, and
-        what its lease would have counted for with it."""
+        """Like `record`, for a change that is committed already: neither a client disconnect nor a database outage
+        raises. A line that cannot be written goes to the process's own log. After a crash the line is missing, and its
+        lease does not count."""
         await hit(Failpoint.AUDIT_BEFORE_LINE)
         try:
             await asyncio.shield(self._batcher(event))
@@ -97,7 +97,7 @@ class Audit:
 
 
 async def write(connection: Connection, events: Sequence[Event]) -> None:
-    """In the transaction of what they tell of."""
+    """Writes the events in the transaction of the change that they describe."""
     if events:
         entries = [event.as_entry(place) for place, event in enumerate(events)]
         await SQL["record_events"].run(connection, entries=entries)

@@ -1,4 +1,4 @@
-"""From a request of a worker to its principal: one indexed statement, shared by the requests that arrive together."""
+"""Authenticates requests of workers: one indexed statement, shared by requests that arrive together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 
 SQL = statements("callsheet.fleet")
-# The old token of a rotation dies at the first use of the new one, or after this.
+# The old token of a rotation is invalid after the first use of the new one, or after this time.
 ROTATION_SECONDS = 600
 
 worker_bearer = HTTPBearer(
@@ -42,7 +42,7 @@ REMOVED: Final = _Removed()
 
 
 class WorkerAuthentication:
-    """`Depends(authentication.worker)` on a route gives its worker, or refuses."""
+    """`Depends(authentication.worker)` on a route returns its worker, or refuses the request."""
 
     def __init__(self, databases: Databases, secret: Master):
         self._databases = databases
@@ -53,8 +53,8 @@ class WorkerAuthentication:
     async def of(self, authorization_header: str | None, *, for_poll: bool = False) -> WorkerPrincipal:
         """The worker whose token the header carries.
 
-        A poll that has waited asks once more before it hands out what it was given: the worker may have been revoked
-        or registered anew meanwhile (then this refuses), or be draining now.
+        A poll that has waited calls this again before it hands out its lease: the worker may have been revoked or
+        registered anew meanwhile (then this refuses), or be draining now.
         """
         token = token_in(authorization_header)
         if token is None:
@@ -74,7 +74,7 @@ class WorkerAuthentication:
         return await self.of(request.headers.get("authorization"))
 
     async def set_concurrency(self, worker: WorkerPrincipal, max_concurrency: int) -> None:
-        """What counts places counts those that the worker has now."""
+        """Stores the worker's current number of slots, for statements that count slots."""
         async with self._databases.central.connection() as connection:
             await SQL["set_concurrency"].run(
                 connection,
@@ -94,7 +94,7 @@ class WorkerAuthentication:
             used = [row["next_token_hash"] for row in rows if row["is_next"]]
             if used:
                 await SQL["adopt_rotated_tokens"].run(connection, hashes=used)
-                # Read again: a worker that was revoked between the two has no token any more.
+                # Read again: a worker that was revoked between the two statements no longer has a token.
                 rows = await SQL["authenticate"].rows(connection, **values)
             known = {row["place"] for row in rows}
             strangers = [each.token_hash for place, each in enumerate(asked, 1) if place not in known]

@@ -1,4 +1,4 @@
-"""Who could take the jobs of a route now: for estimates, and to say why a job waits."""
+"""Workers that could take the jobs of a route now: for estimates, and to explain why a job waits."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Route(NamedTuple):
 class RouteCapacity:
     # Approved, not draining, and seen in the last 90 seconds or busy with a valid lease.
     live_workers: int
-    # Jobs those can run at once, and how many of these slots are taken (by jobs of any route).
+    # Jobs that these workers can run at once, and how many of the slots are taken (by jobs of any route).
     slots: int
     busy: int
-    # Alive too, but they take no more jobs.
+    # Workers that are alive but take no more jobs.
     draining: int
-    # Whoever scales one of its fleets wants more workers than there are.
+    # The wanted number of workers of one of the route's fleets is higher than the actual number.
     scaling_up: bool
-    # Alive too, but their engines lack something that the workflow requires; what it is, where no worker is able.
+    # Live workers whose engines lack something that the workflow requires. `missing` names it if no worker is able.
     unable: int = 0
     missing: str = ""
-    # When the next worker of those is expected, by how long starts took; None where nothing has measured it.
+    # When the next starting worker is expected, from measured start times; None without a measurement.
     starts_in_seconds: float | None = None
 
 
-# As the statement has them.
+# Columns of the statement that are fields of RouteCapacity.
 COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable", "starts_in_seconds")
 
 
@@ -48,7 +48,7 @@ class Capacity:
         self._databases = databases
 
     async def of(self, routes: Sequence[tuple[int, str, str]]) -> Mapping[tuple[int, str, str], RouteCapacity]:
-        """Each route (workflow_id, stage, provider) that is asked for, in one statement."""
+        """The capacity of each given route (workflow_id, stage, provider), in one statement."""
         wanted = [Route(*route) for route in dict.fromkeys(routes)]
         if not wanted:
             return {}

@@ -1,4 +1,4 @@
-"""What a worker registers with: a token of its fleet, or the shared secret. Which of the two decides what it may do."""
+"""Credentials of a registration: a token of a fleet, or the shared secret. They decide what the worker may do."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from callsheet.toolbox.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated
 
-# What proxies add. A request with one of them comes from another machine, or could.
+# Headers that proxies add. A request with one of them may come from another machine.
 FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 CREATE = "`callsheet fleets tokens create FLEET` on the control plane makes a registration token."
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCredential:
-    """A registration token of a fleet, which fixes the stage and the workflows. Looked at again in the transaction that
-    registers: it may be revoked at this moment."""
+    """A registration token of a fleet, which fixes the stage and the workflows. The transaction of the registration
+    checks it again, because it may be revoked in between."""
 
     token_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SecretCredential:
-    """The shared secret, or the one of this machine."""
+    """The shared secret, or this machine's derived secret."""
 
-    # The first one is stored with the worker.
+    # The first fingerprint is stored with the worker.
     fingerprints: tuple[bytes, ...]
-    # Whether the request came from a program of this machine.
+    # Whether a program on this machine sent the request.
     is_local: bool
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCredential:
-    """A worker inside a control plane, which nobody has to approve and no limit keeps out."""
+    """An in-process worker of a control plane. It needs no approval, and no limit applies to it."""
 
 
 Credential: TypeAlias = TokenCredential | SecretCredential | OwnCredential
@@ -50,13 +50,14 @@ OWN: Final = OwnCredential()
 
 
 class Credentials:
-    """Wrong ones are limited per address, right ones never are: a fleet may share one address."""
+    """Wrong credentials are rate limited per network address. Correct ones never are: a fleet may share one IP
+    address."""
 
     def __init__(self, tokens: FleetTokens, settings: Settings, secret: Master, attempts: Attempts):
         self._tokens = tokens
         self._secret = secret
         self._shared = [(each, digest(each)) for each in accepted_secrets(settings.fleet, secret)]
-        # The derived one was never given to anybody on purpose: it opens the door from inside only.
+        # An operator never handed out the derived secret, so it is accepted from this machine only.
         self._only_local = settings.fleet.secret is None
         self._public_url = settings.public_url
         self._limit = settings.fleet.secret_attempts_per_address
@@ -78,15 +79,15 @@ class Credentials:
         raise NotAuthenticated(f"Send a registration token of the fleet as X-Fleet-Secret. {CREATE}")
 
     def _shared_as(self, given: str) -> str | None:
-        # Digests have one length, whatever was given.
+        # Digests have the same length for every input.
         tried = digest(given)
         matching = [secret for secret, kept in self._shared if hmac.compare_digest(tried, kept)]
         return matching[0] if matching else None
 
 
 def comes_from_here(request: Request, public_url: str) -> bool:
-    """Whether a program of this machine sent it. With a public address there may be a proxy on this machine, whose
-    requests look the same: then nobody counts as local."""
+    """Whether a program on this machine sent the request. With a public URL there may be a proxy on this machine, whose
+    requests look the same: then no request counts as local."""
     peer = request.client.host if request.client else ""
     forwarded = any(name in request.headers for name in FORWARDING)
     return is_loopback(peer) and not forwarded and is_loopback_url(public_url)

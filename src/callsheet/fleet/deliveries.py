@@ -1,4 +1,4 @@
-"""What a worker is handed with a lease: the job, and addresses that are good for as long as the lease is."""
+"""What a worker gets with a lease: the job, and signed URLs that are valid as long as the lease."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from callsheet.media.storage.port import LONGEST_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.worker import AnnouncedOutput, CallbackAddress, Input, InputFile, OutputFile, Upload, WorkerJob
 
-# Of jobs that are out; each takes some hundred bytes.
+# Jobs that workers hold; each entry takes some hundred bytes.
 MOST_REMEMBERED = 20_000
-# How long a service that was handed an address may take to read it, at least.
+# Minimum time that a service has to read a URL it was given.
 SERVICE_SECONDS = 3600
 
 
 class Undeliverable(Exception):
-    """The job's payload names something that cannot be handed out, and never will be."""
+    """The job's payload names a file that can never be handed out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Everything of a job that is signed."""
+    """All signed URLs of a job."""
 
-    # One per asset that lies in storage, by its place in the payload.
+    # One URL per asset in storage, by the asset's index in the payload.
     assets: Mapping[int, str]
     input_url: str | None
     output: SignedRequest | None
-    # Of files that a task reads, by their paths.
+    # URLs of files that a task reads, by path.
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -104,9 +104,9 @@ class Deliveries:
         return Addresses(assets, primary, output)
 
     def _signed_files(self, started: StartedLease) -> Addresses:
-        """Good for longer than the lease: who reads them may be a service that has others to do first."""
+        """Signs URLs that may outlive the lease: a service with a queue of its own may read them late."""
         lease = started.lease
-        # An admin may submit jobs of any kind, but none that is addressed to an actor.
+        # An admin may submit jobs of any kind, but not jobs for an actor.
         files = files_of(lease.kind, started.payload) if started.actor is not None else []
         seconds = url_seconds(max(lease.run_limit_seconds, SERVICE_SECONDS))
         try:
@@ -119,7 +119,7 @@ class Deliveries:
         return Addresses({}, next(iter(urls.values()), None), None, urls)
 
     def uploads(self, extended: Extended, token: UUID, outputs: Sequence[AnnouncedOutput]) -> list[Upload]:
-        """Where the announced outputs go; their size and checksum are part of the permission."""
+        """Signed upload URLs of the announced outputs; the signature covers size and checksum."""
         seconds = url_seconds(extended.ttl_seconds)
         uploads = []
         for output in outputs:
@@ -138,7 +138,7 @@ class Deliveries:
                 )
 
     async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> Expected:
-        """Remembered from when the job was handed out; read where that was another process, or long ago."""
+        """Cached when the job was handed out. Read again if another process handed it out, or the entry was evicted."""
         found = self._expected.get((tenant_id, job_id))
         if found is not None:
             return found
@@ -159,30 +159,30 @@ def url_seconds(ttl_seconds: float) -> int:
 
 
 def stored_assets(payload: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """The assets that lie in storage: their place, themselves, and where."""
+    """The assets in storage: index in the payload, asset, storage path."""
     assets = payload.get("assets")
     for place, asset in enumerate(assets if isinstance(assets, list) else ()):
-        # As JSON was read: asking for a Mapping takes ten times as long.
+        # JSON objects are dicts, and a check for Mapping takes ten times as long.
         if isinstance(asset, dict) and isinstance(asset.get("path"), str):
             yield place, asset, asset["path"]
 
 
 def own_path(path: str, tenant_id: UUID) -> str:
-    """Payloads are built by the control plane; should one ever name a file of another tenant, it is not handed out."""
+    """The control plane builds payloads. If one ever names another tenant's file, the file is not handed out."""
     if path.startswith("tenants/") and not path.startswith(f"tenants/{tenant_id}/"):
         raise InvalidRequest.field("path", "This path belongs to another tenant.")
     return path
 
 
 def handed(kind: str, payload: Mapping[str, Any], addresses: Addresses) -> dict[str, Any]:
-    """The payload with addresses, whichever kind of job it is."""
+    """The payload with URLs, for every kind of job."""
     if addresses.files:
         return addressed(kind, payload, addresses.files)
     return with_addresses(payload, addresses.assets)
 
 
 def with_addresses(payload: Mapping[str, Any], urls: Mapping[int, str]) -> dict[str, Any]:
-    """The payload with addresses instead of places in storage."""
+    """The payload with URLs instead of storage paths."""
     assets = payload.get("assets")
     if not isinstance(assets, list) or not urls:
         return dict(payload)
@@ -199,7 +199,7 @@ def fresh_inputs(payload: Mapping[str, Any], urls: Mapping[int, str]) -> list[In
     return [
         Input(key=_text(asset.get("key")), placeholder=_text(asset.get("placeholder")), download_url=urls[place])
         for place, asset, _ in stored_assets(payload)
-        # What a user calls assets in the payload of a task is not signed.
+        # `assets` in the payload of a task is the user's own field and is not signed.
         if place in urls
     ]
 

@@ -1,4 +1,4 @@
-"""Clients that leave while they are being waited with: what was in work for them is undone at once."""
+"""Client disconnects during a long request: the work for the client is canceled and undone at once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from starlette.types import Receive
 
 Result = TypeVar("Result")
 
-# Most answers are ready sooner, and need nobody to watch the connection.
+# Most responses are ready sooner, so the connection needs no watcher.
 WATCH_AFTER_SECONDS = 0.1
 
 
 class ClientGone(Exception):
-    """The connection was closed; there is nobody to answer."""
+    """The client disconnected before the response."""
 
 
 async def unless_client_leaves(
     receive: Receive, work: Coroutine[Any, Any, Result], undo: Callable[[Result], Awaitable[None]]
 ) -> Result:
-    """What the work gives. When the client leaves first, the work is canceled, what it gave all the same is undone, and
-    ClientGone is raised. The body of the request must have been read."""
+    """Returns the result of the work. If the client disconnects first, the work is canceled, a result that it returned
+    nevertheless is undone, and ClientGone is raised. The body of the request must have been read."""
     task = asyncio.create_task(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=WATCH_AFTER_SECONDS)

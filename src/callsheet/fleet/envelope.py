@@ -1,4 +1,4 @@
-"""Answers of the worker protocol in a `data` envelope, for worker programs that look for them there."""
+"""Responses of the worker protocol in a `data` envelope, for worker programs that expect it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HEADER = "x-callsheet-envelope"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The setting decides, because a program that needs the envelope cannot send a header that it does not know. One
-    that can send the header decides for itself."""
+    """The setting is the default, because a program that needs the envelope may not know the header. A program that
+    sends the header overrides the setting."""
 
     default: Literal["none", "data"] = "none"
 
@@ -27,6 +27,6 @@ class Envelope:
 
 
 def enveloped(answer: str) -> str:
-    """The JSON object inside `data`. Its fields stay beside it too: other workers of the installation look there."""
+    """Puts the JSON object inside `data`. Its fields also stay at the top level, where other workers expect them."""
     fields = answer[1:-1]
     return f'{{"data":{answer},{fields}}}' if fields else f'{{"data":{answer}}}'

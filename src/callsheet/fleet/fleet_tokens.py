@@ -24,7 +24,7 @@ class FleetTokens:
         self._databases = databases
 
     async def create(self, fleet_id: int, name: str | None, actor: str) -> CreatedFleetToken:
-        """Workers register with it until it is revoked or rotated."""
+        """Creates a token that workers register with until it is revoked or rotated."""
         async with self._databases.central.transaction() as connection:
             if await SQL["lock_fleet"].row(connection, id=fleet_id) is None:
                 raise NotFound("There is no such fleet.")
@@ -33,7 +33,7 @@ class FleetTokens:
             return created
 
     async def list(self, fleet_id: int | None, before: int | None, limit: int) -> Page[FleetToken]:
-        """Newest first, those that are not accepted any more too."""
+        """Newest first, including tokens that are no longer accepted."""
         async with self._databases.central.connection() as connection:
             rows = await _tokens(connection, fleet_id=fleet_id, before=before, limit=limit + 1)
         items = [FleetToken(**row) for row in rows[:limit]]
@@ -42,7 +42,7 @@ class FleetTokens:
     async def rotate(
         self, token_id: int, overlap_seconds: float, actor: str, fleet_id: int | None = None
     ) -> CreatedFleetToken:
-        """A new token takes its place; the old one is accepted for so long, too. Of two that rotate it, one does."""
+        """Replaces a token; the old one is accepted during the overlap. Of two concurrent rotations, one succeeds."""
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, token_id, fleet_id)
             if known["revoked_at"] is not None or known["has_expired"]:
@@ -53,13 +53,13 @@ class FleetTokens:
             return created
 
     async def revoke(self, token_id: int, actor: str, fleet_id: int | None = None) -> FleetToken:
-        """No worker registers with it any more. Workers that did go on; revoke those that should not."""
+        """Workers can no longer register with the token. Registered workers continue until they are revoked."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, token_id, fleet_id)
             return await revoke_in(connection, token_id, actor)
 
     async def is_accepted(self, token: str) -> bool:
-        """Whether workers can register with it now. A registration looks again, in its transaction."""
+        """Whether workers can register with the token now. A registration checks again, in its transaction."""
         if not token.startswith(FLEET_TOKEN_PREFIX):
             return False
         wanted = hash_token(token)
@@ -68,7 +68,7 @@ class FleetTokens:
         return kept is not None and hmac.compare_digest(kept, wanted)
 
     async def find(self, id_or_prefix: str) -> int:
-        """By its id, or by the characters that lists show, where they fit only one token."""
+        """Finds a token by its id, or by the prefix that lists show if it fits only one token."""
         async with self._databases.central.connection() as connection:
             rows = await SQL["find_fleet_token_for_operator"].rows(connection, id_or_prefix=id_or_prefix)
         if not rows:
@@ -125,6 +125,6 @@ async def _tokens(
 
 
 async def _log(connection: Connection, token: FleetToken, actor: str, action: str, **details: object) -> None:
-    # Not "token": what is called so is masked.
+    # The field is not named "token", because such fields are masked.
     shown = {"token_id": token.id, "name": token.name, "replaces": token.replaces, **details}
     await record(connection, actor, f"fleet.{action}", "fleet", token.fleet_id, None, **shown)

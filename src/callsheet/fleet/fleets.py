@@ -1,4 +1,4 @@
-"""Fleets: a slug in a stage, and the workflows its workers get jobs of."""
+"""Fleets: a slug in a stage, and the workflows whose jobs the fleet's workers get."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Fleets:
         return Fleet(**rows[0])
 
     async def actor_workflows(self, queue: str) -> Sequence[str]:
-        """The workflows that tasks of a queue are routed by, one for each actor."""
+        """The workflows that route the tasks of a queue, one for each actor."""
         async with self._databases.central.connection() as connection:
             slugs = [row["slug"] for row in await SQL["list_actor_workflows"].rows(connection)]
         return [slug for slug in slugs if (actor := actor_of(slug)) is not None and actor[1] == queue]
 
     async def update(self, fleet_id: int, request: UpdateFleetRequest, actor: str) -> Fleet:
-        """Only what the request names."""
+        """Changes only the fields that the request names."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             await SQL["update_fleet"].run(
@@ -78,13 +78,13 @@ class Fleets:
                 desired_workers=request.desired_workers,
             )
             if request.is_active is not None:
-                # Otherwise a worker that waits could be given a job of a fleet that was switched off meanwhile.
+                # Otherwise a waiting worker could get a job of a fleet that was switched off meanwhile.
                 await SQL["tell_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "update", **request.model_dump(exclude_unset=True))
             return await _fleet(connection, fleet_id)
 
     async def assign(self, fleet_id: int, workflow_slugs: Sequence[str], actor: str) -> Fleet:
-        """These workflows and no others; its workers learn it at once, if they wait for work."""
+        """Assigns exactly these workflows. Waiting polls of the fleet's workers are notified at once."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             await _assign(connection, fleet_id, workflow_slugs)

@@ -1,4 +1,4 @@
-"""Asks AWS again about instances that were let in while it could not be asked."""
+"""Verifies instances with AWS that were admitted while AWS was not reachable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 20
 
 
 class InstanceValidator(Loop):
-    """Safe on any number of control planes: what is found twice is written once, or once more with the same words."""
+    """Safe on any number of control planes: a repeated result is not written again, or is written unchanged."""
 
     name = "instance_validator"
     interval_seconds = 60.0
@@ -37,7 +37,7 @@ class InstanceValidator(Loop):
             worker_id, session_id = row["worker_id"], row["session_id"]
             verdict = await self._groups.verdict(worker_id)
             if verdict.membership == "unknown":
-                # The others would be asked in vain, too.
+                # AWS is not reachable for the other workers either.
                 return
             if verdict.membership == "stranger":
                 log.warning("worker.stranger_revoked", worker_id=worker_id, reason=verdict.reason)
@@ -46,7 +46,7 @@ class InstanceValidator(Loop):
                 await self._settled(worker_id, session_id, verdict)
 
     async def _settled(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
-        """It is one of ours, or the settings do not ask any more."""
+        """The instance is in one of our groups, or the settings no longer require the check."""
         async with self._databases.central.transaction() as connection:
             settled = await SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
             if settled and verdict.membership == "member":

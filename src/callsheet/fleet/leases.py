@@ -1,4 +1,4 @@
-"""Taking back what a worker holds, and what that comes to in its log."""
+"""Takes leases back from workers and records the outcome in the workers' logs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class HeldLeases:
         self._audit = audit
 
     async def reaped(self, lease: Expired, became: str) -> None:
-        """A lease ran out: its worker's log says so, and its session was busy with it until now."""
+        """Records an expired lease in its worker's log. The session counts as busy with the lease until now."""
         if lease.worker_id is None:
             return
         async with self._databases.central.connection() as connection:
-            # Not one that began after the lease: what an earlier session held is taken back when the next one begins.
+            # Not a session that started after the lease: a new session requeues the leases of the earlier one.
             session_id = await SQL["session_of_lease"].value(
                 connection, worker_id=lease.worker_id, held_seconds=lease.held_seconds
             )
@@ -44,7 +44,7 @@ class HeldLeases:
     async def put_back(
         self, worker_id: str, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> int:
-        """All of them, back to the queue; answers how many. `attempt_counts`: they count as attempts."""
+        """Requeues all leases of the worker; returns how many. `attempt_counts`: each counts as an attempt."""
         taken = await self._execution.put_back_held(
             worker_id, attempt_counts=attempt_counts, reason=reason, actor=actor
         )
@@ -55,11 +55,11 @@ class HeldLeases:
     async def take_back(
         self, report: Report, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> None:
-        """One of them."""
+        """Takes back one lease."""
         try:
             outcome = await self._execution.take_back(report, attempt_counts=attempt_counts, reason=reason, actor=actor)
         except (LeaseLost, NotFound):
-            return  # reported on, reaped or taken back by somebody else this instant
+            return  # reported, reaped or taken back by another process at this moment
         if outcome.settled is not None:
             await self._record(report.worker_id, session_id, report.dispatch_id, outcome, reason, actor)
 

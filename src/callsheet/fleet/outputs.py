@@ -1,8 +1,8 @@
-"""What a job should deliver and what it did: keys of outputs, and the look at them before anything is consumed.
+"""Outputs of jobs: their storage keys, and their inspection before tokens are consumed.
 
-No token is kept for work that was not delivered: an object that is missing, empty or not what was declared refuses the
-completion, unless the settings say to warn only. Bytes that do not look like their type only ever warn, and the file
-gets the type that its bytes are.
+A user does not pay for work that was not delivered: if an object is missing, empty or not as declared, the completion
+is refused, unless the settings say to warn only. Bytes that do not match their declared type only cause a warning, and
+the file gets the type of its bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOKS_AT_ONCE = 16
 DEFAULT_EXTENSION = "bin"
 DEFAULT_MIME_TYPE = "application/octet-stream"
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
-# What most outputs begin with. Asking puremagic takes 0.25 ms each time, a fifth of the whole request.
+# First bytes of the most frequent outputs. A call of puremagic takes 0.25 ms, a fifth of the whole request.
 _PLAIN = (
     ("image", 0, b"\x89PNG\r\n\x1a\n"),
     ("image", 0, b"\xff\xd8\xff"),
@@ -51,7 +51,7 @@ _PLAIN = (
 class Expected:
     """What a job's payload says about its output. A payload never changes, so neither does this."""
 
-    # Runs in an engine and brings files; anything else may come to an end without any.
+    # The job runs in an engine and must deliver files. Other jobs may complete without files.
     is_engine: bool
     extension: str = DEFAULT_EXTENSION
     mime_type: str = DEFAULT_MIME_TYPE
@@ -59,7 +59,7 @@ class Expected:
     @classmethod
     def of(cls, started: StartedLease) -> Expected:
         payload = started.payload
-        # Of other kinds the payload is the user's own word, and must not be taken for what the catalog built.
+        # The payload of other kinds is the user's own, and must not be treated as built by the catalog.
         if (started.lease.kind != "effect" and started.effect_id is None) or "workflow" not in payload:
             return cls(is_engine=False)
         extension = payload.get("output_extension")
@@ -73,7 +73,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One object that a completion says is there."""
+    """One object that a completion declares."""
 
     field: str
     key: str
@@ -86,28 +86,28 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found where a claim said."""
+    """The object that was found for a claim."""
 
     claim: Claim
-    # Where it is read from now on, and as what.
+    # The storage path, name and type under which the object is read from now on.
     path: str
     name: str
     mime_type: str
     size: int
     sha256: str | None
-    # Why the claim does not hold, and what is odd without breaking it.
+    # `problem` says why the claim is wrong; `warning` says what is unusual in a correct claim.
     problem: str | None
     warning: str | None = None
 
 
 def output_key(tenant_id: UUID, job_id: UUID, lease_token: UUID, name: str, extension: str) -> str:
-    """Each lease has keys of its own, so whoever lost one can never overwrite what was accepted. `output_url` has the
-    name ""."""
+    """Each lease has its own keys, so a worker that lost its lease can never overwrite an accepted output. `output_url`
+    has the name ""."""
     return f"tenants/{tenant_id}/ai-jobs/{job_id}/output-{uuid5(lease_token, name)}.{extension}"
 
 
 def accepted_key(key: str, extension: str) -> str:
-    """A key in the same folder that no URL is ever signed for writing."""
+    """A key in the same folder. No URL is ever signed for writing to it."""
     return f"{key.rpartition('/')[0]}/output-{uuid4()}.{extension}"
 
 
@@ -117,7 +117,7 @@ def extension_of(name: str) -> str:
 
 
 def extension_for(mime_type: str, expected: Expected) -> str:
-    """Of the output at `output_url`: its type is known only when it was made, and may be another than was expected."""
+    """Extension of the output at `output_url`, whose actual type may differ from the expected one."""
     if mime_type in (expected.mime_type, DEFAULT_MIME_TYPE):
         return expected.extension
     meant = EXTENSIONS.get(mime_type) or (mimetypes.guess_extension(mime_type) or "").removeprefix(".")
@@ -125,7 +125,7 @@ def extension_for(mime_type: str, expected: Expected) -> str:
 
 
 def name_for(claim: Claim, mime_type: str) -> str:
-    """The output at `output_url` is named by what it is; others have the names that the worker gave them."""
+    """The output at `output_url` is named after its actual type; other outputs keep the worker's names."""
     if claim.field != "output" or mime_type == claim.mime_type:
         return claim.name
     return f"output.{EXTENSIONS.get(mime_type, DEFAULT_EXTENSION)}"
@@ -140,7 +140,7 @@ def refuse_repeated_names(names: Sequence[str]) -> None:
 def claims_of(
     request: CompleteRequest, expected: Expected, tenant_id: UUID, job_id: UUID, lease_token: UUID
 ) -> list[Claim]:
-    """Everything the completion says was delivered; the first is the job's main output."""
+    """All outputs that the completion declares; the first is the job's main output."""
 
     def claim(field: str, output: DeliveredOutput, name: str, extension: str, shown: str) -> Claim:
         key = output_key(tenant_id, job_id, lease_token, name, extension)
@@ -158,7 +158,7 @@ def claims_of(
 
 
 def judge(claim: Claim, size: int | None, sha256: str | None) -> str | None:
-    """Why what is there is not what was claimed."""
+    """Why the stored object does not match the claim."""
     if size is None:
         return "The output was not uploaded. Upload it and report again."
     if size == 0:
@@ -173,7 +173,7 @@ def judge(claim: Claim, size: int | None, sha256: str | None) -> str | None:
 
 
 def oddity(mime_type: str, beginning: bytes) -> str | None:
-    """What the first bytes clearly say against the declared type."""
+    """A warning if the first bytes clearly contradict the declared type."""
     family = mime_type.partition("/")[0]
     if any(kind == family and beginning.startswith(mark, offset) for kind, offset, mark in _PLAIN):
         return None
@@ -193,8 +193,8 @@ class OutputInspection:
         )
 
     async def take(self, claims: Sequence[Claim]) -> list[Seen]:
-        """Copies what was uploaded to keys that no signed URL can write to, and looks at the copies: what was checked
-        cannot be replaced. Many at once, but not all: a run may have made a thousand."""
+        """Copies the uploads to keys that no signed URL can write to, and checks the copies, so that a checked object
+        cannot be replaced. Concurrency is limited, because a run may have a thousand outputs."""
         gate = asyncio.Semaphore(LOOKS_AT_ONCE)
 
         async def take(claim: Claim) -> Seen:
@@ -204,15 +204,15 @@ class OutputInspection:
         return list(await asyncio.gather(*map(take, claims)))
 
     async def put_back(self, seen: Sequence[Seen]) -> None:
-        """Of outputs that were refused: the copies go, what was uploaded stays."""
+        """Deletes the copies of refused outputs; the uploads stay."""
         await discard(self._storage, [each.path for each in seen if each.path != each.claim.key])
 
     async def clear(self, seen: Sequence[Seen]) -> None:
-        """Of outputs that were accepted: what was uploaded goes, the copies stay."""
+        """Deletes the uploads of accepted outputs; the copies stay."""
         await discard(self._storage, [each.claim.key for each in seen if each.path != each.claim.key])
 
     def report(self, dispatch_id: int, seen: Sequence[Seen]) -> list[FieldProblem]:
-        """Counts and logs what is wrong. Returns the problems for which the completion is refused."""
+        """Counts and logs problems and warnings. Returns the problems for which the completion is refused."""
         problems = [FieldProblem(each.claim.field, each.problem) for each in seen if each.problem]
         warnings = [each.warning for each in seen if each.warning]
         if problems and self.enforced:
@@ -238,7 +238,7 @@ class OutputInspection:
         info, beginning = found
         sha256 = info.sha256
         if sha256 is None and claim.sha256 is not None and info.size == claim.size:
-            # The whole object is read for it, so not before the cheap questions were answered.
+            # This reads the whole object, so the cheap checks come first.
             sha256 = await self._storage.sha256_of(path)
         problem = judge(claim, info.size, sha256)
         warning = None if problem else oddity(claim.mime_type, beginning)

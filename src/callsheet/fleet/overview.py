@@ -1,4 +1,4 @@
-"""The installation in numbers, and what is wrong with it. What is read is bounded, however long the queue."""
+"""Metrics and alerts of the installation. The amount of data read is bounded for any length of the queue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FleetOverview:
         mails: MailSender,
         storage_owner: StorageOwner | None,
     ):
-        """`runs` knows how runs of pipelines do; of a share of failures above the highest an admin is told."""
+        """`runs` returns metrics of pipeline runs. A share of failures above `highest_failed_share` raises an alert."""
         self._databases = databases
         self._capacity = capacity
         self._loops = loops

@@ -1,4 +1,4 @@
-"""`/api/admin/metrics` and `/api/admin/alerts`: how the installation is doing, and what to do about it."""
+"""`/api/admin/metrics` and `/api/admin/alerts`."""
 
 from __future__ import annotations
 

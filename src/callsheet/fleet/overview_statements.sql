@@ -1,8 +1,8 @@
 -- database: central
 
 -- name: queue_depth
--- Per workflow, however long the queue: ready rows are counted lane by lane up to :most, heads tell the oldest. Held and
--- delayed rows are read by the indexes that have nothing else.
+-- Per workflow, with bounded cost for any length of the queue: ready rows are counted lane by lane up to :most, and
+-- queue_heads returns the oldest. Held and delayed rows are read by indexes that contain only such rows.
 WITH held AS MATERIALIZED (
     SELECT workflow_id, count(*) FILTER (WHERE status = 'leased') AS leased,
         count(*) FILTER (WHERE status = 'waiting') AS waiting
@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
 ) ready
 CROSS JOIN LATERAL (
     SELECT count(*) AS live_workers, coalesce(sum(c.max_concurrency), 0)::bigint AS live_slots,
-        -- A job that is fetched ahead takes no slot.
+        -- A prefetched job takes no slot.
         coalesce(sum(least(c.max_concurrency, (
             SELECT count(*) FROM ai_job_dispatches d
             WHERE d.worker_id = c.worker_id AND d.status = 'leased'))), 0)::bigint AS busy_slots
@@ -47,7 +47,7 @@ CROSS JOIN LATERAL (
     WHERE c.is_approved AND c.revoked_at IS NULL
       AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
       AND NOT EXISTS (SELECT FROM environment_lacks l WHERE l.digest = c.environment AND l.workflow_id = w.id)
-      -- One that sends no heartbeats while it renders is there as long as a lease of it is valid.
+      -- A worker that sends no heartbeats while it renders is live as long as it has a valid lease.
       AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
            OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
                       AND d.lease_expires_at > clock_timestamp()))
@@ -55,11 +55,11 @@ CROSS JOIN LATERAL (
 LEFT JOIN held ON held.workflow_id = w.id
 LEFT JOIN delayed ON delayed.workflow_id = w.id
 LEFT JOIN workflow_timings t ON t.workflow_id = w.id
--- Actors of tasks last: most of them stand still on an installation of engines.
+-- Task actors come last: most of them are idle on an installation with engines.
 ORDER BY starts_with(w.slug, 'actor:'), w.slug
 
 -- name: queue_heads
--- The first row of each lane that has one. A lane of a paused identifier waits because somebody wants it to.
+-- The first ready row of each lane. Lanes of a paused identifier are left out: an admin paused them on purpose.
 SELECT l.workflow_id, w.slug, l.stage, l.provider, l.concurrency_identifier,
     extract(epoch FROM clock_timestamp() - head.created_at)::float8 AS wait_seconds
 FROM dispatch_lanes l JOIN workflows w ON w.id = l.workflow_id CROSS JOIN LATERAL (
@@ -73,8 +73,8 @@ WHERE NOT EXISTS (
 ORDER BY l.lane_id
 
 -- name: finished_lately
--- Of the last hour, or of as many as are looked at: the youngest dispatches, by the key there is. An index of the time would
--- be written with every job that ends, and took a seventh of the statement that ends it.
+-- Dispatches of the last hour among the :most newest, read by the existing key. An index on the time would be written
+-- for every job that ends, and took a seventh of the statement that ends it.
 WITH newest AS MATERIALIZED (
     SELECT workflow_id, status, duration_seconds, finished_at FROM dispatch_history
     ORDER BY dispatch_id DESC LIMIT :most::bigint
@@ -114,8 +114,8 @@ SELECT provider, failures, last_error, shut_for FROM provider_breakers WHERE ope
 SELECT identifier FROM concurrency_limits WHERE max_concurrent = 0 ORDER BY identifier LIMIT 100
 
 -- name: engine_killers
--- Workflows with a job that more than one engine did not survive in the last day: once may be a restart by an operator. The
--- time is a sub-select, because a volatile function is no condition for an index.
+-- Workflows with a job during which an engine crashed or hung more than once in the last day: once may be a restart by
+-- an operator. The time is a sub-select, because a volatile function cannot be an index condition.
 WITH ended AS MATERIALIZED (
     SELECT dispatch_id, count(*) AS times FROM worker_audit_logs
     WHERE at > (SELECT clock_timestamp() - interval '24 hours')

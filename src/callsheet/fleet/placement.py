@@ -1,4 +1,4 @@
-"""Where a worker gets its jobs from: the fleet of its token, the fleet it names, or workflows of its own."""
+"""Decides which jobs a worker gets: those of its token's fleet, of the fleet it names, or of its own workflows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DEFAULT_STAGE = "production"
 @dataclass(frozen=True, slots=True)
 class Placement:
     stage: str
-    # The active ones it gets jobs of now.
+    # Active workflows whose jobs the worker gets now.
     workflows: tuple[str, ...]
     fleet_id: int | None = None
     fleet_slug: str | None = None
-    # Its own; of a worker of a fleet, those that it serves of the fleet's.
+    # The worker's own workflows; for a worker of a fleet, the subset of the fleet's workflows that it named.
     workflow_ids: tuple[int, ...] = ()
     is_narrowed: bool = False
     token_id: int | None = None
@@ -54,12 +54,12 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     if not active:
         raise InvalidRequest.field("workflow_slugs", "None of these workflows is active.")
     slugs = tuple(row["slug"] for row in active)
-    # Those that are switched off are assigned too: they count from the moment they are switched on again.
+    # Inactive workflows are assigned too: they count as soon as they are activated again.
     return Placement(stage, slugs, workflow_ids=tuple(row["id"] for row in rows))
 
 
 async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[asyncpg.Record]:
-    """All of them, or a refusal that names those there are not."""
+    """Returns all named workflows, or raises an error that names the missing ones."""
     rows = await SQL["find_workflows"].rows(connection, slugs=list(slugs))
     missing = set(slugs) - {row["slug"] for row in rows}
     if missing:
@@ -85,7 +85,7 @@ async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
 
 
 async def _by_token(connection: Connection, request: RegisterRequest, credential: TokenCredential) -> Placement:
-    """The token says which fleet. What the worker names besides must agree, or be fewer workflows."""
+    """The token decides the fleet. Fleet and stage in the request must match; the workflows may be a subset."""
     fleet = await SQL["find_fleet_of_token"].row(connection, token_hash=credential.token_hash)
     token = await SQL["use_fleet_token"].row(connection, token_hash=credential.token_hash, worker_id=request.worker_id)
     if fleet is None or token is None:
@@ -99,7 +99,7 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
     _check_fleet(fleet, "fleet_slug")
     workflows, workflow_ids = tuple(fleet["workflows"]), ()
     if request.workflow_slugs:
-        # A worker of tasks names every actor it has; those that are not the fleet's are not for it.
+        # A task worker names all its actors; those that are not in the fleet are ignored.
         rows = await SQL["find_workflows"].rows(connection, slugs=list(request.workflow_slugs))
         workflow_ids = tuple(row["id"] for row in rows)
         workflows = tuple(slug for slug in workflows if slug in request.workflow_slugs)

@@ -1,4 +1,4 @@
-"""A worker asks for work: whether it may have any, the wait for it, and the job as it is handed over."""
+"""Polls of workers: checks whether the worker may get a job, waits for one, and hands it over."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from callsheet.wire.worker import PollAnswer, PollRequest, most_leases
 log = get_logger(__name__)
 
 Reason = Literal["draining", "at_capacity", "not_approved", "no_workflows", "empty"]
-# Whether more is queued than live workers can take: asked only where a worker wants one beyond its capacity.
+# Whether more is queued than live workers can take. Called only if a worker requests a job beyond its capacity.
 HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 
-# Of one worker, which needs one, or one per slot: each that waits costs memory and a place among those to be woken.
+# Open polls per worker. A worker needs one poll, or one per slot. Each waiting poll costs memory and a waiter entry.
 MOST_AT_ONCE = 100
-# A lease its worker does not know after this long was lost on the way to it.
+# If a worker does not know its lease after this time, the response with the lease was lost.
 UNKNOWN_AFTER_SECONDS = 60.0
-# Who waited longer may have been revoked, reassigned or given something else meanwhile.
+# A worker that waited longer may have been revoked, reassigned or given another job meanwhile.
 TRUSTED_SECONDS = 0.1
-# Of the source design: a ComfyUI beside the worker, and Comfy Cloud.
+# The source design has two providers: a ComfyUI beside the worker, and Comfy Cloud.
 ENGINE_PROVIDERS = ("cloud", "self_hosted")
 
 
 @dataclass(slots=True, eq=False)
 class _Asking:
-    """A poll under way, and whether another of the same worker has been under way with it."""
+    """An open poll, and whether another poll of the same worker was open at the same time."""
 
     since: float
     is_alone: bool
@@ -54,7 +54,7 @@ class _Asking:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     worker_id: str = ""
     criteria: Criteria | None = None
-    # Since its worker was drained, or assigned other workflows than it asked with, or asked again with the same id.
+    # The worker was drained, was assigned other workflows, or polled again with the same poll id.
     is_outdated: bool = False
 
 
@@ -76,7 +76,7 @@ class Polls:
         self._has_spare_work = has_spare_work
         self._warmth = warmth
         self._gate = gate or EveryProvider()
-        # Polls under way, by token: a client that gave up and asks again may have two.
+        # Open polls, by token. A client that gave up and polls again may have two.
         self._under_way: dict[str | None, list[_Asking]] = {}
 
     async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollAnswer:
@@ -99,16 +99,16 @@ class Polls:
                 self._under_way.pop(token, None)
 
     def reassigned(self, worker_id: str | None) -> None:
-        """A notification: the worker was drained or assigned other workflows. A missed one is made up for by the next
-        poll, within a minute; until then a drained worker is leased nothing all the same."""
+        """Handles the notification that the worker was drained or assigned other workflows. If a notification is lost,
+        the next poll, within a minute, sees the change. A drained worker gets no lease in the meantime either."""
         for asking in [each for polls in self._under_way.values() for each in polls]:
             if asking.criteria is not None and asking.worker_id == worker_id:
                 self._outdate(asking)
 
     async def _end(self, predecessors: Sequence[_Asking]) -> None:
-        """A worker that asks again with the same id does not hear the answer to the polls before, which may not be
-        known yet. What they were given by the time they end is found among what the worker holds, and repeated; what
-        they were given later would be missed until the worker is found not to know it."""
+        """Ends earlier polls with the same poll id, whose responses the worker no longer reads, and waits for them.
+        A lease that an earlier poll got is then among the worker's leases and is repeated. A lease that it got later
+        would be lost until `unknown_leases` finds it."""
         for each in predecessors:
             self._outdate(each)
         for each in predecessors:
@@ -134,7 +134,7 @@ class Polls:
         if reason is not None:
             return _answer(worker, reason)
         asking.worker_id, asking.criteria = worker.worker_id, criteria
-        # Of nothing but what it may be given anyway: what a worker says it has loaded opens no other queue to it.
+        # Only workflows that the worker may run anyway: loaded models do not give access to other queues.
         loaded = request.loaded_models
         cold = await self._warmth.cold(criteria.workflow_ids, loaded) if loaded else None
         until = asking.since + (request.wait_seconds or 0.0)
@@ -151,7 +151,7 @@ class Polls:
             except Undeliverable as why:
                 await self._fail(worker, started, why)
             except ProviderPaused as paused:
-                # The gate knows by now, so the next attempt passes over that provider, or finds the job delayed.
+                # The gate has recorded the pause, so the next attempt skips the provider, or finds the job delayed.
                 await asyncio.shield(self._give_up(started, PAUSED, paused.delay_seconds))
             except (Exception, asyncio.CancelledError):
                 await asyncio.shield(self._give_up(started))
@@ -194,7 +194,7 @@ class Polls:
         return answer
 
     async def _repeat(self, worker: WorkerPrincipal, request: PollRequest) -> PollAnswer | None:
-        """The lease this very poll was given before, with fresh addresses: its answer did not arrive."""
+        """Returns the lease that the same poll got before, with fresh URLs, because its response did not arrive."""
         held = leased_by_poll(worker.held, request.poll_id)
         if held is None:
             return None
@@ -213,7 +213,7 @@ class Polls:
         return None
 
     async def _without_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
-        """Puts back what the worker does not know of; answers what it really holds."""
+        """Requeues the leases that the worker does not know. Returns the other leases."""
         unknown = unknown_leases(worker.held, request.active_leases)
         for held in unknown:
             report = Report(held.dispatch_id, held.lease_token, worker.worker_id)
@@ -221,7 +221,7 @@ class Polls:
             try:
                 outcome = await self._room.execution.requeue(report, reason)
             except (LeaseLost, NotFound):
-                continue  # taken by the reaper at this moment
+                continue  # the reaper took the lease at this moment
             details = {"reason": reason, "status": outcome.status}
             await self._audit.note(
                 Event(
@@ -263,11 +263,11 @@ class Polls:
         try:
             await self._room.execution.release(started, reason, delay_seconds=delay_seconds)
         except (LeaseLost, NotFound):
-            return  # somebody else has it already
+            return  # another process has the job already
 
 
 def criteria_of(worker: WorkerPrincipal, request: PollRequest) -> Criteria:
-    """G4: workflows assigned to it, its stage, the providers it declares. A poll only narrows what was registered."""
+    """G4: the worker's assigned workflows, its stage and its providers. A poll can only narrow the registration."""
     if request.providers is None:
         return Criteria(worker.workflow_ids, worker.stage, worker.providers)
     # Worker programs of the source design name their engine's provider in polls only.
@@ -277,7 +277,7 @@ def criteria_of(worker: WorkerPrincipal, request: PollRequest) -> Criteria:
 
 
 def reason_against(worker: WorkerPrincipal, criteria: Criteria) -> Reason | None:
-    """Why this worker gets nothing, whatever its load."""
+    """Why this worker gets no job, independent of its load."""
     if worker.is_draining:
         return "draining"
     if not worker.is_approved:
@@ -288,8 +288,8 @@ def reason_against(worker: WorkerPrincipal, criteria: Criteria) -> Reason | None
 
 
 def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: StartedLease) -> Reason | None:
-    """Why a worker does not get, after all, what came while it waited. A drain is no reason: no lease follows a drain,
-    so this one came before it."""
+    """Why a worker does not get the job that was leased while it waited. A drain is not a reason: no lease follows a
+    drain, so this lease came before the drain."""
     reason = reason_against(replace(worker, is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
@@ -300,19 +300,19 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
 
 
 def _held_before(held: Sequence[HeldLease], started: StartedLease) -> int:
-    """What the worker got earlier than this: of two polls at once that were both given a job, the first keeps it."""
+    """Number of older leases of the worker. If two concurrent polls both got a job, the first one keeps it."""
     ages = {lease.lease_token: (lease.leased_seconds_ago, lease.dispatch_id) for lease in held}
     own = ages.pop(started.lease.lease_token, (-math.inf, 0))
     return sum(age > own for age in ages.values())
 
 
 def load(request: PollRequest, held: int) -> int:
-    """What the queue knows or what the worker says, whichever is more."""
+    """The number of leases in the queue or the load that the worker reports, whichever is greater."""
     return max(held, request.current_load or 0)
 
 
 def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
-    """How many jobs it runs at once now: never more than it registered with."""
+    """How many jobs the worker runs at once now: never more than it registered with."""
     registered = worker.registered_concurrency or worker.max_concurrency
     return min(request.max_concurrency or registered, registered)
 
@@ -322,7 +322,7 @@ def leased_by_poll(held: Sequence[HeldLease], poll_id: str | None) -> HeldLease 
 
 
 def unknown_leases(held: Sequence[HeldLease], active: Sequence[UUID] | None) -> list[HeldLease]:
-    """Leases whose answer never reached the worker: it does not name them, and never said that it has them."""
+    """Leases whose response never reached the worker: it neither lists them as active nor sent a heartbeat for them."""
     if active is None:
         return []
     return [

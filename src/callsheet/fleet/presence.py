@@ -1,4 +1,4 @@
-"""When workers were seen last: written behind the requests, once a second for all of them."""
+"""Records when workers were last seen: outside the requests, once a second for all workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Presence(Loop):
     def __init__(self, databases: Databases):
         super().__init__()
         self._databases = databases
-        # By this process's monotonic clock: what is written is how long ago, by the clock of the database.
+        # Times of this process's monotonic clock. The database gets their age and uses its own clock.
         self._seen: dict[str, float] = {}
 
     def record(self, worker_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Which worker is asking: found once per request, passed on as a value."""
+"""The worker that sent a request: found once per request, passed on as a value."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease the worker holds as far as the queue knows."""
+    """A lease that the worker holds according to the queue."""
 
     dispatch_id: int
     lease_token: UUID
     poll_id: str | None
     leased_seconds_ago: float
-    # Whether the worker ever said that it has it.
+    # Whether the worker ever sent a heartbeat for the lease.
     heartbeated: bool
-    # Until it runs out, unless a heartbeat comes.
+    # Time until the lease expires, unless a heartbeat extends it.
     left_seconds: float
 
 
@@ -26,18 +26,18 @@ class WorkerPrincipal:
     session_id: int
     stage: str
     providers: tuple[str, ...]
-    # Jobs it runs at once now, as its last poll said.
+    # Jobs that the worker runs at once, according to its last poll.
     max_concurrency: int
     is_approved: bool
     is_draining: bool
-    # The token that takes the place of the one the request came with; every answer carries it until it is used.
+    # The token that replaces the token of the request; every response carries it until the worker uses it.
     rotated_token: str | None = None
-    # Only for polls: active workflows assigned to it or to its active fleet, in ascending order; and what it holds.
+    # Only for polls: active workflows of the worker or its active fleet, in ascending order; and the worker's leases.
     workflow_ids: tuple[int, ...] = ()
     held: tuple[HeldLease, ...] = ()
-    # Whether it named its providers when it registered.
+    # Whether the registration named providers.
     names_providers: bool = True
-    # What it registered with, the most it may say; None: the same as now.
+    # The registered value, which is the upper limit; None: the same as max_concurrency.
     registered_concurrency: int | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""The worker protocol from poll to report, put together once."""
+"""Builds the worker protocol, from poll to report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from callsheet.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class WorkerProtocol:
-    """The routes, and what answers them: for a worker in this very process."""
+    """The routes, and the objects behind them, which in-process workers call directly."""
 
     router: APIRouter
     polls: Polls

@@ -1,8 +1,8 @@
 -- database: central
 
 -- name: queued_by_route
--- How much is queued per workflow and provider, counted lane by lane from the lane's mark and no further than :most.
--- Rows of the queue, read here because only a worker that asks for one job too many needs to know.
+-- Queued jobs per workflow and provider, counted lane by lane from the lane's low_water, up to :most per lane.
+-- Rows of the queue, read here because only a worker that requests a job beyond its capacity needs the number.
 SELECT lane.workflow_id, lane.provider, sum(waiting.rows)::bigint AS queued
 FROM dispatch_lanes lane CROSS JOIN LATERAL (
     SELECT count(*) AS rows FROM (

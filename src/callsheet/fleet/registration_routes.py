@@ -1,4 +1,4 @@
-"""`/api/worker/register` and `/api/worker/deregister`: how workers come and go."""
+"""`/api/worker/register`, `/api/worker/environment` and `/api/worker/deregister`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def registration_router(
         """Ends the worker's session. Its jobs are requeued, which does not count as an attempt."""
         wants_envelope = envelope.is_wanted(request)
         await registry.deregister(worker, body.reason if body else None)
-        # A program that looks for `data` reads a body.
+        # A program that expects `data` reads a body.
         return Response(enveloped("{}"), 200, media_type="application/json") if wants_envelope else None
 
     return router

@@ -1,4 +1,4 @@
-"""How workers come and go: one transaction registers, and what an earlier registration held goes back to the queue."""
+"""Registers and deregisters workers. The leases of an earlier registration are requeued."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from callsheet.wire.fleet import Registered, RegisterRequest
 SQL = statements("callsheet.fleet")
 
 DEFAULT_PROVIDERS = ("self_hosted",)
-# Of the ids of workers inside control planes.
+# Prefix of the ids of in-process workers of control planes.
 OWN_PREFIX = "control-plane:"
 RETRY_AWS_SECONDS = 30
-# Polls come every 55 seconds at the least: who was seen in this time is alive.
+# Workers poll at least every 55 seconds: a worker seen within this time is alive.
 ALIVE_SECONDS = 90
-# An engine that was restarted has other nodes than before, but not several times in this time.
+# Minimum time between two reports of one worker. A restarted engine may have other nodes, but not more often than this.
 REPORT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 
@@ -73,8 +73,8 @@ class Registry:
             is_approved = await self._is_approved(connection, request.worker_id, credential)
             await self._save(connection, request, placement, credential, token, verdict, earlier, is_approved)
             cannot_run = await unable_of(connection, request.worker_id)
-        # Nobody knows the new token yet, so all that is held under this id was leased before; also where the worker was
-        # removed while its poll was under way.
+        # No worker has the new token yet, so every lease of this id is older; also if the worker was removed during a
+        # poll.
         await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
         await self._held.put_back(
             request.worker_id,
@@ -94,7 +94,7 @@ class Registry:
         )
 
     async def report_environment(self, worker: WorkerPrincipal, environment: Environment) -> list[CannotRun]:
-        """What its engines have now, in place of what it said before. Answers which of its workflows it cannot run."""
+        """Replaces the worker's reported environment. Returns the worker's workflows that it cannot run."""
         self._check_pace(worker.worker_id)
         async with self._databases.central.transaction() as connection:
             digest = await enter(connection, environment)
@@ -106,7 +106,7 @@ class Registry:
             return await unable_of(connection, worker.worker_id)
 
     def _check_pace(self, worker_id: str) -> None:
-        """Each environment is a row of up to a megabyte: one worker must not fill the database with them."""
+        """Limits the rate: each environment is a row of up to a megabyte, and one worker must not fill the database."""
         now = time.monotonic()
         if len(self._reported) > MOST_REMEMBERED:
             self._reported = {name: at for name, at in self._reported.items() if now - at < REPORT_SECONDS}
@@ -115,8 +115,8 @@ class Registry:
         self._reported[worker_id] = now
 
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:
-        """Its leases first: where a crash comes in between, the worker is still there to be found stale."""
-        # As the user of a job that goes back may read it.
+        """Requeues the leases first: after a crash in between, the sweeper still finds the worker as stale."""
+        # The user of a requeued job can read this text.
         said = clean_line(reason or "") or "it said good-bye"
         returned = await self._held.put_back(
             worker.worker_id, worker.session_id, attempt_counts=False, reason=said, actor=worker.actor
@@ -160,7 +160,7 @@ class Registry:
     async def _admit(
         self, connection: Connection, worker_id: str, credential: Credential, placement: Placement
     ) -> asyncpg.Record | None:
-        """The worker of this id that may be replaced, if there is one."""
+        """Returns the earlier worker with this id, which this registration may replace, or None."""
         known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
         if known is not None and known["revoked_at"] is not None:
             raise Forbidden(f"Worker {worker_id!r} was revoked. An admin must approve it first.")
@@ -233,20 +233,21 @@ class Registry:
 
 
 async def unable_of(connection: Connection, worker_id: str) -> list[CannotRun]:
-    """The workflows that it is assigned, but lacks something for."""
+    """The assigned workflows for which the worker lacks something."""
     rows = await SQL["cannot_run"].rows(connection, worker_id=worker_id, limit=MOST_SHOWN)
     return [CannotRun(**row) for row in rows]
 
 
 async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int, ...]) -> None:
-    """These workflows and no others."""
+    """Assigns exactly these workflows."""
     await SQL["unassign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
     await SQL["assign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
 
 
 def _may_replace(known: asyncpg.Record, credential: Credential, placement: Placement) -> bool:
-    """A token opens one fleet: who has it must not take the place of a silent worker of another one, whose jobs would
-    go back. Nor may who has the shared secret take that of a worker which came with a token."""
+    """A token is valid for one fleet: its holder must not replace a silent worker of another fleet, because that
+    worker's jobs would be requeued. A holder of the shared secret must not replace a worker that registered with a
+    token."""
     if isinstance(credential, TokenCredential):
         return bool(known["fleet_id"] == placement.fleet_id)
     return known["fleet_token_id"] is None

@@ -1,4 +1,4 @@
-"""What a worker says about a lease it holds: it lives, it is done, it failed, somebody else should run it."""
+"""A worker's reports about its lease: heartbeat, complete, fail, requeue, defer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Reports:
                 await self.progress.record(
                     extended.tenant_id, extended.job_id, extended.charge_cycle, extended.lease_seq, said
                 )
-            except DATABASE_AWAY as error:  # the lease was extended, and that is what the worker needs to know
+            except DATABASE_AWAY as error:  # the lease was extended, and the worker needs only that
                 log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
         return HeartbeatAnswer(**answer)
 
@@ -99,13 +99,13 @@ class Reports:
         refusal = self._refusal(known, expected, seen)
         if refusal is not None:
             await self.inspection.put_back(seen)
-            # Of a job that has ended meanwhile nothing is wanted any more: it is told that, not what it lacks.
+            # If the job has ended meanwhile, it needs no outputs: the response says that it ended, not what is missing.
             if not await self.execution.has_ended(known):
                 raise refusal
             seen = []
         outputs = [self._output(each) for each in seen]
         result = result_of(request, seen, outputs)
-        # From here on the copies stay: only the pool knows whether a file names them, and the sweep asks it.
+        # From here on the copies stay: only the pool knows whether a file refers to them, and the sweep checks there.
         outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
         await self.inspection.clear(seen)
@@ -165,14 +165,14 @@ class Reports:
     async def _tell_gate(
         self, happened: Literal["deferred", "completed", "failed"], outcome: Outcome, failure: Failure | None = None
     ) -> None:
-        """How the call of a provider came out, once: a repeated report says nothing new."""
+        """Reports the outcome of a provider call to the gate, once: a repeated report changes nothing."""
         settled = outcome.settled
         if settled is None or not self.gate.concerns(settled.provider):
             return
         said = (None, None) if failure is None else (failure.type, failure.message)
         try:
             await self.gate.told(CallReport(happened, settled, *said))
-        except DATABASE_AWAY as error:  # the report was taken; what the gate missed it learns from the rows themselves
+        except DATABASE_AWAY as error:  # the report was recorded, and the gate reads the missed outcome from the rows
             log.warning("gate.not_told", dispatch_id=settled.dispatch_id, error=repr(error))
 
     async def _note(
@@ -183,7 +183,7 @@ class Reports:
         outcome: Outcome,
         details: Mapping[str, Any],
     ) -> DispatchAnswer:
-        """One line for what this very report changed; a repeated one changed nothing."""
+        """Logs one line for the change by this report; a repeated report changes nothing."""
         if outcome.settled is not None:
             ran = outcome.settled.duration_seconds
             known = {"status": outcome.status} | ({} if ran is None else {"duration_seconds": round(ran, 3)})
@@ -203,7 +203,7 @@ class Reports:
 
 
 def counted_as(event: Literal["completed", "failed", "requeued", "deferred"], status: str) -> LeaseOutcome:
-    """What the lease counts as for its session: how the report came out, not only what it wanted."""
+    """What the lease counts as for its session: the outcome of the report, not only its kind."""
     match status:
         case "completed" | "failed":
             return status
@@ -226,12 +226,12 @@ def progress_of(request: HeartbeatRequest) -> ProgressReport | None:
     )
 
 
-# Under these names ComfyUI and its tools keep the graph that made a file, filled with values that an effect may hide.
+# ComfyUI and its tools store the graph of a file under these names, with values that an effect may hide.
 _GRAPH_NAMES = frozenset({"prompt", "workflow", "extra_pnginfo"})
 
 
 def without_graphs(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What a worker says about a file or a run, without the graph. A text like a prompt stays."""
+    """A worker's metadata of a file or a run, without the graph. Plain text, such as a prompt, stays."""
     return {
         name: value
         for name, value in metadata.items()
@@ -244,7 +244,7 @@ def _is_json_object(value: object) -> bool:
 
 
 def result_of(request: CompleteRequest, seen: Sequence[Seen], outputs: Sequence[Output]) -> dict[str, Any]:
-    """What the job's user reads: every file, and what the worker says about the run."""
+    """The result that the job's user reads: every file, and the worker's metadata of the run."""
     metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
     metadata = without_graphs(metadata | (request.metadata or {}))
     warnings = [f"{each.claim.name}: {each.problem or each.warning}" for each in seen if each.problem or each.warning]

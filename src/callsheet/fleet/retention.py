@@ -1,4 +1,4 @@
-"""The workers' log has two lines per job, each registration is a session: old ones are deleted, a piece at a time."""
+"""Deletes old log lines and sessions of workers in batches. The log has two lines per job."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SQL = statements("callsheet.fleet")
 
 
 class AuditRetention(Loop):
-    """Safe on any number of control planes. `log_days`, `session_days`: None keeps them for ever."""
+    """Safe on any number of control planes. `log_days`, `session_days`: None keeps the rows forever."""
 
     name = "audit_retention"
     interval_seconds = 600.0
-    # So many rows are deleted in some tens of milliseconds.
+    # Deleting this many rows takes some tens of milliseconds.
     batch = 5000
 
     def __init__(self, databases: Databases, log_days: int | None, session_days: int | None):
@@ -26,7 +26,7 @@ class AuditRetention(Loop):
         self._session_days = session_days
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more."""
+        """Returns whether there may be more."""
         events = sessions = 0
         async with self._databases.central.connection() as connection:
             if self._log_days is not None:

@@ -1,6 +1,6 @@
-"""How the autoscaler lets workers go: drained first, ended only when they hold nothing. Nothing here commits.
+"""The autoscaler's scale-in: a worker is drained first, and ended only when it holds no lease. Nothing here commits.
 
-Drains of people stay people's: only what the autoscaler drained is given work again, or ended, by it.
+The autoscaler undrains or ends only workers that it drained itself, never workers that a person drained.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ AUTOSCALER = "autoscaler"
 async def retire(
     connection: Connection, worker_ids: Sequence[str], reason: str, *, also_busy: bool = False
 ) -> list[str]:
-    """Drains those that hold nothing, or all of them; returns whom. When it is committed, no lease to them follows."""
+    """Drains the idle workers, or all (`also_busy`); returns their ids. After the commit they get no lease."""
     if not worker_ids:
         return []
     await SQL["lock_drains"].run(connection)
@@ -28,7 +28,7 @@ async def retire(
 
 
 async def reinstate(connection: Connection, worker_ids: Sequence[str]) -> list[str]:
-    """Lets those have jobs again that the autoscaler drained and does not end yet; returns whom."""
+    """Undrains the workers that the autoscaler drained and is not ending yet; returns their ids."""
     if not worker_ids:
         return []
     rows = await SQL["reinstate_workers"].rows(connection, worker_ids=list(worker_ids), drained_by=AUTOSCALER)
@@ -36,7 +36,7 @@ async def reinstate(connection: Connection, worker_ids: Sequence[str]) -> list[s
 
 
 async def begin_to_end(connection: Connection, worker_ids: Sequence[str]) -> list[str]:
-    """Records that these are being ended; returns those that hold nothing and that nobody else has drained."""
+    """Marks workers as ending; returns those marked: idle ones whose drain is the autoscaler's."""
     if not worker_ids:
         return []
     rows = await SQL["begin_to_end"].rows(connection, worker_ids=list(worker_ids), drained_by=AUTOSCALER)
@@ -44,13 +44,13 @@ async def begin_to_end(connection: Connection, worker_ids: Sequence[str]) -> lis
 
 
 async def forget_ended(connection: Connection, worker_ids: Sequence[str]) -> None:
-    """Of workers that no longer exist: a new one of the same id is not drained."""
+    """Deletes the drains of workers that no longer exist, so that a new worker with the same id is not drained."""
     if worker_ids:
         await SQL["forget_ended"].run(connection, worker_ids=list(worker_ids), drained_by=AUTOSCALER)
 
 
 async def _told(connection: Connection, worker_ids: list[str], event: str, reason: str | None = None) -> list[str]:
-    """In the workers' log; and a poll that waits hears of it with the commit."""
+    """Writes to the workers' logs, and notifies waiting polls at the commit."""
     rows = await SQL["sessions_of_workers"].rows(connection, worker_ids=worker_ids)
     sessions = {row["worker_id"]: row["session_id"] for row in rows}
     details = {} if reason is None else {"reason": reason}

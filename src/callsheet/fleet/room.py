@@ -1,4 +1,4 @@
-"""Everything the worker registry is made of, put together once."""
+"""Builds the parts of the worker registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shared secret, which opens every fleet; and the one of this machine, where no shared secret is set."""
+"""The shared secret, which is valid for every fleet; and the derived secret of this machine if no shared one is set."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from callsheet.toolbox.signing import Master, SigningKeys
 
 
 def fleet_secret(settings: FleetSettings, secret: Master) -> str:
-    """That of the settings, or the one of this machine, derived from the installation's key."""
+    """The secret of the settings, or this machine's secret, which is derived from the installation's key."""
     return accepted_secrets(settings, secret)[0]
 
 
 def accepted_secrets(settings: FleetSettings, secret: Master) -> tuple[str, ...]:
-    """The derived one of the key before too, while the installation's is rotated: workers have it."""
+    """While the installation's key is rotated, also the secret of the previous key, which workers still use."""
     if settings.secret is not None:
         return (settings.secret.get_secret_value(),)
     return SigningKeys(secret, "fleet secret").signatures("register")
 
 
 def fingerprints(secret: Master, given: str) -> tuple[bytes, ...]:
-    """What is kept of a secret that a worker registered with. Keyed: an operator's own secret may be weak enough to be
-    guessed from a plain hash. The first one is to be stored; each of them may have been, while the key is rotated."""
+    """Fingerprints of a secret that a worker registered with. They are keyed, because an operator's own secret may be
+    weak enough to be guessed from a plain hash. New rows store the first one; during a rotation of the key any of them
+    may be stored."""
     signatures = SigningKeys(secret, "fleet secret fingerprint").signatures(given)
     return tuple(digest(each) for each in signatures)
 

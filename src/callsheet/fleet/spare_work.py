@@ -1,4 +1,4 @@
-"""Whether there is more to do than live workers can begin with: only then may one fetch ahead."""
+"""Whether more jobs are queued than live workers can start: only then may a worker prefetch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from callsheet.plumbing.sql import statements
 
 PROTOCOL_SQL = statements("callsheet.fleet", "protocol_statements.sql")
 
-# Per lane; a fleet with more free slots than this has no need to fetch ahead.
+# Per lane. A fleet with more free slots than this does not need to prefetch.
 MOST_COUNTED = 1000
 
 
@@ -19,7 +19,7 @@ class SpareWork:
         self._capacity = capacity
 
     async def exists(self, criteria: Criteria) -> bool:
-        """Of some route of these, more is queued than there are free slots for it."""
+        """Whether a route of these criteria has more queued jobs than free slots."""
         async with self._databases.central.connection() as connection:
             rows = await PROTOCOL_SQL["queued_by_route"].rows(
                 connection,

@@ -3,8 +3,8 @@
 -- owns: worker_drains, worker_sessions, worker_workflows, workflow_fleets, workflow_timings
 
 -- name: authenticate
--- Each token by its unique index, as the token or as the one that will take its place. For polls also what a lease needs:
--- the active workflows, and what the worker holds already (rows of the queue, read here so that a poll is one statement).
+-- Finds each token by a unique index, as the current or the next token. For polls it also reads what a lease needs: the
+-- active workflows and the worker's leases (rows of the queue, read here so that a poll needs one statement).
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:hashes::bytea[], :for_poll::boolean[]) WITH ORDINALITY AS a (hash, for_poll, place)
 )
@@ -29,7 +29,7 @@ LEFT JOIN LATERAL (
         UNION ALL
         SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
     ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active
-    -- Read once, by its key: nothing for a worker that has not said what it has.
+    -- Read once, by key; empty for a worker that did not report its environment.
     WHERE asked.for_poll AND given.workflow_id <> ALL (ARRAY (
         SELECT l.workflow_id FROM environment_lacks l WHERE l.digest = w.environment))
 ) assigned ON true
@@ -37,7 +37,7 @@ LEFT JOIN LATERAL (
     SELECT array_agg(d.dispatch_id ORDER BY d.dispatch_id) AS ids,
         array_agg(d.lease_token ORDER BY d.dispatch_id) AS tokens,
         array_agg(d.poll_id ORDER BY d.dispatch_id) AS polls,
-        -- By one time for all of them: which came first must not depend on when each row was looked at.
+        -- One timestamp for all rows, so that their order does not depend on when each row was read.
         array_agg(extract(epoch FROM statement_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id) AS seconds,
         array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated,
         array_agg(extract(epoch FROM d.lease_expires_at - statement_timestamp())::float8 ORDER BY d.dispatch_id)
@@ -47,7 +47,7 @@ LEFT JOIN LATERAL (
 ) held ON true
 
 -- name: adopt_rotated_tokens
--- First use of the next token: it is the token now, and the old one is dead.
+-- At its first use the next token becomes the current one, and the old token is invalid.
 WITH used AS MATERIALIZED (
     SELECT worker_id FROM comfyui_workers WHERE next_token_hash = ANY (:hashes::bytea[])
     ORDER BY worker_id FOR NO KEY UPDATE
@@ -61,7 +61,7 @@ INSERT INTO worker_audit_logs (worker_id, session_id, event, actor)
 SELECT worker_id, session_id, 'token_adopted', 'worker:' || worker_id FROM adopted
 
 -- name: touch_workers
--- In key order, as everything that locks several of them.
+-- Locks in key order, like every statement that locks several workers.
 WITH seen AS MATERIALIZED (
     SELECT * FROM unnest(:worker_ids::text[], :seconds_ago::double precision[]) AS s (worker_id, seconds_ago)
 ), locked AS MATERIALIZED (
@@ -74,13 +74,13 @@ FROM locked JOIN seen USING (worker_id)
 WHERE w.worker_id = locked.worker_id AND w.worker_id = ANY (:worker_ids::text[])
 
 -- name: set_concurrency
--- Of the session that said so: one that registered anew meanwhile has said something else.
+-- Only for the session that reported the number: a newer registration has its own.
 UPDATE comfyui_workers SET max_concurrency = :max_concurrency
 WHERE worker_id = :worker_id AND session_id = :session_id AND max_concurrency <> :max_concurrency
 
 -- name: record_events
--- Lines of the log; and for leases that ended: the session's sums, the effect's last time, the workflow's average. Rows
--- are locked table by table and in key order, because several control planes do this at once.
+-- Writes lines of the log; for ended leases also the session's sums, the effect's last time and the workflow's average.
+-- Rows are locked table by table and in key order, because several control planes do this at once.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         place integer, worker_id text, session_id bigint, event text, actor text, dispatch_id bigint, details jsonb,
@@ -111,7 +111,7 @@ WITH entry AS MATERIALIZED (
 ), shown AS MATERIALIZED (
     SELECT effect_took(effect_id, run_seconds) FROM timed WHERE (SELECT count(*) FROM added) >= 0
 )
--- A mean of the first ten runs, then each run weighs a tenth: it follows a faster machine within some jobs.
+-- The mean of the first ten runs; then each run weighs a tenth, so the average adapts to a faster machine in some jobs.
 INSERT INTO workflow_timings AS known (workflow_id, average_seconds, samples)
 SELECT workflow_id, avg(run_seconds), count(*) FROM entry
 WHERE (SELECT count(*) FROM shown) >= 0 AND outcome = 'completed' AND run_seconds IS NOT NULL
@@ -123,32 +123,31 @@ ON CONFLICT (workflow_id) DO UPDATE SET
     updated_at = clock_timestamp()
 
 -- name: lock_registrations
--- One registration after the other: workers are counted before one is added.
+-- Serializes registrations, because workers are counted before one is added.
 SELECT pg_advisory_xact_lock(hashtextextended('callsheet registrations', 0))
 
 -- name: find_fleet_to_join
--- Locked, so that it is not deleted while a worker joins it.
+-- Locks the fleet, so that it is not deleted while a worker joins it.
 SELECT f.id, f.is_active, ARRAY (
         SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
         WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
 FROM gpu_fleets f WHERE f.slug = :slug AND f.stage = :stage FOR KEY SHARE OF f
 
 -- name: find_fleet_of_token
--- Locked like find_fleet_to_join. The token itself is locked after its fleet, in the order in which a fleet is deleted.
+-- Locks like find_fleet_to_join. The token is locked after its fleet, in the order in which a fleet is deleted.
 SELECT f.id, f.slug, f.stage, f.is_active, ARRAY (
         SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
         WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
 FROM gpu_fleets f WHERE f.id = (SELECT t.fleet_id FROM fleet_tokens t WHERE t.token_hash = :token_hash) FOR KEY SHARE OF f
 
 -- name: use_fleet_token
--- Waits for a revocation or a rotation under way, and is refused by it. Whether it is accepted is asked of the row as it is
--- then, and by the clock of this moment.
+-- Waits for a concurrent revocation or rotation. After the wait the new row is checked, with the current time.
 UPDATE fleet_tokens SET last_used_at = clock_timestamp(), last_used_by = :worker_id
 WHERE token_hash = :token_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
 RETURNING id, name
 
 -- name: find_fleet_token
--- Whether a token is accepted now: asked before a body is read. A registration asks again, in its transaction.
+-- Whether a token is accepted now; checked before a body is read. A registration checks again, in its transaction.
 SELECT token_hash FROM fleet_tokens
 WHERE token_hash = :token_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
 
@@ -166,7 +165,7 @@ FROM fleet_tokens t WHERE t.id = :id AND (:fleet_id::bigint IS NULL OR t.fleet_i
 UPDATE fleet_tokens SET expires_at = clock_timestamp() + make_interval(secs => :seconds) WHERE id = :id
 
 -- name: revoke_fleet_token
--- Since when it is revoked does not change when it is revoked once more.
+-- A second revocation does not change revoked_at.
 UPDATE fleet_tokens SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = :id
 
 -- name: list_fleet_tokens
@@ -216,7 +215,7 @@ UPDATE worker_sessions SET ended_at = clock_timestamp(), end_reason = :reason
 WHERE worker_id = :worker_id AND ended_at IS NULL
 
 -- name: session_of_lease
--- The open session of a worker, where it had begun when the lease did.
+-- The open session of a worker, if it had started when the lease did.
 SELECT id FROM worker_sessions
 WHERE worker_id = :worker_id AND ended_at IS NULL
   AND started_at <= clock_timestamp() - make_interval(secs => :held_seconds::float8)
@@ -227,7 +226,7 @@ VALUES (:worker_id, :fleet_slug, :stage, :capacity_type, :instance_type)
 RETURNING id
 
 -- name: save_worker
--- Whether it is approved is decided anew by what it registers with. (Approvals by a person and drains have tables of their own.)
+-- Each registration decides is_approved anew. (Approvals by a person and drains have their own tables.)
 INSERT INTO comfyui_workers AS known (
     worker_id, display_name, registration_source, fleet_id, stage, providers, names_providers, session_id, token_hash,
     max_concurrency, registered_concurrency, capabilities, capacity_type, instance_type, is_approved, is_narrowed,
@@ -262,13 +261,13 @@ ON CONFLICT (worker_id) DO UPDATE SET
     last_seen_at = clock_timestamp()
 
 -- name: set_environment
--- Of the registration that says it. Answers whether it is another than before.
+-- Only for the session that reported the environment. Returns a row if the environment changed.
 UPDATE comfyui_workers SET environment = :environment
 WHERE worker_id = :worker_id AND session_id = :session_id AND environment IS DISTINCT FROM :environment
 RETURNING worker_id
 
 -- name: cannot_run
--- The active workflows that a worker is assigned and lacks something for.
+-- The assigned active workflows for which a worker lacks something.
 SELECT k.slug AS workflow, l.lacks
 FROM comfyui_workers w JOIN environment_lacks l ON l.digest = w.environment JOIN workflows k ON k.id = l.workflow_id
 WHERE w.worker_id = :worker_id AND k.is_active AND (
@@ -286,15 +285,15 @@ SELECT :worker_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_
 ON CONFLICT DO NOTHING
 
 -- name: forget_drain
--- Of a worker inside a control plane: its id never comes back, because every process has one of its own.
+-- Only for in-process workers: their ids are never used again, because every process has its own.
 DELETE FROM worker_drains WHERE worker_id = :worker_id AND starts_with(worker_id, :own_prefix)
 
 -- name: remove_session_of_worker
 DELETE FROM comfyui_workers WHERE worker_id = :worker_id AND session_id = :session_id
 
 -- name: find_stale_workers
--- Silent too long, and nothing is leased to it: a lease is the worker's until it runs out, whether heartbeats come or not.
--- What ran out is taken back by the reaper; after that its worker is found here.
+-- Workers that were silent too long and hold no lease. A worker keeps a lease until it expires, with or without
+-- heartbeats. The reaper then takes the lease back, and after that the worker is found here.
 SELECT w.worker_id, w.session_id FROM comfyui_workers w
 WHERE w.revoked_at IS NULL AND w.last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
   AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased')
@@ -308,9 +307,9 @@ UPDATE comfyui_workers SET asg_unverified = false
 WHERE worker_id = :worker_id AND session_id = :session_id AND asg_unverified
 
 -- name: remove_stale_worker
--- Only while all of this is still true, and it is the same registration: the worker may have come back this moment, or have
--- been given a job. Run after lock_drains, so that a lease under way is waited for and seen.
--- The hashes of its tokens stay: the answer to its next request says to register again.
+-- Checks all conditions again, for the same registration: the worker may just have returned or got a job. Run after
+-- lock_drains, so that a lease in progress is waited for and seen.
+-- The token hashes are kept, so that the response to the worker's next request says to register again.
 WITH removed AS (
     DELETE FROM comfyui_workers w
     WHERE w.worker_id = :worker_id AND w.session_id = :session_id AND w.revoked_at IS NULL
@@ -328,15 +327,15 @@ DELETE FROM removed_worker_tokens
 WHERE removed_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
 
 -- name: find_removed_tokens
--- Those whose worker has not registered since. One that has is known by its new token only.
+-- Tokens whose worker has not registered since. A worker that has is known by its new token only.
 SELECT t.token_hash FROM removed_worker_tokens t JOIN worker_sessions s ON s.id = t.session_id
 WHERE t.token_hash = ANY (:hashes::bytea[])
   AND NOT EXISTS (SELECT FROM worker_sessions later WHERE later.worker_id = s.worker_id AND later.id > s.id)
 
 -- name: find_left_behind
--- Leases whose worker is gone: its last session has ended, or began after the lease. A crash came before they were put
--- back, or a poll was under way at that moment. Rows of the queue, in the same database: as many as there is work in hand.
--- Whoever never registered here is somebody else's affair.
+-- Leases whose worker is gone: its last session has ended, or started after the lease. Either a process crashed before
+-- it requeued them, or a poll was open at that moment. These are rows of the queue, in the same database: as many as
+-- there are jobs in progress. Leases of workers that never registered here are not included.
 SELECT d.dispatch_id, d.lease_token, d.worker_id, last.id AS session_id,
     coalesce(last.end_reason LIKE 'deregistered%', false) AS said_good_bye
 FROM ai_job_dispatches d CROSS JOIN LATERAL (
@@ -348,8 +347,8 @@ WHERE d.status <> 'queued' AND d.lease_token IS NOT NULL
 ORDER BY d.worker_id, d.dispatch_id LIMIT :limit
 
 -- name: approve_worker
--- A revoked one gets a hash that no token has: the id may register again. As seen now, so that it is not swept before it
--- does; its session has ended, so it does not count as alive.
+-- A revoked worker gets a hash that no token has, so that its id may register again. It counts as seen now, so that the
+-- sweeper does not remove it before. Its session has ended, so it does not count as alive.
 UPDATE comfyui_workers SET is_approved = true, revoked_at = NULL,
     token_hash = coalesce(token_hash, :unusable_hash),
     last_seen_at = CASE WHEN revoked_at IS NULL THEN last_seen_at ELSE clock_timestamp() END
@@ -361,13 +360,13 @@ UPDATE comfyui_workers SET is_approved = false, revoked_at = coalesce(revoked_at
 WHERE worker_id = :worker_id
 
 -- name: lock_drains
--- Waits for the leases under way; those that come later wait for the end of this transaction (see drained_workers). Taken
--- to drain a worker, and to remove one that is stale.
+-- Waits for leases in progress; later leases wait for the end of this transaction (see drained_workers). Used to drain
+-- a worker and to remove a stale one.
 SELECT pg_advisory_xact_lock(hashtextextended('callsheet drains', 0))
 
 -- name: drain_worker
--- Since when it is drained, and who drained it first, does not change when it is drained once more. A drain of the
--- autoscaler becomes that of the person who repeats it: the autoscaler then neither undoes it nor ends the worker.
+-- A repeated drain changes neither the time nor the author of the first one. Only a drain of the autoscaler becomes
+-- that of the person who repeats it: the autoscaler then neither undoes it nor ends the worker.
 INSERT INTO worker_drains AS known (worker_id, drained_by, reason) VALUES (:worker_id, :drained_by, :reason)
 ON CONFLICT (worker_id) DO UPDATE SET
     reason = coalesce(excluded.reason, known.reason),
@@ -375,7 +374,7 @@ ON CONFLICT (worker_id) DO UPDATE SET
         THEN excluded.drained_by ELSE known.drained_by END
 
 -- name: undrain_worker
--- Not while the autoscaler ends the worker; where nothing scales its fleet any more, nobody does.
+-- Not while the autoscaler is ending the worker. If its fleet is no longer scaled, the autoscaler ends nothing.
 DELETE FROM worker_drains r WHERE r.worker_id = :worker_id AND (r.ending_since IS NULL OR NOT EXISTS (
     SELECT FROM comfyui_workers c JOIN fleet_scaling s ON s.fleet_id = c.fleet_id WHERE c.worker_id = :worker_id))
 RETURNING r.worker_id
@@ -384,7 +383,7 @@ RETURNING r.worker_id
 SELECT EXISTS (SELECT FROM worker_drains WHERE worker_id = :worker_id AND ending_since IS NOT NULL)
 
 -- name: retire_workers
--- Drains of the autoscaler. Run after lock_drains, so that a lease under way is waited for and seen.
+-- Drains of the autoscaler. Run after lock_drains, so that a lease in progress is waited for and seen.
 INSERT INTO worker_drains (worker_id, drained_by, reason)
 SELECT asked.id, :drained_by, :reason FROM unnest(:worker_ids::text[]) AS asked (id)
 WHERE :also_busy::boolean OR NOT EXISTS (
@@ -399,15 +398,15 @@ WHERE worker_id = ANY (:worker_ids::text[]) AND drained_by = :drained_by AND end
 RETURNING worker_id
 
 -- name: begin_to_end
--- No lease can follow a drain that is committed, so what is not leased here will not be leased. A row that is deleted at
--- this moment is waited for and not found: whoever undid the drain was first.
+-- No lease follows a committed drain, so a worker without a lease here will not get one. If the drain is being deleted,
+-- this statement waits and does not find the row: the undrain came first.
 UPDATE worker_drains r SET ending_since = clock_timestamp()
 WHERE r.worker_id = ANY (:worker_ids::text[]) AND r.drained_by = :drained_by AND r.ending_since IS NULL
   AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = r.worker_id AND d.status = 'leased')
 RETURNING r.worker_id
 
 -- name: forget_ended
--- Ids that are gone, and may come back as other workers.
+-- Only ids that have no worker now: another worker may use such an id later.
 DELETE FROM worker_drains r
 WHERE r.worker_id = ANY (:worker_ids::text[]) AND r.drained_by = :drained_by
   AND NOT EXISTS (SELECT FROM comfyui_workers c WHERE c.worker_id = r.worker_id AND c.revoked_at IS NULL)
@@ -424,8 +423,8 @@ SET rotation_id = :rotation_id, next_token_hash = :next_token_hash, rotated_at =
 WHERE worker_id = :worker_id
 
 -- name: list_workers
--- Those that are registered, and those that are not but are drained, as their last session knew them. There are some
--- thousand at most, of which the queue is asked one by one, by its index of what is held.
+-- Registered workers, and drained workers that are not registered, with the data of their last session. There are some
+-- thousand at most; for each of them the queue is read by its index of held rows.
 SELECT w.*, r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by, r.reason AS drain_reason,
     ARRAY (SELECT k.slug FROM (
             SELECT wf.workflow_id FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
@@ -466,7 +465,7 @@ FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
 WHERE d.worker_id = :worker_id AND d.status = 'leased' ORDER BY d.dispatch_id
 
 -- name: sessions_of_worker
--- Compared as pairs and in the order of pairs, which only the index of both answers.
+-- Compares and orders by pairs, so that only the index on both columns fits.
 SELECT id, worker_id, fleet_slug, stage, capacity_type, instance_type, started_at, ended_at, end_reason, busy_seconds,
     jobs_completed, jobs_failed, jobs_requeued
 FROM worker_sessions
@@ -533,14 +532,14 @@ SELECT :fleet_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_i
 ON CONFLICT DO NOTHING
 
 -- name: tell_fleet_reassigned
--- Told with the commit; a poll that waits would hear of it with the next one.
+-- Notifies at the commit. Without this, a worker whose poll waits would see the change only with its next poll.
 SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE fleet_id = :fleet_id
 
 -- name: tell_worker_reassigned
 SELECT pg_notify('assignments', :worker_id::text)
 
 -- name: detach_revoked_workers
--- All that is kept of them is that they may not come back.
+-- Revoked workers are kept only so that their ids stay blocked.
 UPDATE comfyui_workers SET fleet_id = NULL, registration_source = 'workflows', is_narrowed = false
 WHERE fleet_id = :fleet_id AND revoked_at IS NOT NULL
 
@@ -548,9 +547,9 @@ WHERE fleet_id = :fleet_id AND revoked_at IS NOT NULL
 DELETE FROM gpu_fleets WHERE id = :id RETURNING slug, stage
 
 -- name: capacity
--- Who could take jobs of each route now: the workers of active fleets that have the workflow, and those it is assigned to.
--- A worker that sends no heartbeats while it renders is there as long as a lease of it is valid, with the slots it uses.
--- A job that is fetched ahead takes no slot, least of all one of another worker.
+-- Workers that could take jobs of each route now: those of active fleets with the workflow, and those assigned to it.
+-- A worker that sends no heartbeats while it renders counts as long as it has a valid lease, with the slots it uses.
+-- A prefetched job takes no slot, neither of its own worker nor of another one.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
@@ -591,7 +590,7 @@ FROM asked CROSS JOIN LATERAL (
           AND (c.was_seen OR leased.is_valid)
     ) w
 ) crew CROSS JOIN LATERAL (
-    -- None is starting where the driver fails, or where a copy of a database leaves the workers alone.
+    -- No worker is starting if the driver fails, or if scaling is paused because this database may be a copy.
     SELECT count(*) > 0 AS up, extract(epoch FROM min(f.next_worker_at) - clock_timestamp())::float8 AS starts_in_seconds
     FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
     WHERE wf.workflow_id = asked.workflow_id AND f.is_active AND f.stage = asked.stage
@@ -607,7 +606,7 @@ FROM asked CROSS JOIN LATERAL (
 ) scaling
 
 -- name: lacks_of_routes
--- What the live workers of a route lack, each thing with how many of them lack it. Asked where no worker can run the route.
+-- What the live workers of a route lack, and how many of them lack it. Used if no worker can run the route.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
@@ -634,7 +633,7 @@ DELETE FROM worker_sessions WHERE id = ANY (ARRAY (
 ))
 
 -- name: delete_old_events
--- Oldest first, by the key, which is the order of time.
+-- Oldest first, by the key, which follows the order of time.
 DELETE FROM worker_audit_logs WHERE id = ANY (ARRAY (
     SELECT id FROM (SELECT id, at FROM worker_audit_logs ORDER BY id LIMIT :limit) oldest
     WHERE at < clock_timestamp() - make_interval(days => :days::integer)

@@ -22,15 +22,15 @@ log = get_logger(__name__)
 SQL = statements("callsheet.fleet")
 ACTOR = "worker_sweeper"
 BATCH = 100
-# How long the token of a removed worker gets the answer to register again. Later it is an unknown token.
+# During this time the response to a removed worker's token says to register again. Later the token is unknown.
 TOKEN_DAYS = 30
-# After a pause this long nobody could have been seen, whatever last_seen_at says.
+# During a pause this long no worker could be seen, so last_seen_at says nothing.
 LONGEST_PAUSE_SECONDS = 60.0
 
 
 class WorkerSweeper(Loop):
-    """Safe on any number of control planes: a worker goes only while it is stale and holds nothing. Its leases are its
-    own until they run out; the reaper takes them back then."""
+    """Safe on any number of control planes: a worker is removed only while it is stale and holds no lease. The worker
+    keeps its leases until they expire; then the reaper takes them back."""
 
     name = "worker_sweeper"
     interval_seconds = 15.0
@@ -49,15 +49,15 @@ class WorkerSweeper(Loop):
         return self._has_watched() and await self.sweep()
 
     async def sweep(self) -> bool:
-        """Removes the workers that are stale now; whether there may be more."""
+        """Removes the workers that are stale now; returns whether there may be more."""
         async with self._databases.central.connection() as connection:
             rows = await SQL["find_stale_workers"].rows(connection, stale_seconds=self._stale_seconds, limit=BATCH)
         await all_of(self._remove(row["worker_id"], row["session_id"]) for row in rows)
         return len(rows) == BATCH
 
     async def take_left_behind(self) -> None:
-        """Leases of workers that left while they were being given one, or before a crash. As everywhere, who says
-        good-bye gets the attempt back, and who is revoked or disappears does not."""
+        """Requeues leases of workers that left during a poll, or before a crash. As everywhere, the attempt does not
+        count if the worker deregistered, and counts if it was revoked or disappeared."""
         async with self._databases.central.connection() as connection:
             rows = await SQL["find_left_behind"].rows(connection, limit=BATCH)
         for row in rows:
@@ -89,8 +89,8 @@ class WorkerSweeper(Loop):
             log.warning("worker.stale", worker_id=worker_id)
 
     def _has_watched(self) -> bool:
-        """Whether workers could have been heard of for as long as one may be silent. After a restart, or an outage of
-        the database, all of them look stale, and all of them are about to call."""
+        """Whether this process could see workers for at least `stale_seconds`. After a restart or a database outage all
+        workers look stale, although all of them are about to send requests."""
         moment = self._clock.monotonic()
         if self._last_look is None or moment - self._last_look > LONGEST_PAUSE_SECONDS:
             self._watching_since = moment

@@ -1,4 +1,4 @@
-"""Worker tokens: 64 characters, stored as their SHA-256. A rotated one is derived, so it is nowhere to be read."""
+"""Worker tokens: 64 characters, stored as their SHA-256. A rotated token is derived from a key and never stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 from callsheet.toolbox.signing import Master, SigningKeys, sha256_hex
 
 SCHEME = "bearer "
-# What the registration tokens of fleets begin with.
+# Prefix of the registration tokens of fleets.
 FLEET_TOKEN_PREFIX = "csf_"  # noqa: S105
 
 
@@ -30,7 +30,7 @@ def token_in(authorization: str | None) -> str | None:
 
 
 class RotatedTokens:
-    """The same rotation gives the same token in every answer of every control plane, without being stored."""
+    """A rotation gives the same token in every response of every control plane, without storing it."""
 
     def __init__(self, secret: Master):
         self._keys = SigningKeys(secret, "worker token")
@@ -39,6 +39,6 @@ class RotatedTokens:
         return sha256_hex(self._keys.sign(worker_id, str(rotation_id)))
 
     def pending(self, worker_id: str, rotation_id: UUID, token_hash: bytes) -> str | None:
-        """The token of a rotation that was begun, perhaps under the key before. None where neither key made it."""
+        """The token of a started rotation, which the previous key may have signed. None if neither key matches."""
         tokens = [sha256_hex(each) for each in self._keys.signatures(worker_id, str(rotation_id))]
         return next((token for token in tokens if hmac.compare_digest(hash_token(token), token_hash)), None)

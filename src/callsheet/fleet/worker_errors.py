@@ -1,4 +1,4 @@
-"""What a worker says went wrong, as users may read it; the rest is kept for admins. Pure."""
+"""Turns a worker's error into a line that users may read; the rest is kept for admins. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.worker import TRACEBACK, FailRequest, WorkerError
 
 FALLBACK = "Processing failed."
-# One less than the wire keeps of a text: what has that length was cut, perhaps in the middle of a secret.
+# One less than the wire's limit: a text with the length of the limit was cut, perhaps in the middle of a secret.
 LONGEST_RAW = TRACEBACK - 1
 DEFAULT_TYPE = "worker_error"
 TIMES_ENCODED = 2
 
 _FIELDS = ("exception_message", "error_message")
-# Fields of an object that is not whole JSON: cut off, printed by Python, or in the middle of a sentence.
+# Fields of an object that is not complete JSON: cut off, printed by Python, or inside a sentence.
 _FIELD_IN_TEXT = re.compile(
     r"""["'](?:exception_message|error_message)["']\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')"""
 )
-# What Python puts before an error of the system, and custom nodes before anything: no JSON, and nothing for users.
+# Python puts such a tag before system errors, custom nodes before any text. It is not JSON, and useless for users.
 _TAG = re.compile(r"\[[A-Za-z][\w .-]{0,60}\]:?\s+(?=\S)")
 _TYPE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _TRACEBACK = "Traceback (most recent call last)"
@@ -33,18 +33,18 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: *(.*))?$")
 _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 
-# A page that a proxy answered instead of the engine: its title says what happened.
+# An HTML page that a proxy returned instead of the engine's response: the title says what happened.
 _PAGE = re.compile(r"<(?:!doctype html|html|head|title)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<>]+)", re.IGNORECASE)
 
 
 def sanitize_worker_error(raw: JsonValue) -> str:
-    """One line for users: from the engine's JSON, from a field in the text, or the first line that says something."""
+    """One line for users: from the engine's JSON, from a field in the text, or the first line with content."""
     return clean_line(_said_by(raw)) or FALLBACK
 
 
 def failure_of(request: FailRequest) -> Failure:
-    """What is recorded of a failed run."""
+    """The recorded failure of a run."""
     error = request.error or WorkerError()
     raw = request.error_message or error.message
     parsed = _parsed(raw)
@@ -63,7 +63,7 @@ def _said_by(raw: JsonValue) -> str:
         case Mapping() as engine:
             return _line_of(_message_in(engine))
         case list() as several:
-            # Not lists in lists, which may be nested deeper than can be followed.
+            # Nested lists are skipped: they may exceed the recursion limit.
             said = (_said_by(each) for each in several if not isinstance(each, list))
             return next((text for text in said if text), "")
         case str() as text:
@@ -84,9 +84,9 @@ def _said_in(text: str) -> str:
 
 
 def _parsed(raw: JsonValue) -> JsonValue:
-    """What a text says in JSON, also where it was encoded twice; any other text as it is, no longer than is kept.
+    """The decoded JSON of a text, also if it was encoded twice; other text unchanged, but cut to the stored length.
 
-    Secrets are masked here, before a line is chosen: one line of a private key has no shape of its own.
+    Secrets are masked here, before a line is chosen: a single line of a private key cannot be recognized.
     """
     for _ in range(TIMES_ENCODED):
         if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[", '"')):
@@ -111,7 +111,7 @@ def _within(value: Mapping[str, Any], outer: str, inner: str) -> object:
 
 
 def _line_of(text: str) -> str:
-    """The first line with something to say; of a traceback, the error it ends with."""
+    """The first line with content; for a traceback, the error at its end."""
     before, traceback, after = text.partition(_TRACEBACK)
     first = _first_line(before)
     if first or not traceback:
@@ -151,5 +151,5 @@ def _text_of(traceback: object) -> str | None:
         traceback = "\n".join(str(line).rstrip("\n") for line in traceback)
     if not isinstance(traceback, str) or not traceback:
         return None
-    # As PostgreSQL can hold it: a text in a text in JSON may have anything.
+    # PostgreSQL cannot store every character, and text that was encoded twice in JSON may contain any.
     return cut(traceback, LONGEST_RAW).replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What admins see of workers and do to them. Each action is in the audit log and in the worker's own."""
+"""Admins' views of workers and actions on them. Each action is in the audit log and in the worker's log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN_SESSIONS = 10
 
 @dataclass(frozen=True, slots=True)
 class WorkerFilter:
-    """Only workers of which all of this is true; `None` asks for nothing."""
+    """Selects workers that match all fields; `None` matches every worker."""
 
     fleet: str | None = None
     stage: str | None = None
@@ -44,7 +44,7 @@ class Workers:
         self._rotated = RotatedTokens(secret)
 
     async def list(self, wanted: WorkerFilter, after: str | None, limit: int) -> Page[Worker]:
-        """In the order of their ids."""
+        """Ordered by id."""
         async with self._databases.central.connection() as connection:
             rows = await _workers(connection, wanted, after=after, limit=limit + 1)
         items = [Worker(**row) for row in rows[:limit]]
@@ -68,7 +68,7 @@ class Workers:
         )
 
     async def sessions(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerSession]:
-        """Newest first; those of workers that are gone, too."""
+        """Newest first, including sessions of removed workers."""
         async with self._databases.central.connection() as connection:
             if worker_id is None:
                 rows = await SQL["list_sessions"].rows(connection, before=before, limit=limit + 1)
@@ -80,7 +80,7 @@ class Workers:
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
     async def events(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerEvent]:
-        """Newest first; those of workers that are gone, too."""
+        """Newest first, including events of removed workers."""
         async with self._databases.central.connection() as connection:
             if worker_id is None:
                 rows = await SQL["list_events"].rows(connection, before=before, limit=limit + 1)
@@ -92,7 +92,7 @@ class Workers:
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
     async def approve(self, worker_id: str, actor: str) -> Worker:
-        """It gets jobs. One that was revoked may register again."""
+        """Approves a worker for jobs. A revoked worker may register again."""
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
             await SQL["approve_worker"].run(connection, worker_id=worker_id, unusable_hash=hash_token(new_token()))
@@ -108,13 +108,13 @@ class Workers:
             return await _worker(connection, worker_id)
 
     async def revoke(self, worker_id: str, actor: str, *, with_token: bool = False) -> Worker:
-        """Its token is dead at once, its jobs go back without their attempts, and its id cannot register.
+        """Invalidates the worker's token, requeues its jobs (the attempts count), and blocks its id.
 
-        `with_token`: nor can any other id with the registration token that it came with.
+        `with_token`: the registration token that it registered with is revoked too, so no other id can use it.
         """
         async with self._databases.central.transaction() as connection:
             if with_token:
-                # A registration locks the token first and the worker then: one after the other.
+                # A registration locks the token before the worker, this locks the worker first: they must not overlap.
                 await SQL["lock_registrations"].run(connection)
             known = await _lock(connection, worker_id)
             if with_token and known["fleet_token_id"] is None:
@@ -136,9 +136,9 @@ class Workers:
             return await _worker(connection, worker_id)
 
     async def drain(self, worker_id: str, actor: str, reason: str | None = None) -> Worker:
-        """It finishes what it has and gets nothing more, also after it has registered anew, until `undrain`.
+        """The worker finishes its jobs and gets no new ones, also after it registers again, until `undrain`.
 
-        When this returns, no lease to the worker can follow; a poll of it that waits is answered at once.
+        When this returns, no lease to the worker can follow; a waiting poll of the worker returns at once.
         """
         async with self._databases.central.transaction() as connection:
             await SQL["lock_drains"].run(connection)
@@ -151,7 +151,7 @@ class Workers:
             return await _worker(connection, worker_id)
 
     async def undrain(self, worker_id: str, actor: str) -> Worker:
-        """It gets jobs again, or will when it registers."""
+        """The worker gets jobs again, at once or after it registers."""
         async with self._databases.central.transaction() as connection:
             worker = await _worker(connection, worker_id)
             if await SQL["undrain_worker"].row(connection, worker_id=worker_id) is not None:
@@ -165,10 +165,11 @@ class Workers:
         )
 
     async def rotate_token(self, worker_id: str, actor: str) -> Worker:
-        """Its next answer carries a new token; the old one dies at the new one's first use, or after ten minutes.
+        """The next response to the worker carries a new token. The old token is invalid after the first use of the new
+        one, or after ten minutes.
 
-        While a rotation is pending, another one changes nothing: the worker may have the pending token in hand, and an
-        old token that is dead must not live again.
+        While a rotation is pending, another one changes nothing: the worker may already have the pending token, and an
+        invalid old token must not become valid again.
         """
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
@@ -186,7 +187,7 @@ class Workers:
             return await _worker(connection, worker_id)
 
     async def assign(self, worker_id: str, workflow_slugs: Sequence[str], actor: str) -> Worker:
-        """These workflows and no others, for a worker that registered with workflows of its own."""
+        """Assigns exactly these workflows to a worker that registered without a fleet."""
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
             if known["registration_source"] == "fleet":

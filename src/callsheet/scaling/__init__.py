@@ -1,1 +1,1 @@
-"""Fleets that follow their queues: a pure policy, drivers that start and end workers, and the autoscaler."""
+"""Scales fleets by their queues: a pure policy, drivers that start and end workers, and the autoscaler."""

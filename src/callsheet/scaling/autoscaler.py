@@ -1,8 +1,8 @@
-"""The loop that scales fleets: reads, decides, records, and only then drives.
+"""The loop that scales fleets: it reads, decides, records the decision, and only then calls the driver.
 
-Of any number of control planes one acts at a time (`Leadership`). A decision is committed before its driver is called,
-on the connection that holds the lock. Drivers get absolute numbers and names, so the next look repeats whatever a
-crash, a timeout or a lost lock left undone.
+Only one control plane acts at a time (`Leadership`). A decision is committed before its driver is called, on the
+connection that holds the lock. Drivers get absolute numbers and ids, so the next look repeats what a crash, a timeout
+or a lost lock left undone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from callsheet.toolbox.together import all_of
 log = get_logger(__name__)
 Result = TypeVar("Result")
 LOCK = "callsheet autoscaler"
-# How often old decisions are deleted, in looks.
+# Old decisions are deleted once in this many looks.
 FORGET_EVERY = 500
 
 
@@ -42,7 +42,7 @@ class Autoscaler(Loop):
     """Safe on any number of control planes."""
 
     name = "autoscaler"
-    # Whoever waits to lead asks again soon.
+    # A control plane that waits for leadership tries again soon.
     retry_cap_seconds = 5.0
 
     def __init__(
@@ -74,7 +74,7 @@ class Autoscaler(Loop):
         async with self._databases.central.connection() as connection:
             has_any = await SQL["has_scaled"].value(connection)
         if not has_any:
-            # Most installations scale nothing, and need no connection for it.
+            # Most installations scale no fleet, and need no connection for leadership.
             await self.leadership.close()
         if not has_any or not await self.leadership.take():
             self._numbers.clear()
@@ -89,7 +89,7 @@ class Autoscaler(Loop):
                 await SQL["forget_old_decisions"].run(connection, days=self._settings.decisions_days)
         self._looks += 1
         self._numbers.forget_others({each.fleet.id for each in scaled})
-        # At the same time: a driver that hangs does not hold up the fleets of others longer than one call may take.
+        # Concurrent, so that a driver that hangs delays other fleets by at most the timeout of one call.
         await all_of(self._attend(each, central) for each in scaled)
 
     async def _attend(self, scaled: Scaled, central: Central) -> None:
@@ -143,7 +143,7 @@ class Autoscaler(Loop):
     async def _record(
         self, scaled: Scaled, seen: Look, decision: Decision, actual: Actual
     ) -> tuple[int, tuple[str, ...]] | None:
-        """How many workers the driver should have, and whom it ends; None where the fleet was changed meanwhile."""
+        """How many workers the driver should have, and the ids it ends; None if the rules changed meanwhile."""
         fleet = scaled.fleet
         async with self.leadership.transaction() as connection:
             if await SQL["lock_scaling"].row(connection, fleet_id=fleet.id, updated_at=scaled.updated_at) is None:
@@ -154,7 +154,7 @@ class Autoscaler(Loop):
             )
             reinstated = await reinstate(connection, decision.undrain)
             await forget_ended(connection, seen.gone)
-            # Who has taken a job since, or was undrained by a person, stays as it is.
+            # Workers that got a job since, or that a person undrained, stay as they are.
             wanted = decision.wanted + len(decision.drain) - len(retired) - len(decision.undrain) + len(reinstated)
             decision = replace(decision, wanted=wanted, on_demand=fleet.policy.on_demand(wanted))
             memory = ordered(seen.memory, scaled.now, seen, decision)
@@ -190,7 +190,7 @@ class Autoscaler(Loop):
         return seen.to_order(fleet.policy, decision), memory.ending
 
     async def _pause(self, scaled: Scaled) -> None:
-        """A copy must not start and end the workers of the original."""
+        """A copy of the database must not start and end the workers of the original."""
         fleet = scaled.fleet
         reason = (
             "This database may be a copy of the one that the fleet was set up in, so its workers are left alone. If it "
@@ -241,7 +241,7 @@ class Autoscaler(Loop):
         return driver
 
     async def _called(self, call: Coroutine[Any, Any, Result]) -> Result:
-        """What a driver does wrong is its fleet's problem, and nobody else's."""
+        """Turns every error of a driver into a DriverError, so that it affects only its own fleet."""
         seconds = self._settings.driver_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -256,7 +256,7 @@ class Autoscaler(Loop):
 
 
 def _unable(queue: Queue) -> str:
-    """What else there is to know of a queue: no number of workers would serve these jobs."""
+    """A note about jobs that no number of workers would serve."""
     if not queue.unable:
         return ""
     jobs = "1 job is" if queue.unable == 1 else f"{queue.unable} jobs are"
@@ -264,7 +264,7 @@ def _unable(queue: Queue) -> str:
 
 
 async def _end(connection: Connection, seen: Look, scaled: Scaled) -> tuple[str, ...]:
-    """Records whose end begins: the retired that hold nothing, and those that never registered."""
+    """Marks workers as ending: retired workers without a lease, and workers that never registered."""
     warm_up = f"{scaled.fleet.policy.warm_up_seconds:.0f}"
     await retire(connection, seen.overdue, f"It did not register within {warm_up} seconds.")
     return tuple(await begin_to_end(connection, [*seen.done, *seen.overdue]))

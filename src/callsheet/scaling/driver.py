@@ -1,4 +1,4 @@
-"""What starts and ends the workers of a fleet: an Auto Scaling group, a Deployment, processes, a script."""
+"""Interface of drivers, which start and end the workers of a fleet: an Auto Scaling group, processes, a script."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from callsheet.scaling.policy import Policy
 
 
 class DriverError(Exception):
-    """Why a driver could not do what it was asked for: one sentence that operators read, without secrets."""
+    """A call of a driver failed. The message is one sentence for operators, without secrets."""
 
 
 class OptionError(ValueError):
-    """An option of a fleet that its driver cannot work with; `option` names it."""
+    """An option of a fleet that its driver cannot use; `option` names it."""
 
     def __init__(self, option: str, reason: str):
         super().__init__(f"{option}: {reason}")
@@ -38,48 +38,48 @@ class ScaledFleet:
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What exists, starting workers and draining ones included."""
+    """The existing workers, including starting and draining ones."""
 
     count: int
-    # The ids that these workers register with. None where the driver cannot know them: every worker of the fleet then
+    # The ids that these workers register with. None if the driver cannot know them: then every worker of the fleet
     # counts as the driver's.
     worker_ids: frozenset[str] | None = None
-    # Where workers can only go one after the other, in this order: a StatefulSet ends its highest pod first. Empty
-    # where each of them can go.
+    # The order, if workers can only be ended in a fixed one: a StatefulSet ends its highest pod first. Empty if any
+    # worker can be ended.
     ending_order: tuple[str, ...] = ()
-    # How many it was last told to have, where what it drives keeps that number and starts the rest as soon as it can.
+    # The last ordered number, if the driven system stores it and starts missing workers as soon as it can.
     ordered: int | None = None
 
 
 class Driver(Protocol):
-    """Every method may be repeated: after a timeout that had acted, and after a crash that came before it was recorded.
+    """Every method may be called again: after a timeout of a call that took effect, or a crash before it was recorded.
 
-    A failure raises DriverError. One call at a time per fleet.
+    A failure raises DriverError. Each fleet has one call at a time.
     """
 
     name: str
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
-        """A fleet's options as they are kept, with defaults; raises OptionError. Reaches out to nothing.
+        """Returns a fleet's options as they are stored, with defaults; raises OptionError. Contacts no other system.
 
-        Options come over the API. They never say which program or file of this machine is run: that is for settings.
+        Options come from the API. They never name a program or file of this machine to run: only settings do.
         """
 
     async def actual(self, fleet: ScaledFleet) -> Actual:
-        """What exists now."""
+        """Returns the existing workers."""
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
-        """Makes so many workers exist, `on_demand` of them on-demand: an absolute number, at most the maximum.
+        """Makes `wanted` workers exist, `on_demand` of them on-demand: an absolute number, at most the maximum.
 
-        Draining workers that have not been ended are part of the number. Where more exist, nothing is ended: only `end`
-        ends workers, and names them. Where more were ordered than exist, the rest is taken back.
+        The number includes draining workers that have not been ended. If more exist, none is ended: only `end` ends
+        workers, by id. If more were ordered than exist, the rest of the order is canceled.
         """
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
-        """Ends exactly these workers, which are drained and hold nothing, and does not replace them.
+        """Ends exactly these workers, which are drained and hold no lease, and does not replace them.
 
-        Ids that are gone already are no error.
+        An id that is already gone is not an error.
         """
 
     async def close(self) -> None:
-        """Lets go of connections. Workers go on."""
+        """Closes connections. Workers continue."""

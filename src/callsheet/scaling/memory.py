@@ -1,7 +1,7 @@
-"""What the autoscaler remembers of a fleet from one look to the next, and what it makes of what it sees. Pure.
+"""The autoscaler's memory of a fleet between two looks, and how a look updates it. Pure.
 
-Which worker was ordered when, who is idle since when, which of the driver's workers never registered: kept in the
-database as JSON, so that another control plane goes on where this one stopped.
+It holds when workers were ordered, since when they are idle, and which of the driver's workers never registered. It is
+stored in the database as JSON, so that another control plane can continue.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from typing import Any
 from callsheet.scaling.driver import Actual
 from callsheet.scaling.policy import Decision, History, Policy, Worker
 
-# How much the latest start weighs in the average of how long a worker takes to start.
+# Weight of the latest start in the average start time of a worker.
 LATEST_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A worker of the fleet as central knows it."""
+    """A worker of the fleet as stored in central."""
 
     id: str
     slots: int
     busy: int
     is_spot: bool
     registered_at: float
-    # Approved, not revoked, and seen lately or busy.
+    # Approved, not revoked, and seen recently or busy.
     is_usable: bool
     is_drained: bool = False
     # The autoscaler drained it, not a person.
     is_retired: bool = False
     is_ending: bool = False
-    # Of its session so far: leases that have ended, and their seconds together.
+    # Ended leases of the current session, and their total seconds.
     ended_leases: int = 0
     ended_seconds: float = 0.0
-    # What its engines have, by the hash of it; None where it did not say.
+    # Hash of the environment of its engines; None if the worker did not report one.
     environment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     history: History = field(default_factory=History)
-    # Moments of orders whose worker has not registered yet, oldest first.
+    # Times of orders whose worker has not registered yet, oldest first.
     orders: tuple[float, ...] = ()
     # Ids that were registered at the last look.
     known: tuple[str, ...] = ()
     idle_since: Mapping[str, float] = field(default_factory=dict)
-    # Of each worker at the last look: leases that had ended, their seconds together, and leases that it held.
+    # Per worker at the last look: ended leases, their total seconds, and leases that the worker held.
     worked: Mapping[str, tuple[int, float, int]] = field(default_factory=dict)
-    # Workers of the driver that are not registered, and since when.
+    # Workers of the driver that are not registered, with the time when each was first seen.
     unregistered_since: Mapping[str, float] = field(default_factory=dict)
-    # Ids whose end is recorded and that the driver may still have.
+    # Ids of ending workers that the driver may still have.
     ending: tuple[str, ...] = ()
-    # From an order to the registration, on average.
+    # Average time from an order to the registration.
     start_seconds: float | None = None
-    # What the engines of its workers have, remembered for the time when it has none: new ones will have the same. Empty
-    # where one of them did not say.
+    # Environments of the fleet's workers, kept while the fleet has none: new workers will have the same. Empty if one
+    # of them did not report its environment.
     environments: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -79,28 +79,28 @@ class Memory:
         )
 
     def next_worker_at(self) -> float | None:
-        """When the worker that was ordered first is expected; None where none is, or none ever started."""
+        """When the worker that was ordered first is expected; None without an order or a measured start."""
         return None if not self.orders or self.start_seconds is None else self.orders[0] + self.start_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What there is of a fleet at one moment."""
+    """The state of a fleet at one moment."""
 
     memory: Memory
-    # For the policy; those that cannot serve stand there as draining.
+    # Input of the policy. Workers that cannot serve are listed as draining.
     workers: Sequence[Worker]
     coming: int
-    # Workers that the driver does not know, and that serve: started by hand, for example.
+    # Serving workers that the driver does not know, for example workers that were started by hand.
     strangers: int
-    # Workers of the driver that take no work: draining, waiting for approval, silent, overdue.
+    # Workers of the driver that take no jobs: draining, waiting for approval, silent, overdue.
     resting: int
-    # Workers of the driver that did not register in time. None of them is named while strangers are here: where workers
-    # register under other ids than the driver has, a worker that is overdue by its id may be at work under another.
+    # Workers of the driver that did not register in time. Empty while there are strangers: if workers register with
+    # other ids than the driver's, a worker that is overdue by its id may be working under another id.
     overdue: tuple[str, ...]
-    # Retired and idle: may be ended.
+    # Retired and idle workers, which may be ended.
     done: tuple[str, ...]
-    # Were being ended, and are gone.
+    # Workers that were being ended and are gone.
     gone: tuple[str, ...]
 
     @property
@@ -108,7 +108,7 @@ class Look:
         return sum(not worker.is_draining for worker in self.workers)
 
     def to_order(self, policy: Policy, decision: Decision) -> int:
-        """How many workers the driver should have: those that serve or come, and those that still rest."""
+        """How many workers the driver should have: serving, coming and resting ones."""
         return max(0, min(policy.maximum, decision.wanted - self.strangers + self.resting))
 
 
@@ -163,7 +163,7 @@ def environments_of(memory: Memory, registered: Sequence[Registered]) -> tuple[s
 
 
 def ordered(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:
-    """The memory after a decision: one entry for each worker that it orders."""
+    """The memory after a decision, with one order for each worker that it orders."""
     more = decision.wanted - look.serving - look.coming - len(decision.undrain)
     return replace(memory, history=decision.history, orders=(*memory.orders, *[now] * max(0, more)))
 
@@ -171,7 +171,7 @@ def ordered(memory: Memory, now: float, look: Look, decision: Decision) -> Memor
 def _orders(
     policy: Policy, memory: Memory, now: float, ours: Sequence[Registered]
 ) -> tuple[tuple[float, ...], float | None]:
-    """The orders that are still open, and how long a start takes: each new worker is the oldest order's."""
+    """The open orders, and the average start time. Each new worker fills the oldest order."""
     known = set(memory.known)
     arrivals = sorted(worker.registered_at for worker in ours if worker.id not in known)
     filled = list(zip(memory.orders, arrivals, strict=False))
@@ -184,7 +184,7 @@ def _orders(
 
 
 def _next_to_go(order: Sequence[str], here: Sequence[Registered]) -> set[str]:
-    """Where workers go in a fixed order: the first of them that serves, and those before it."""
+    """For a fixed ending order: the first worker that serves, and the workers before it."""
     serving = {worker.id for worker in here if _is_serving(worker)}
     first = next((place for place, name in enumerate(order) if name in serving), len(order))
     return set(order[: first + 1])
@@ -195,10 +195,10 @@ def _is_serving(worker: Registered) -> bool:
 
 
 def unseen_slots(slots: int, ended: int, seconds: float, held: int, elapsed: float) -> float:
-    """Slots that a worker needed on average since the last look, which saw `held` jobs, for those that no look saw.
+    """Slots that a worker needed on average since the last look for jobs that no look saw.
 
-    So many leases have `ended` since, and took so many `seconds` together. Jobs that the last look saw are among them;
-    they have been counted, and take their part of the time.
+    `ended` leases have ended since then and took `seconds` in total. They include the `held` jobs that the last look
+    saw; these are already counted, so their share of the time is left out.
     """
     if ended <= held or elapsed <= 0:
         return 0.0
@@ -206,9 +206,9 @@ def unseen_slots(slots: int, ended: int, seconds: float, held: int, elapsed: flo
 
 
 def _ended_since(memory: Memory, worker: Registered) -> tuple[int, float, int]:
-    """Leases of it that ended since the last look, their seconds, and how many that look saw.
+    """Leases of the worker that ended since the last look, their seconds, and how many leases that look saw.
 
-    Of one that the last look did not see, or that has registered anew, nothing is known.
+    A worker that the last look did not see, or that registered anew, has no known ended leases.
     """
     leases, seconds, held = memory.worked.get(worker.id, (worker.ended_leases, worker.ended_seconds, 0))
     return max(0, worker.ended_leases - leases), max(0.0, worker.ended_seconds - seconds), held
@@ -239,5 +239,5 @@ def _seen(worker: Registered, may_go: bool, idle_since: float | None, unseen: fl
 
 
 def _absent(name: str, now: float) -> Worker:
-    """One that exists and has no registration: it counts, and takes no work."""
+    """A worker that exists but is not registered: it counts, and takes no jobs."""
     return Worker(name, 1, 0, True, True, now, now, can_be_undrained=False)

@@ -1,4 +1,4 @@
-"""How many workers a fleet's work needs now, for autoscalers outside, such as KEDA. Nothing is decided here."""
+"""How many workers a fleet's work needs now, for external autoscalers such as KEDA, which decide themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FleetMetrics:
     async def get(self, fleet_id: int, target_seconds: float) -> FleetMetric:
         away = sorted(self._databases.unavailable)
         if away:
-            # A number that is too small would end workers; without one, KEDA leaves them as they are.
+            # A number that is too small would end workers; without a number, KEDA does not change them.
             raise Unavailable(f"Pool {', '.join(away)} is not served, so its part of the queue is unknown.")
         async with self._databases.central.connection() as connection:
             row = await SQL["fleet_metric"].row(

@@ -1,4 +1,4 @@
-"""`/api/admin/fleets/{fleet_id}/scaling/metric`, for autoscalers outside."""
+"""`/api/admin/fleets/{fleet_id}/scaling/metric`, for external autoscalers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 -- database: central
 
 -- name: fleet_metric
--- What waits for a fleet and could be leased now, of :providers and those that its workers have, lane by lane from the
--- lane's mark and up to :most of a lane, so the queue is never walked. Jobs of an identifier that is at its limit are not
--- counted: another worker would not take them.
+-- Jobs that wait for a fleet and could be leased now, of :providers and of its workers' providers. They are counted
+-- lane by lane from low_water, up to :most per lane, so the whole queue is never read. Jobs of an identifier that is at
+-- its limit are not counted: another worker would not take them.
 WITH fleet AS MATERIALIZED (
     SELECT id, slug, stage FROM gpu_fleets WHERE id = :fleet_id
 ), worker AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""What `/metrics` shows of scaled fleets. Gauges are those of the control plane that leads; others show none."""
+"""Metrics of scaled fleets for `/metrics`. Only the control plane that leads exports the gauges of fleets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ScalingNumbers(Collector):
         self._failures: Counter[tuple[str, str]] = Counter()
 
     def clear(self) -> None:
-        """Another control plane leads."""
+        """Removes the gauges, because this control plane does not lead."""
         self._leads = False
         self.forget_others(())
 

@@ -1,6 +1,6 @@
-"""How many workers a fleet should have: facts in, one decision out. No clock, no I/O: a year can be replayed.
+"""Decides how many workers a fleet should have. It uses no clock and no I/O, so a year can be replayed.
 
-All times are in seconds; moments are seconds since any fixed start, as long as it is the same for all of them.
+All durations are in seconds; moments are seconds since any fixed start, which must be the same for all of them.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Literal
 
 MOST_WORKERS = 1000
 MOST_SECONDS = 7 * 86_400.0
-# A share such as 0.1 times 30 is 3.0000000000000004, which must not be rounded up to 4.
+# 10 * (1 - 0.7) is 3.0000000000000004, which must not be rounded up to 4.
 ROUNDING = 1e-9
 # Sums of moments, in seconds since 1970, are exact to some microseconds.
 ROUNDING_SECONDS = 1e-4
 
-# What led to a decision, for comparing one with the last; `reason` says it with the numbers of the moment.
+# Cause of a decision, to compare it with the last one; `reason` explains it with the current numbers.
 Cause = Literal[
     "steady", "first_job", "below_minimum", "backlog", "at_maximum", "cooling", "idle", "above_maximum", "unknown_queue"
 ]
 
 
 class PolicyError(ValueError):
-    """A rule that cannot be followed; `field` names it."""
+    """A rule with an invalid value; `field` names it."""
 
     def __init__(self, field: str, reason: str):
         super().__init__(f"{field}: {reason}")
@@ -34,23 +34,23 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One fleet's rules."""
+    """The scaling rules of one fleet."""
 
     minimum: int = 0
     maximum: int = 1
-    # Wanted backlog per slot of a worker: about how long the last job of the queue waits.
+    # Wanted backlog per slot of a worker: approximate wait of the last job in the queue.
     target_seconds: float = 120.0
-    # A worker that was ordered is expected within this time; until then it counts as coming.
+    # An ordered worker is expected within this time; until then it counts as coming.
     warm_up_seconds: float = 180.0
-    # Between two orders. The first job of a fleet without workers, and the minimum, do not wait for it.
+    # Minimum time between two orders. The first job of a fleet without workers, and the minimum, do not wait for it.
     scale_out_cooldown_seconds: float = 30.0
-    # After the last change in either direction, before workers are let go.
+    # Minimum time from the last change in either direction until workers are drained.
     scale_in_cooldown_seconds: float = 300.0
-    # A worker goes when the busiest moment of this time did without it.
+    # A worker is drained if the busiest moment of this time did not need it.
     idle_seconds: float = 300.0
-    # That many of the wanted are on-demand.
+    # Minimum number of wanted workers that are on-demand.
     on_demand_minimum: int = 0
-    # Of those above on_demand_minimum.
+    # Share of spot workers among those above on_demand_minimum.
     spot_share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Policy:
                 raise PolicyError(name, f"It is between {least} and {MOST_SECONDS:.0f} seconds.")
 
     def on_demand(self, wanted: int) -> int:
-        """How many of so many workers are on-demand. A fraction of a worker is on-demand too."""
+        """How many of `wanted` workers are on-demand. Fractions are rounded up."""
         above = max(0, wanted - self.on_demand_minimum)
         return min(wanted, self.on_demand_minimum + math.ceil(above * (1 - self.spot_share) - ROUNDING))
 
@@ -91,50 +91,50 @@ class Worker:
     is_draining: bool
     is_spot: bool
     started_at: float
-    # None while it holds a job.
+    # None while the worker holds a job.
     idle_since: float | None
-    # False for one that the driver does not know, for example one that was started by hand: it counts and stays.
+    # False for a worker that the driver does not know, for example one started by hand: it counts and stays.
     can_be_ended: bool = True
-    # False for one that an operator drained, or whose end is recorded: it does not get work again.
+    # False for a worker that an operator drained, or that is being ended: it gets no jobs again.
     can_be_undrained: bool = True
-    # Slots that it needed on average since the last look for jobs that came and ended between the two looks.
+    # Slots needed on average since the last look for jobs that started and ended between the two looks.
     unseen: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What one decision leaves for the next. The loop keeps it in the database, the simulator in memory."""
+    """State that a decision passes to the next one. The loop stores it in the database, the simulator in memory."""
 
     last_out_at: float | None = None
     last_in_at: float | None = None
-    # Since when the fleet is watched without a gap, and when it was last looked at.
+    # Start of the looks without a gap, and time of the last look.
     watched_since: float | None = None
     seen_at: float | None = None
-    # The largest needs of the last idle_seconds, (moment, workers), oldest and largest first.
+    # The largest needs within the last idle_seconds, as (moment, workers), oldest and largest first.
     peaks: tuple[tuple[float, int], ...] = ()
-    # Slots of a worker of this fleet, remembered for the time when it has none.
+    # Average slots of a worker of this fleet, kept while it has no workers.
     slots: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     now: float
-    # Jobs that a worker of the fleet could take now; those whose time has not come are not among them.
+    # Jobs that a worker of the fleet could take now, without delayed jobs.
     queued_jobs: int
     queued_seconds: float
     workers: Sequence[Worker]
-    # Ordered and not registered yet, within warm-up.
+    # Ordered workers that have not registered yet, within warm-up.
     coming: int
     history: History = field(default_factory=History)
-    # Why the queue is not known as a whole, as a sentence. Workers are ordered for the part that is known; none goes.
+    # A sentence why a part of the queue is unknown. Workers are ordered for the known part; none is drained as idle.
     unknown: str | None = None
-    # How many more workers may register, as the installation has a limit of its own; None: enough for any order.
+    # How many more workers may register under the installation's own limit; None: enough for any order.
     places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    # Workers that shall take work: those that do, those that are coming, and those to be ordered.
+    # Workers that should take jobs: serving ones, coming ones, and those to order.
     wanted: int
     on_demand: int
     drain: tuple[str, ...]
@@ -146,7 +146,7 @@ class Decision:
 
 
 def decide(policy: Policy, situation: Situation) -> Decision:
-    """What the fleet should do now. Called again and again, about every few seconds."""
+    """Decides what the fleet should do now. Called every few seconds."""
     serving = [worker for worker in situation.workers if not worker.is_draining]
     history = _observed(policy, situation, serving)
     needed = history.peaks[-1][1]
@@ -164,7 +164,7 @@ def decide(policy: Policy, situation: Situation) -> Decision:
 
 
 def unchanged_until(policy: Policy, history: History) -> float:
-    """Until when a decision stays as it was, as long as the situation does: until then no time of the policy ends."""
+    """Until when the decision does not change if the situation does not: no period of the policy ends before."""
     assert history.seen_at is not None, "a decision was made"
     ends = []
     if len(history.peaks) > 1:
@@ -180,19 +180,19 @@ def unchanged_until(policy: Policy, history: History) -> float:
 
 
 def watched_on(history: History, now: float) -> History:
-    """The history if the fleet was also looked at until now, and every look saw what the last one did."""
+    """The history as if looks had continued until now, each with the same result as the last one."""
     if history.seen_at is None or now <= history.seen_at:
         return history
     return replace(history, seen_at=now, peaks=(*history.peaks[:-1], (now, history.peaks[-1][1])))
 
 
 def needed_workers(policy: Policy, situation: Situation, slots: float) -> int:
-    """Workers that the work of this moment needs, whatever the bounds.
+    """Workers that the current work needs, without the bounds of the policy.
 
-    As many as bring the backlog to the target, but not more than there are jobs for, nor fewer than are at work.
+    As many as bring the backlog to the target, but not more than there are jobs for, and not fewer than are busy.
     """
-    # A job that is fetched in advance waits for its worker: it does not need another one. Jobs that no look saw count
-    # with the time they took, or a fleet that runs one short job after the other would seem idle.
+    # A prefetched job waits for its worker and does not need another one. Jobs that no look saw count with the time
+    # they took; otherwise a fleet that runs one short job after the other would seem idle.
     busy = sum(
         max(min(worker.busy, worker.slots), worker.unseen) for worker in situation.workers if not worker.is_draining
     )
@@ -205,7 +205,7 @@ def needed_workers(policy: Policy, situation: Situation, slots: float) -> int:
 
 
 def _observed(policy: Policy, situation: Situation, serving: Sequence[Worker]) -> History:
-    """The history with what is seen now: a sliding maximum, so that it stays as short as there are levels of need."""
+    """The history with the current need, as a sliding maximum: it has at most one entry per level of need."""
     history, now = situation.history, situation.now
     slots = history.slots
     if serving:
@@ -213,7 +213,7 @@ def _observed(policy: Policy, situation: Situation, serving: Sequence[Worker]) -
     needed = needed_workers(policy, situation, slots)
     since, peaks = history.watched_since, history.peaks
     if since is None or history.seen_at is None or now - history.seen_at > policy.idle_seconds:
-        # A time that was not watched says nothing about who was idle in it.
+        # Nothing is known about idle workers in a gap between looks.
         since, peaks = now, ()
     kept = [peak for peak in peaks if peak[0] >= now - policy.idle_seconds and peak[1] > needed]
     return History(history.last_out_at, history.last_in_at, since, now, (*kept, (now, needed)), slots)
@@ -264,7 +264,7 @@ def _scale_in(
     surplus: int,
     cause: Literal["idle", "above_maximum"],
 ) -> Decision:
-    """Idle workers stop taking work. Above the maximum, busy ones too, which finish what they have."""
+    """Drains idle workers. Above the maximum it also drains busy ones, which finish their jobs."""
     candidates = [
         worker
         for worker in situation.workers
@@ -287,7 +287,8 @@ def _scale_in(
 
 
 def _victims(policy: Policy, situation: Situation, candidates: Sequence[Worker], most: int, have: int) -> list[Worker]:
-    """Who goes: the kind of which there are too many first, then the least busy, then who is idle for longest."""
+    """Workers to drain: idle ones before busy ones; among them the kind (spot, on-demand) with too many workers first,
+    then the least busy, then the longest idle."""
     left = sorted(candidates, key=_victim_order)
     on_demand = sum(not worker.is_spot for worker in situation.workers if not worker.is_draining)
     victims: list[Worker] = []
@@ -306,7 +307,7 @@ def _victim_order(worker: Worker) -> tuple[int, float, str]:
 
 
 def _undrain_order(worker: Worker) -> tuple[int, str]:
-    """The busiest first: its engine is warm, and an idle one is the nearest to its end."""
+    """The busiest worker first: its engine is warm, and an idle worker is the next to be ended."""
     return -worker.busy, worker.id
 
 

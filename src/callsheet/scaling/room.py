@@ -1,4 +1,4 @@
-"""Everything that scales fleets, put together once."""
+"""Builds the parts that scale fleets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScalingRoom:
     drivers: Mapping[str, Driver]
     rules: ScalingRules
     numbers: ScalingNumbers
-    # None where this control plane may not scale.
+    # None if the settings switch the autoscaler off in this control plane.
     autoscaler: Autoscaler | None
 
     @property

@@ -1,4 +1,4 @@
-"""Which fleets follow their queues, and by which rules: what admins set, see and take away."""
+"""Scaling rules of fleets: admins set, read and remove them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ScalingRules:
             return await _scaling(connection, fleet_id)
 
     async def put(self, fleet_id: int, request: ScalingRequest, actor: str) -> FleetScaling:
-        """From the next look on. Said here and now, it also holds for this database, be it a copy or not."""
+        """Sets the rules from the next look on. They are valid for this database, even if it is a copy."""
         policy = _policy(request)
         options = self._options(request)
         async with self._databases.central.transaction() as connection:
@@ -50,7 +50,7 @@ class ScalingRules:
             return await _scaling(connection, fleet_id)
 
     async def remove(self, fleet_id: int, actor: str) -> None:
-        """Its workers stay as they are; those that the autoscaler drained, and does not end yet, take work again."""
+        """Removes the rules. The workers stay; those that the autoscaler drained and is not ending take jobs again."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             if await SQL["remove_scaling"].row(connection, fleet_id=fleet_id) is None:

@@ -1,4 +1,4 @@
-"""What the autoscaler reads before it decides: the scaled fleets, their workers, and their queues."""
+"""Reads the autoscaler's input: the scaled fleets, their workers and their queues."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from callsheet.scaling.policy import Policy
 from callsheet.scaling.sharing import Queue, Server, WaitingRoute, share_out, share_places
 
 SQL = statements("callsheet.scaling")
-# More jobs of one route are not counted: so many are work for a thousand workers for minutes.
+# More jobs of one route are not counted: this many are minutes of work for a thousand workers.
 MOST_COUNTED = 20_000
-# A driver that has failed so often in a row gets no share of a queue that another fleet serves too.
+# A fleet whose driver failed this often in a row gets no share of a queue that another fleet serves too.
 FAILS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operator said that a fleet is to be scaled (decision 0023 says what a place is)."""
+    """The database in which an operator set up the scaling of a fleet (decision 0023 defines a place)."""
 
     installation_id: UUID
     system: int
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A scaled fleet as it was read."""
+    """A scaled fleet as read from the database."""
 
     fleet: ScaledFleet
     is_active: bool
@@ -53,9 +53,9 @@ class Scaled:
     memory: Memory
     workers: Sequence[Registered]
     queue: Queue
-    # How many more of its workers may register; None: enough.
+    # How many more workers of the fleet may register; None: enough.
     places: int | None
-    # What was decided last: wanted, on-demand, and why.
+    # The last decision: wanted, on-demand, cause.
     last: tuple[int | None, int | None, str | None]
     is_failing: bool
 
@@ -65,7 +65,7 @@ def policy_of(row: Row) -> Policy:
 
 
 async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]:
-    """`most_workers`: how many may be registered in all (fleet.max_workers)."""
+    """`most_workers`: limit of registered workers in total (fleet.max_workers)."""
     rows = await SQL["list_scaled"].rows(connection)
     if not rows:
         return []
@@ -87,7 +87,7 @@ async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]
 
 @dataclass(frozen=True, slots=True)
 class _Crew:
-    """The workers of a fleet, and what is remembered of them."""
+    """The workers of a fleet, and the autoscaler's memory of them."""
 
     memory: Memory
     workers: Sequence[Registered]
@@ -110,7 +110,8 @@ class _Crew:
 async def _lacks(connection: Connection, crews: Iterable[_Crew]) -> Mapping[str, frozenset[int]]:
     """The workflows that each environment cannot run.
 
-    One that no worker has had for a while is forgotten. Then a worker is started for such jobs, and says what it has.
+    An environment that no worker has had for a while is deleted. Then a worker is started for such jobs, and reports
+    its environment.
     """
     environments = sorted({each for crew in crews for each in crew.environments})
     if not environments:
@@ -132,7 +133,7 @@ def _server(row: Row, crew: _Crew, lacks: Mapping[str, frozenset[int]]) -> Serve
 
 
 def _need(row: Row, crew: _Crew, queue: Queue) -> int:
-    """Workers that it may still order, if it has a reason to."""
+    """Workers that the fleet may still order; 0 without queued jobs and at or above the minimum."""
     have = sum(worker.is_usable for worker in crew.workers) + len(crew.memory.orders)
     return max(0, row["maximum"] - have) if queue.jobs or have < row["minimum"] else 0
 
@@ -140,7 +141,7 @@ def _need(row: Row, crew: _Crew, queue: Queue) -> int:
 def _scaled(row: Row, crew: _Crew, queues: Mapping[int, Queue], places: Mapping[int, int | None]) -> Scaled:
     policy = policy_of(row)
     if not row["is_active"]:
-        # Its workers get no jobs: none of them is needed.
+        # Workers of an inactive fleet get no jobs, so none of them is needed.
         policy = replace(policy, minimum=0, on_demand_minimum=0)
     return Scaled(
         fleet=ScaledFleet(

@@ -1,4 +1,4 @@
-"""Whose queue it is where several fleets serve one workflow: each job counts for one of them. Pure."""
+"""Shares a queue between the fleets that serve one workflow: each job counts for one fleet. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-# What a job of a workflow that never ran is taken for.
+# Assumed run time of a job whose workflow never ran.
 UNMEASURED_SECONDS = 60.0
 
 
@@ -18,9 +18,9 @@ class WaitingRoute:
     stage: str
     provider: str
     jobs: int
-    # Of its finished jobs; None where there are none yet.
+    # Average of the workflow's finished jobs; None if there are none yet.
     average_seconds: float | None
-    # Free slots of workers that no autoscaler looks after: they take jobs before one that has to start.
+    # Free slots of workers that are not scaled: they take jobs before a worker that has to start.
     free_elsewhere: int = 0
 
 
@@ -32,9 +32,9 @@ class Server:
     stage: str
     workflow_ids: frozenset[int]
     providers: frozenset[str]
-    # How much of a queue it can take on: its maximum, or 0 while its driver fails.
+    # Weight of the fleet in a shared queue: its maximum, or 0 while its driver fails.
     weight: float
-    # Workflows that none of its workers can run: a new one could not, either.
+    # Workflows that none of its workers can run; a new worker could not run them either.
     lacked: frozenset[int] = frozenset()
 
 
@@ -42,12 +42,12 @@ class Server:
 class Queue:
     jobs: int = 0
     seconds: float = 0.0
-    # Jobs of workflows that its workers cannot run; they are not among `jobs`.
+    # Jobs of workflows that the fleet's workers cannot run; `jobs` does not include them.
     unable: int = 0
 
 
 def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapping[int, Queue]:
-    """The queue of each fleet. Every job is in one of them, where a fleet serves it at all."""
+    """The queue of each fleet. Every job that a fleet can run and that has no free slot elsewhere is in one queue."""
     found = {server.fleet_id: Queue() for server in servers}
     for route in routes:
         serving = [server for server in servers if _serves(server, route)]
@@ -65,9 +65,9 @@ def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapp
 
 
 def share_places(places: int, needs: Mapping[int, int]) -> Mapping[int, int | None]:
-    """How many more workers each fleet may order where only so many more may register at all, and each needs so many.
+    """How many more workers each fleet may order, if `places` more may register in total and each fleet has its need.
 
-    None for all: there is a place for each.
+    None for all fleets if the places are enough.
     """
     if sum(needs.values()) <= places:
         return dict.fromkeys(needs)
@@ -82,7 +82,7 @@ def _serves(server: Server, route: WaitingRoute) -> bool:
 
 
 def _shares(jobs: int, weights: Sequence[float]) -> list[int]:
-    """Whole jobs by weight; what is left over goes to the largest remainders, the first fleet first."""
+    """Whole jobs by weight; the rest goes to the largest remainders, the first fleet first."""
     if not weights:
         return []
     if not any(weights):

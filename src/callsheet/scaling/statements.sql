@@ -5,14 +5,14 @@
 SELECT EXISTS (SELECT FROM fleet_scaling)
 
 -- name: list_scaled
--- Moments as seconds since 1970, by this database's clock, as the policy counts.
+-- Times are seconds since 1970 by this database's clock, as in the policy.
 SELECT s.*, f.slug, f.stage, f.is_active, extract(epoch FROM clock_timestamp())::float8 AS now,
     ARRAY (SELECT wf.workflow_id FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
            WHERE wf.fleet_id = f.id AND f.is_active ORDER BY wf.workflow_id) AS workflow_ids
 FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id ORDER BY s.fleet_id
 
 -- name: workers_of_scaled
--- Usable: approved, not revoked, and seen lately or busy with a valid lease.
+-- A usable worker is approved, not revoked, and was seen recently or has a valid lease.
 SELECT c.fleet_id, c.worker_id AS id, c.max_concurrency AS slots, c.providers,
     c.capacity_type IS DISTINCT FROM 'on-demand' AS is_spot,
     extract(epoch FROM c.registered_at)::float8 AS registered_at, held.jobs AS busy,
@@ -36,14 +36,14 @@ SELECT encode(l.digest, 'hex') AS environment, l.workflow_id FROM environment_la
 WHERE l.digest = ANY (ARRAY (SELECT decode(hash, 'hex') FROM unnest(:environments::text[]) hash))
 
 -- name: count_registered
--- As a registration counts them: those inside control planes take no place.
+-- The same count as in a registration: in-process workers do not count.
 SELECT count(*)::integer FROM comfyui_workers WHERE revoked_at IS NULL AND NOT starts_with(worker_id, :own_prefix)
 
 -- name: waiting_routes
--- What waits for scaled fleets, and could be leased now: lane by lane from the lane's mark, up to :most of a route, so the
--- queue is never walked. Jobs whose time has not come are not counted, nor those of an identifier that is at its limit. A
--- free slot elsewhere is one of a worker that can run the workflow and belongs to no scaled fleet; those of a fleet are
--- counted once for all routes, by what their engines have.
+-- Jobs that wait for scaled fleets and could be leased now, counted lane by lane from low_water, up to :most per route,
+-- so the whole queue is never read. Delayed jobs and jobs of an identifier at its limit are not counted. free_elsewhere
+-- counts the free slots of workers that can run the workflow and belong to no scaled fleet; the slots of a fleet are
+-- summed once for all routes, per environment of the engines.
 WITH served AS MATERIALIZED (
     SELECT DISTINCT wf.workflow_id, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active
     JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
@@ -109,11 +109,11 @@ FROM route CROSS JOIN LATERAL (
 ORDER BY route.workflow_id, route.stage, route.provider
 
 -- name: lock_scaling
--- Whether it is still scaled as it was read; who changes it waits for the decision.
+-- Checks that the configuration has not changed since it was read. A later change waits for the decision.
 SELECT fleet_id FROM fleet_scaling WHERE fleet_id = :fleet_id AND updated_at = :updated_at FOR NO KEY UPDATE
 
 -- name: keep_look
--- Since when it stands at its maximum stays until it does not.
+-- at_maximum_since keeps its value as long as the fleet is at its maximum.
 UPDATE fleet_scaling SET
     memory = :memory, looked_at = clock_timestamp(), wanted = :wanted, on_demand = :on_demand, serving = :serving,
     coming = :coming, draining = :draining, existing = :existing, queued_jobs = :queued_jobs,
@@ -124,12 +124,12 @@ UPDATE fleet_scaling SET
 WHERE fleet_id = :fleet_id
 
 -- name: keep_queue
--- What is known where the driver cannot say what exists.
+-- Stores only the queue, because the driver failed.
 UPDATE fleet_scaling SET looked_at = clock_timestamp(), queued_jobs = :queued_jobs, queued_seconds = :queued_seconds
 WHERE fleet_id = :fleet_id
 
 -- name: announce
--- For estimates and for why a job waits.
+-- Used for estimates and to explain why a job waits.
 SELECT fleet_announce(:fleet_id, :wanted, to_timestamp(:next_worker_at::float8))
 
 -- name: record_decision
@@ -139,7 +139,7 @@ VALUES (:fleet_id, :cause, :reason, :wanted, :on_demand, :serving, :coming, :que
     :drained::text[], :undrained::text[], :ended::text[])
 
 -- name: keep_failure
--- Since when it fails stays until it works; returns how often it has failed in a row.
+-- driver_failing_since keeps its value until the driver works. Returns the number of failures in a row.
 UPDATE fleet_scaling SET driver_error = :error, driver_failures = driver_failures + 1,
     driver_failing_since = coalesce(driver_failing_since, clock_timestamp())
 WHERE fleet_id = :fleet_id RETURNING driver_failures
@@ -166,7 +166,7 @@ WHERE s.fleet_id = :fleet_id
 SELECT id FROM gpu_fleets WHERE id = :fleet_id FOR NO KEY UPDATE
 
 -- name: save_scaling
--- What the autoscaler remembers stays, unless another driver takes over: its workers are others.
+-- Keeps the autoscaler's memory, unless the driver or its options change: the workers are then different ones.
 INSERT INTO fleet_scaling AS known (
     fleet_id, driver, options, providers, minimum, maximum, target_seconds, warm_up_seconds, scale_out_cooldown_seconds,
     scale_in_cooldown_seconds, idle_seconds, on_demand_minimum, spot_share, installation_id, central_system,

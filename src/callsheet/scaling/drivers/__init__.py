@@ -13,7 +13,7 @@ from callsheet.settings import Settings
 
 
 def open_drivers(settings: Settings, tokens: RegistrationTokens) -> Mapping[str, Driver]:
-    """Every driver of this installation. Opens no connection: a driver does so when it is first used."""
+    """Every driver of this installation. A driver opens its connection when it is first used."""
     drivers: list[Driver] = [
         CommandDriver(settings.scaling),
         AwsAsg(settings.fleet),

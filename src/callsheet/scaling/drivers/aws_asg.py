@@ -1,7 +1,7 @@
-"""Workers that are instances of an EC2 Auto Scaling group. A worker's id is the id of its instance.
+"""Driver for workers that are instances of an EC2 Auto Scaling group. A worker's id is the id of its instance.
 
-AWS chooses whom it ends when a group's desired capacity falls below what the group has, and it does not know which
-instance holds a job. So the capacity is only ever set to as many as live or more, and an instance goes by its id.
+If a group's desired capacity is below its size, AWS chooses which instances to end, and AWS does not know which
+instance holds a job. So the capacity is never set below the number of live instances, and instances are ended by id.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ log = get_logger(__name__)
 
 LIVING_STATES = ("Pending", "InService")
 HOOK_STATE = "Terminating:Wait"
-# An instance that was just told to end reaches its lifecycle hook a few seconds later.
+# A terminated instance reaches its lifecycle hook a few seconds after the call.
 HOOK_TRIES = 10
 HOOK_SECONDS = 1.0
-# What AWS says of a hook that nobody waits at, and of an instance that it does not know any more.
+# AWS's error code for a hook at which the instance does not wait, and for an instance that is gone.
 NOTHING_THERE = "ValidationError"
 LONGEST_MESSAGE = 300
 
@@ -68,7 +68,7 @@ class Group:
     minimum: int
     maximum: int
     desired: int
-    # Every instance that AWS lists, those that live, and those at a termination lifecycle hook.
+    # All instances that AWS lists, the live ones, and those at a termination lifecycle hook.
     present: frozenset[str]
     living: frozenset[str]
     waiting: frozenset[str]
@@ -96,12 +96,12 @@ class Group:
         )
 
     def capacity(self, wanted: int) -> int:
-        """What to set: within the group's bounds, and never fewer than live."""
+        """The capacity to set: within the group's bounds, and never below the number of live instances."""
         return max(len(self.living), self.minimum, min(wanted, self.maximum))
 
 
 def capacities(groups: Sequence[Group], wanted: int, on_demand: int) -> list[int]:
-    """How many of the wanted each group is asked for; together not more than wanted, unless as many live already."""
+    """How many workers each group should have; in total not more than `wanted`, unless more are live already."""
     if len(groups) == 1:
         return [wanted]
     spot, paid = groups
@@ -110,8 +110,8 @@ def capacities(groups: Sequence[Group], wanted: int, on_demand: int) -> list[int
 
 
 def distribution(policy: Policy) -> tuple[int, int]:
-    """The policy's shares as AWS words them. They follow from the rules and not from the number of the moment, because
-    AWS replaces running instances when they change."""
+    """The policy's shares in AWS's terms. They depend on the rules and not on the current number of workers, because
+    AWS replaces running instances when the shares change."""
     return policy.on_demand_minimum, round(100 * (1 - policy.spot_share))
 
 
@@ -131,7 +131,7 @@ class AwsAsg:
     async def actual(self, fleet: ScaledFleet) -> Actual:
         groups = await self._groups(read_options(AwsAsgOptions, fleet))
         ids = frozenset().union(*(group.living for group in groups))
-        # An order that AWS cannot fill, because it has no such instance to give, would be filled at any time later.
+        # AWS keeps an order that it cannot fill for lack of instances, and may fill it at any later time.
         return Actual(len(ids), ids, ordered=sum(group.desired for group in groups))
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
@@ -179,8 +179,8 @@ class AwsAsg:
             client.close()
 
     async def _complete(self, options: AwsAsgOptions, hook: str, ended: frozenset[str]) -> None:
-        """Nothing is left to wait for on an ended instance. One that comes to its hook later waits for the hook's own
-        timeout, or for its agent, which completes it on the way out."""
+        """Completes the lifecycle hook, because an ended instance has no work left. An instance that reaches its hook
+        later waits for the hook's own timeout, or for its agent, which completes the hook when it stops."""
         for _ in range(HOOK_TRIES):
             groups = await self._groups(options)
             for group in groups:
@@ -250,7 +250,7 @@ class AwsAsg:
     def _client(self, region: str | None) -> AutoScalingClient:
         client = self._clients.get(region)
         if client is None:
-            # The next look repeats a call, and not boto3: only a look shows whether the first call has acted.
+            # boto3 does not retry; the next look does, because only a look shows whether the first call took effect.
             client = self._clients[region] = autoscaling_client(
                 region or self._settings.asg_region,
                 self._settings.asg_endpoint_url,

@@ -1,11 +1,11 @@
-"""Workers that a program of the operator's starts and ends.
+"""Driver for workers that a program of the operator starts and ends.
 
-The program is named in the settings (`scaling.commands`), never by a fleet's options: who may manage fleets must not be
-able to run anything on the control plane's machine. It is called without a shell, in one of three ways:
+The program is named in the settings (`scaling.commands`), never in a fleet's options: a user who may manage fleets must
+not be able to run programs on the control plane's machine. It is called without a shell, in one of three ways:
 
-    PROGRAM list                    print the ids of the workers that exist, one per line, starting ones too
-    PROGRAM want NUMBER ON_DEMAND   see to it that so many exist, ON_DEMAND of them on-demand; end none
-    PROGRAM end ID [ID…]            end exactly these, which are drained and hold nothing; gone already is fine
+    PROGRAM list                    print the ids of the existing workers, one per line, including starting ones
+    PROGRAM want NUMBER ON_DEMAND   make NUMBER workers exist, ON_DEMAND of them on-demand; end none
+    PROGRAM end ID [ID…]            end exactly these, which are drained and hold no lease; ignore ids that are gone
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from callsheet.settings import ScalingSettings, environment_for_programs
 from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.forms import is_worker_id
 
-# Ids of a thousand workers are 200 kB at most.
+# The ids of a thousand workers are at most 200 kB.
 MOST_OUTPUT_BYTES = 1_000_000
-# Of what the program said last, in the error that operators read.
+# Characters of the program's last output in the error that operators read.
 LONGEST_SHOWN = 500
 
 
@@ -71,7 +71,7 @@ class CommandDriver:
         await self._run(fleet, "end", *worker_ids)
 
     async def close(self) -> None:
-        """Nothing runs between two calls."""
+        """Does nothing: no process runs between two calls."""
 
     async def _run(self, fleet: ScaledFleet, *arguments: str) -> str:
         name = str(fleet.options.get("command"))
@@ -91,7 +91,7 @@ class CommandDriver:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={**environment_for_programs(), **variables},
-                # A group of its own, so that what it has started ends with it where it takes too long.
+                # Its own process group, so that after a timeout its child processes are killed too.
                 start_new_session=True,
                 limit=MOST_OUTPUT_BYTES,
             )
@@ -110,7 +110,7 @@ async def _finished(process: asyncio.subprocess.Process, what: str, seconds: flo
     except TimeoutError:
         raise DriverError(f"{what} did not finish within {seconds:g} seconds and was ended.") from None
     finally:
-        # Also where the waiting task is cancelled.
+        # This also happens if the waiting task is canceled.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -121,7 +121,7 @@ async def _finished(process: asyncio.subprocess.Process, what: str, seconds: flo
 
 
 async def _read(stream: asyncio.StreamReader) -> str:
-    """The end of what is printed; a program that prints without end must not fill the memory."""
+    """The end of the output; a program with endless output must not fill the memory."""
     kept = b""
     while piece := await stream.read(65_536):
         kept = (kept + piece)[-MOST_OUTPUT_BYTES:]

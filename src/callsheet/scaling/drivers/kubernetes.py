@@ -1,7 +1,7 @@
-"""Workers that are pods of a Deployment or a StatefulSet. A worker's id is the name of its pod.
+"""Driver for workers that are pods of a Deployment or a StatefulSet. A worker's id is the name of its pod.
 
-Through the official client, its asyncio half: a call that hangs is cancelled instead of keeping a thread. Only the
-scale subresource and the pods' annotations are written, so the control plane needs few rights (deploy/kubernetes).
+It uses the asyncio part of the official client: a call that hangs is canceled instead of blocking a thread. It writes
+only the scale subresource and the pods' annotations, so the control plane needs few rights (deploy/kubernetes).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from callsheet.wire.base import Line
 
 log = get_logger(__name__)
 
-# Where a pod finds the namespace that it runs in.
+# This file in a pod has the pod's namespace.
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# Someone else may change the scale between a read and a write: then it is read again.
+# On a conflict, another client changed the scale between the read and the write: then it is read again.
 CONFLICT, NOT_FOUND, FORBIDDEN, UNAUTHORIZED, TOO_MANY = 409, 404, 403, 401, 429
 TRIES = 5
 ANSWER_SECONDS = 10.0
@@ -72,7 +72,7 @@ class KubernetesOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A Deployment or StatefulSet as it is now."""
+    """The current state of a Deployment or StatefulSet."""
 
     scale: Any
     pods: tuple[Pod, ...]
@@ -128,7 +128,7 @@ class Kubernetes:
         for pod in new:
             await self._mark(options, pod, MARKED)
         if new:
-            # The controller may not have seen the marks yet. The next look lowers the number.
+            # The controller may not have seen the marks yet. The next look lowers the number of replicas.
             return
         after = await self._scale(options, _without_marked)
         if after.replicas < len(after.pods):
@@ -148,13 +148,13 @@ class Kubernetes:
             )
 
     async def _scale(self, options: KubernetesOptions, replicas: Callable[[Workload], int]) -> Workload:
-        """Writes what `replicas` makes of the workload; made anew where another writer was quicker."""
+        """Writes the number that `replicas` computes from the workload; after a conflict it is computed again."""
         for _ in range(TRIES):
             workload = await self._workload(options)
             number = replicas(workload)
             if number == workload.replicas:
                 return workload
-            # With the version that was read, so that nobody's change is lost.
+            # The write has the version that was read, so that no other client's change is lost.
             workload.scale.spec.replicas = number
             written = await self._call(
                 options,
@@ -188,7 +188,7 @@ class Kubernetes:
     async def _call(
         self, options: KubernetesOptions, action: str, *arguments: Any, accepts: int | None = None, **named: Any
     ) -> Any:
-        """What the API server answers; None where it refuses with the status that is accepted."""
+        """Returns the API server's response; None if it refuses with the status `accepts`."""
         client = await self._client(options.context)
         from aiohttp import ClientError
         from kubernetes.aio.client import AppsV1Api, CoreV1Api
@@ -202,7 +202,7 @@ class Kubernetes:
             if error.status == accepts:
                 return None
             if error.status == UNAUTHORIZED:
-                # A token that has run out is read again.
+                # The next call reads an expired token again.
                 await self._clients.pop(options.context).close()
             raise DriverError(_sentence(options, action, error)) from None
         except TimeoutError:
@@ -221,17 +221,17 @@ class Kubernetes:
                 raise DriverError(
                     f"The driver kubernetes needs the package of that name: {how_to_install('server,kubernetes')}."
                 )
-            # Two seconds and 50 MB, which other drivers need not pay for.
+            # The import takes two seconds and 50 MB, so it happens only if this driver is used.
             await asyncio.to_thread(import_module, "kubernetes.aio.client")
             self._clients[context] = await _connect(context)
         return self._clients[context]
 
 
 def _without_marked(workload: Workload) -> int:
-    """What to set so that exactly the marked pods go."""
+    """The number of replicas with which exactly the marked pods are ended."""
     marked = [pod.name for pod in workload.pods if pod.is_marked]
     if not marked or workload.replicas < len(workload.pods):
-        # Nothing to do, or the controller is at work.
+        # No pod is marked, or the controller is still ending pods.
         return workload.replicas
     if any(pod.is_lowered for pod in workload.pods):
         raise DriverError(
@@ -251,7 +251,7 @@ async def _connect(context: str | None) -> Any:
     from kubernetes.aio import client
     from kubernetes.aio import config as typed_config
 
-    # Half of the client has no types.
+    # This part of the client has no types.
     config: Any = typed_config
     configuration = client.Configuration()
     try:

@@ -1,8 +1,8 @@
-"""Agents on this machine as processes of their own, which go on when the control plane that started them ends.
+"""Agents on this machine as separate processes, which continue when the control plane that started them ends.
 
-Each has a directory that is named after its id, with its log, its data and the number of its process. The number alone
-proves nothing: it may belong to another program by now. A process is ours if its command line names the id, which is
-random and never used twice.
+Each agent has a directory that is named after its id, with its log, its data and its PID. The PID alone proves nothing:
+another program may have it by now. A process is the agent if its command line has the id, which is random and never
+used twice.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ RECORD = "agent.json"
 PID = "pid"
 LOG = "agent.log"
 TOKEN = "token"  # noqa: S105
-# A moment, as seconds since 1970: since when it has been told to leave, and since when it is known to be gone.
+# Files with a time in seconds since 1970: when the agent was asked to stop, and when it was found to be gone.
 ENDING = "ending"
 GONE = "gone"
-# The process writes its number itself, before it becomes the agent: a control plane that dies at any line leaves no
-# agent that it does not know.
+# The process writes its PID itself before it becomes the agent: a control plane that crashes at any line leaves no
+# unknown agent.
 SCRIPT = 'echo $$ >"$0.draft" && mv "$0.draft" "$0" && exec "$@"'
 SHELL = "/bin/sh"
 COMMAND = (sys.executable, "-m", "callsheet", "worker")
 KEPT_DIRECTORIES = 10
-# At a process without a command line, until it has one again.
+# How often a process without a command line is checked until it has one again.
 MOST_LOOKS = 50
 LOOK_SECONDS = 0.001
 
@@ -46,13 +46,13 @@ class LocalAgent:
     directory: Path
     worker_id: str
     host: str
-    # Which of the fleet's engines and GPUs it uses.
+    # Index of the fleet's engine and GPU that the agent uses.
     place: int
     started_at: float
 
     @classmethod
     def read(cls, directory: Path) -> LocalAgent | None:
-        """None for a directory that is not of an agent, or not yet."""
+        """None for a directory that has no record of an agent, or not yet."""
         try:
             record = json.loads((directory / RECORD).read_text("utf-8"))
             return cls(directory, record["worker_id"], record["host"], record["place"], record["started_at"])
@@ -76,11 +76,11 @@ class LocalAgent:
         return pid is not None and _runs_agent(pid, self.worker_id)
 
     def is_starting(self, now: float, seconds: float) -> bool:
-        """Whether its process may not have written its number yet."""
+        """Whether the process may not have written its PID yet."""
         return self._pid() is None and self.started_at <= now < self.started_at + seconds
 
     def end(self, now: float, number: signal.Signals = signal.SIGTERM) -> None:
-        """Tells it to leave, if it is still there."""
+        """Signals the agent to stop, if it still runs."""
         if self.ending_since is None:
             _write(self.directory / ENDING, repr(now))
         pid = self._pid()
@@ -92,7 +92,7 @@ class LocalAgent:
             _write(self.directory / GONE, repr(now))
 
     def last_line(self) -> str:
-        """Of its log: an agent that cannot start says why there."""
+        """The last line of the log: an agent that cannot start writes the reason there."""
         try:
             lines = self.log.read_bytes()[-4096:].decode("utf-8", "replace").splitlines()
         except OSError:
@@ -107,7 +107,7 @@ class LocalAgent:
 
 
 class LocalAgents:
-    """The agents of one fleet that this machine has, in the order of their starts."""
+    """The agents of one fleet on this machine, in the order of their starts."""
 
     def __init__(self, directory: Path, host: str, command: Sequence[str] = COMMAND):
         self._directory = directory
@@ -115,8 +115,8 @@ class LocalAgents:
         self._command = command
 
     def all(self) -> list[LocalAgent]:
-        """Also those that are gone, as long as their directories are kept. Never those of another machine, whose
-        processes cannot be seen from here."""
+        """Includes agents that are gone, as long as their directories are kept. Agents of another machine are left out,
+        because their processes are not visible here."""
         if not self._directory.is_dir():
             return []
         found = (LocalAgent.read(directory) for directory in self._directory.iterdir())
@@ -126,7 +126,7 @@ class LocalAgents:
     def start(
         self, prefix: str, place: int, now: float, arguments: Sequence[str], environment: Mapping[str, str], stdin: int
     ) -> tuple[LocalAgent, int]:
-        """The agent, and the number of its process, which is a child of this one."""
+        """Returns the agent and its PID; the process is a child of this one."""
         worker_id = f"{prefix}-{secrets.token_hex(4)}"
         agent = LocalAgent(self._directory / worker_id, worker_id, self._host, place, now)
         make_private(agent.directory)
@@ -143,13 +143,13 @@ class LocalAgents:
                 (os.POSIX_SPAWN_OPEN, 1, str(agent.log), append, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
-            # Ctrl-C in the control plane's terminal is not for them.
+            # Ctrl-C in the control plane's terminal must not reach the agents.
             setsid=True,
         )
         return agent, pid
 
     def token(self) -> str | None:
-        """The registration token that was kept for them."""
+        """The stored registration token of the agents."""
         try:
             return (self._directory / TOKEN).read_text("utf-8").strip() or None
         except OSError:
@@ -160,14 +160,14 @@ class LocalAgents:
         _write(self._directory / TOKEN, token)
 
     def prune(self) -> None:
-        """Logs of the last agents that are gone are kept, for people to look at."""
+        """Deletes the directories of agents that are gone, except the latest ones, whose logs operators may need."""
         gone = [agent for agent in self.all() if agent.gone_since is not None]
         for agent in gone[:-KEPT_DIRECTORIES]:
             shutil.rmtree(agent.directory, ignore_errors=True)
 
 
 def worker_prefix(host: str, slug: str) -> str:
-    """Names the machine and the fleet, in characters that an id may have."""
+    """The names of the machine and the fleet, in characters that are valid in an id."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{host.split('.')[0]}-{slug}").strip("-.") or "worker"
 
 
@@ -179,7 +179,7 @@ def _command_line(pid: int) -> list[str]:
             return []
     except OSError:
         return []
-    # No Linux. Its arguments have no spaces.
+    # Not Linux. The agent's arguments have no spaces.
     told = subprocess.run(  # noqa: S603
         ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
@@ -187,9 +187,9 @@ def _command_line(pid: int) -> list[str]:
 
 
 def _runs_agent(pid: int, worker_id: str) -> bool:
-    """False for a process that has ended and was not waited for yet: it has no command line any more.
+    """False for a process that has ended and was not waited for yet: it no longer has a command line.
 
-    Nor has one for a moment in which its program is replaced, as the shell's is by the agent: it is looked at again.
+    A process also has none for a moment while `exec` replaces the shell by the agent, so it is checked again.
     """
     for _ in range(MOST_LOOKS):
         words = _command_line(pid)
@@ -200,7 +200,7 @@ def _runs_agent(pid: int, worker_id: str) -> bool:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether a process without a command line has not ended. Where that cannot be seen it has."""
+    """Whether a process without a command line still runs. False if its state cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -208,7 +208,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _signal(pid: int, worker_id: str, number: signal.Signals) -> None:
-    """To this agent and never to a program that was given its number: what is held open cannot be given away."""
+    """Signals this agent and never another program with the same PID: an open pidfd keeps its process."""
     try:
         held = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     except OSError:
@@ -235,7 +235,7 @@ def _read_moment(file: Path) -> float | None:
 
 
 def _write(file: Path, text: str) -> None:
-    """The whole file or none of it."""
+    """Writes the file atomically."""
     draft = file.with_name(f"{file.name}.draft")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as written:
         written.write(text)

@@ -1,4 +1,4 @@
-"""A driver's options are a model of its own; what is wrong with them is said by name."""
+"""Validates the options of drivers. Each driver has its own model, and errors name the option."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Options = TypeVar("Options", bound=BaseModel)
 
 
 def fits(pattern: str, sentence: str) -> Callable[[str], str]:
-    """A validator that says in words what the text must be."""
+    """A validator whose error is a sentence instead of a pattern."""
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:
@@ -26,11 +26,11 @@ def fits(pattern: str, sentence: str) -> Callable[[str], str]:
 
 
 def checked_options(model: type[Options], options: Mapping[str, object]) -> Options:
-    """As an admin gives them."""
+    """Options from an admin."""
     try:
         return model.model_validate(dict(options))
     except ValidationError as error:
-        # A name that is misspelt says more than that the right one is missing.
+        # A misspelled name is reported first: it explains more than the missing right name.
         first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
         name = ".".join(str(part) for part in first["loc"]) or "options"
         if first["type"] == "extra_forbidden":
@@ -43,7 +43,7 @@ def checked_options(model: type[Options], options: Mapping[str, object]) -> Opti
 
 
 def read_options(model: type[Options], fleet: ScaledFleet) -> Options:
-    """As the database has them: checked when they were written, maybe by another release."""
+    """Options from the database: they were checked when they were written, but maybe by another release."""
     try:
         return checked_options(model, fleet.options)
     except OptionError as error:

@@ -1,10 +1,11 @@
-"""How many replicas keep every pod that may hold a job, and end those that shall go. Rules without a cluster.
+"""Computes the replicas that keep every pod that may hold a job and end the chosen pods. It needs no cluster.
 
-Kubernetes chooses which pods of a Deployment go when it has too many: first those without a node, then those that are
-not ready, then those with the lowest deletion cost. So the pods that shall go are marked with the lowest cost there is.
-The number is lowered a look later, when the controller has seen the mark, and only while no pod that stays would come
-before the marked ones. The controller promises nothing: a marked pod that outlives the lowering stops it, instead of
-costing one pod after the other. A StatefulSet always ends the pod with the highest ordinal.
+If a Deployment has too many pods, Kubernetes chooses which to end: first those without a node, then those that are not
+ready, then those with the lowest deletion cost. So the chosen pods are marked with the lowest possible cost. The number
+of replicas is lowered one look later, when the controller has seen the marks, and only if no other pod would be ended
+before the marked ones. The controller guarantees nothing: if a marked pod still exists after the number was lowered,
+the number is not lowered again, because each time another pod could be lost. A StatefulSet always ends the pod with the
+highest ordinal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-# The lowest that Kubernetes accepts. Others use it too, such as Karpenter, so a pod that was ended here also says so.
+# The lowest cost that Kubernetes accepts. Other tools, such as Karpenter, set it too, so ENDED marks our own pods.
 LOWEST_COST = "-2147483648"
 ENDED = "callsheet/ended"
 MARKED, LOWERED = "marked", "lowered"
@@ -26,14 +27,14 @@ class Pod:
     # A pod without a node has never run, so no worker was ever in it.
     has_node: bool = True
     is_ready: bool = True
-    # It was ended by this driver, which gave it the lowest deletion cost.
+    # This driver ended the pod and gave it the lowest deletion cost.
     is_marked: bool = False
-    # And lowered the number of replicas for it.
+    # This driver also lowered the number of replicas for the pod.
     is_lowered: bool = False
 
     @classmethod
     def read(cls, described: Any) -> Pod | None:
-        """None for a pod that has ended, or is ending: its controller does not count it either."""
+        """None for a pod that has ended or is ending: the controller does not count it either."""
         if described.metadata.deletion_timestamp is not None or described.status.phase in ("Succeeded", "Failed"):
             return None
         annotations = described.metadata.annotations or {}
@@ -49,7 +50,7 @@ class Pod:
 
     @property
     def ordinal(self) -> int:
-        """Of a StatefulSet's pod: the number at the end of its name; -1 for another pod."""
+        """The number at the end of the name of a StatefulSet's pod; -1 for another pod."""
         number = self.name.rpartition("-")[2]
         return int(number) if number.isdigit() else -1
 
@@ -60,8 +61,8 @@ def staying(pods: Iterable[Pod]) -> int:
 
 
 def deployment_replicas(pods: Collection[Pod], replicas: int, wanted: int) -> int:
-    """What to set so that no pod goes that may hold a job. While ended pods are there, nothing changes: a higher number
-    would say that they may stay."""
+    """The replicas with which no pod that may hold a job is ended. While marked pods exist, the number does not change:
+    a higher number would keep them."""
     if any(pod.is_marked for pod in pods):
         return replicas
     number = max(wanted, staying(pods))
@@ -73,22 +74,22 @@ def mark(state: str) -> dict[str, str]:
 
 
 def in_the_way(pods: Collection[Pod]) -> Pod | None:
-    """A pod that stays, and that Kubernetes would end before the marked ones."""
+    """An unmarked pod that Kubernetes would end before the marked ones."""
     return next((pod for pod in pods if pod.has_node and not pod.is_ready and not pod.is_marked), None)
 
 
 def stateful_replicas(pods: Collection[Pod], wanted: int) -> int:
-    """What to set so that no pod goes that may hold a job."""
+    """The replicas with which no pod that may hold a job is ended."""
     return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.has_node)])
 
 
 def stateful_replicas_without(replicas: int, name: str, ended: Collection[str]) -> int:
-    """The highest ordinals go, as far down as each of them has been ended."""
+    """The replicas without the highest ordinals, down to the first pod that was not ended."""
     while replicas > 0 and f"{name}-{replicas - 1}" in ended:
         replicas -= 1
     return replicas
 
 
 def ending_order(pods: Iterable[Pod]) -> Sequence[str]:
-    """The pods of a StatefulSet in the only order in which they can go."""
+    """The pods of a StatefulSet in the only order in which they can be ended."""
     return [pod.name for pod in sorted(pods, key=lambda pod: -pod.ordinal)]

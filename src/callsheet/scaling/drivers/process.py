@@ -1,6 +1,6 @@
-"""Workers that are agents on the control plane's own machine: one big machine, and the demo.
+"""Driver for workers that are agents on the control plane's own machine: for one large machine, and for the demo.
 
-The agents are no part of the control plane: they go on when it restarts, and the next one finds them again.
+The agents are independent of the control plane: they continue when it restarts, and the next one finds them again.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from callsheet.wire.fleet import CreatedFleetToken
 
 log = get_logger(__name__)
 
-# An agent writes the number of its process at once; until then it counts.
+# An agent counts as starting for this time, until it has written its PID.
 START_SECONDS = 30.0
-# An agent that was told to leave holds nothing and leaves within seconds.
+# An agent that is asked to stop holds no lease and stops within seconds; after this time it is killed.
 KILL_SECONDS = 60.0
-# One that ended so soon after its start could not start, and the next one will not either.
+# An agent that ended this soon after its start could not start, and the next one would not either.
 EARLY_SECONDS = 60.0
 RETRY_SECONDS = 60.0
-# Of what an agent said last, in the error that operators read.
+# Characters of an agent's last log line in the error that operators read.
 LONGEST_SHOWN = 300
-# Who made a token, in the audit log.
+# Creator of the token in the audit log.
 ACTOR = "autoscaler"
-# The sections of the settings that an agent is given, as they are for this control plane.
+# Sections of the control plane's settings that are passed on to agents.
 SECTIONS = ("engine", "lightbox", "log", "worker")
-# What each agent has of its own, whatever the settings say.
+# Settings that are not passed on, because each agent has its own.
 OWN = {"id", "secret", "fleet", "stage", "workflows", "api_url", "when_drained"}
 
 
@@ -77,7 +77,7 @@ class ProcessOptions(BaseModel):
     leaves_with_control_plane: bool = Field(False, description="End the agents when the control plane ends.")
 
     def most(self, maximum: int) -> int:
-        """How many agents can run: each needs an engine and a GPU of its own, where they are named."""
+        """How many agents can run: each needs its own engine and GPU, if they are listed."""
         return min([maximum, *(len(places) for places in (self.engine_urls, self.gpus) if places)])
 
 
@@ -98,9 +98,9 @@ class ProcessDriver:
         self._host = host or socket.gethostname()
         self._now = now
         self._command = command
-        # Children of this process, which someone has to wait for when they have ended.
+        # Child processes, which this process must wait for when they have ended.
         self._children: set[int] = set()
-        # Agents that leave with the control plane notice that the other end is closed.
+        # A pipe: agents that stop with the control plane notice that its other end is closed.
         self._lifeline: tuple[int, int] | None = None
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
@@ -155,7 +155,7 @@ class ProcessDriver:
         return LocalAgents(directory, self._host, self._command)
 
     def _living(self, fleet: ScaledFleet) -> list[LocalAgent]:
-        """Those that run, also while they leave: an engine and a GPU are free only when they are gone."""
+        """Running agents, including stopping ones: an engine and a GPU are free only when the agent is gone."""
         for child in list(self._children):
             with suppress(ChildProcessError):
                 if os.waitpid(child, os.WNOHANG) == (0, 0):
@@ -177,7 +177,7 @@ class ProcessDriver:
         return living
 
     def _refuse_to_repeat(self, agents: Sequence[LocalAgent]) -> None:
-        """An agent that cannot start would be started again and again."""
+        """Raises if the last agent could not start; otherwise agents would be started again and again."""
         gone = [agent for agent in agents if agent.gone_since is not None and agent.ending_since is None]
         last = max(gone, key=lambda agent: agent.gone_since or 0.0, default=None)
         if last is None or last.gone_since is None:
@@ -213,7 +213,7 @@ class ProcessDriver:
         log.info("scaling.agent_started", worker_id=agent.worker_id, pid=pid, log=str(agent.log))
 
     async def _environment(self, fleet: ScaledFleet) -> dict[str, str]:
-        """What the control plane was given itself, without its secrets, and what is for agents of its settings."""
+        """The control plane's environment without its secrets, and the settings for agents."""
         variables = {"FLEET_SECRET": await self._token(fleet)}
         for name in SECTIONS:
             section: BaseModel = getattr(self._settings, name)
@@ -222,7 +222,7 @@ class ProcessDriver:
         return {**environment_for_programs(), **variables}
 
     async def _token(self, fleet: ScaledFleet) -> str:
-        """What its agents register with: the one of the last time, or a new one where that was revoked or is gone."""
+        """The registration token of the agents: the stored one, or a new one if that is missing or not accepted."""
         agents = self._agents(fleet)
         kept = agents.token()
         if kept is not None and await self._tokens.is_accepted(kept):
@@ -233,7 +233,7 @@ class ProcessDriver:
 
 
 def as_variable(value: Any) -> str:
-    """A setting as a variable says it."""
+    """The value of a setting in the form of an environment variable."""
     match value:
         case None:
             return NULLS[0]

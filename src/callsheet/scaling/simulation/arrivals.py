@@ -1,4 +1,4 @@
-"""Arrivals made from a rate and a day curve, for those who have no history yet. The same seed makes the same jobs."""
+"""Generates arrivals from a rate and a day curve, for users without a history. The same seed gives the same jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.toolbox.errors import OperatorError
 HOUR, DAY = 3600.0, 86_400.0
 HOURS_PER_DAY, DAYS_PER_WEEK, WORKING_DAYS = 24, 7, 5
 MOST_JOBS = 100_000_000
-# Arrivals of each hour relative to each other, from midnight on.
+# Relative number of arrivals in each hour, from midnight on.
 CURVES: dict[str, tuple[float, ...]] = {
     "flat": (1.0,) * HOURS_PER_DAY,
     "office": (1, 1, 1, 1, 1, 1, 2, 4, 9, 14, 16, 15, 12, 14, 16, 15, 13, 9, 5, 3, 2, 2, 1, 1),
@@ -23,11 +23,11 @@ CURVES: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """The first day is a Monday. `weekend` is the share of a weekday's jobs that comes on Saturday and on Sunday.
+    """The first day is a Monday. `weekend` is the share of a weekday's jobs that arrive on Saturday and on Sunday.
 
     Jobs arrive independently of each other (a Poisson process with the rate of the hour). Run times are log-normal:
-    `run_spread` is their standard deviation relative to the mean, 0 for runs that all take the same time. Tenant number
-    k has 1 / k of the jobs of the first, as customers of a product usually have.
+    `run_spread` is their standard deviation relative to the mean, 0 if all runs take the same time. Tenant number k has
+    1 / k of the first tenant's jobs, which is typical for the customers of a product.
     """
 
     jobs_per_day: float
@@ -80,7 +80,7 @@ def make_trace(arrivals: Arrivals) -> Trace:
     end = arrivals.days * DAY
     for hour in range(math.ceil(end / HOUR)):
         rate = _rate(arrivals, hour)
-        # Where the hour ends before the next job comes, the wait for it begins anew: it has no memory.
+        # If the hour ends before the next arrival, the wait is drawn again: a Poisson process has no memory.
         moment, until = hour * HOUR, min((hour + 1) * HOUR, end)
         while rate and (moment := moment + random.expovariate(rate)) < until:
             trace.submitted.append(moment)

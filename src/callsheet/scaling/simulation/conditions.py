@@ -1,4 +1,4 @@
-"""What a policy cannot choose: how long machines take to start, how exact run times are, how often spot ones end."""
+"""Conditions outside a policy: start times of machines, variation of run times, interruptions of spot workers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class Conditions:
     interval_seconds: float = 5.0
     # Jobs that one worker runs at once.
     slots: int = 1
-    # From the order of a worker until it takes jobs. None: as long as the policy's warm-up.
+    # Time from the order of a worker until it takes jobs. None: the policy's warm-up.
     start_seconds: float | None = None
-    # From the moment at which a free worker is given a job to the start of its run: it fetches the files first. A job
-    # that is fetched in advance starts at once.
+    # Time from the lease of a free worker to the start of the run: the worker fetches the files first. A prefetched job
+    # starts at once.
     pickup_seconds: float = 0.0
     # Standard deviation relative to the mean.
     start_spread: float = 0.0
     run_noise: float = 0.0
-    # Of each spot worker. It takes no more jobs from the notice on; what still runs when it ends runs again elsewhere.
+    # Rate per spot worker. After the notice it takes no more jobs; a job that still runs when it ends is requeued.
     interruptions_per_hour: float = 0.0
     notice_seconds: float = 120.0
-    # Whether a worker takes one job more for each that it runs while others wait, as the agent does (worker.prefetch).
+    # Whether a worker prefetches one job for each job that it runs while others wait, like the agent (worker.prefetch).
     prefetch: bool = True
     seed: int = 1
 

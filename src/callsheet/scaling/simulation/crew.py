@@ -1,4 +1,4 @@
-"""The workers of a simulated fleet, from order to end: who takes the next job, and what is paid for."""
+"""The workers of a simulated fleet, from order to end: which worker takes the next job, and the paid time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from callsheet.wire.worker import most_leases
 
 
 class Machine:
-    """One worker. Compared by identity. `seen` is what the policy sees, made anew only when something has changed."""
+    """One worker, compared by identity. `seen` is the policy's view of it, rebuilt only after a change."""
 
     __slots__ = (
         "ahead",
@@ -34,25 +34,25 @@ class Machine:
         self.slots = slots
         self.is_spot = is_spot
         self.ordered_at = ordered_at
-        # None until it takes jobs.
+        # None until the worker takes jobs.
         self.started_at: float | None = None
-        # The jobs that run, with the moments they were started at.
+        # Running jobs with their start times.
         self.running: dict[int, float] = {}
-        # Jobs that it has fetched in advance, in the order in which they will run.
+        # Prefetched jobs, in the order in which they will run.
         self.ahead: deque[int] = deque()
         self.idle_since = ordered_at
         self.is_draining = False
-        # Interrupted: it ends soon, whatever it holds, and gets no more work.
+        # The worker was interrupted: it ends soon, even if it holds jobs, and gets no more jobs.
         self.is_leaving = False
         self.seen: Worker | None = None
-        # Jobs that it held at the last look; runs that ended since, and how long they took together.
+        # Jobs held at the last look; runs that ended since then, and their total seconds.
         self.held = 0
         self.ended_runs = 0
         self.ended_seconds = 0.0
 
     @property
     def is_empty(self) -> bool:
-        # What was fetched in advance runs as soon as a slot is free.
+        # A prefetched job runs as soon as a slot is free.
         return not self.running
 
     @property
@@ -60,7 +60,7 @@ class Machine:
         return not self.is_draining and not self.is_leaving
 
     def look_at(self, elapsed: float) -> Worker:
-        """What the policy sees, so many seconds after the last look."""
+        """The policy's view of the worker, `elapsed` seconds after the last look."""
         assert self.started_at is not None, "the policy sees a worker when it has started"
         busy = len(self.running) + len(self.ahead)
         unseen = 0.0
@@ -79,7 +79,7 @@ class Machine:
             can_be_undrained=not self.is_leaving,
             unseen=unseen,
         )
-        # What no look saw counts once.
+        # Jobs between two looks count once.
         self.seen = None if unseen else worker
         return worker
 
@@ -88,20 +88,20 @@ class Crew:
     def __init__(self, slots: int, *, prefetch: bool):
         self._slots = slots
         self._most_held = most_leases(slots, prefetch=prefetch)
-        # In the order of their orders.
+        # In the order in which they were ordered.
         self.machines: dict[Machine, None] = {}
         self.starting: dict[Machine, None] = {}
-        # Those with a free slot, and full ones that may fetch a job in advance: who asked first is served first.
+        # Workers with a free slot, and full workers that may prefetch a job: first come, first served.
         self.free: OrderedDict[Machine, None] = OrderedDict()
         self.fetching: OrderedDict[Machine, None] = OrderedDict()
         self.ordered = 0
         self.most = 0
-        # From order to end, by `is_spot`; and the part of it from order to start.
+        # Time from order to end, by `is_spot`; and the part of it from order to start.
         self.paid_seconds = {False: 0.0, True: 0.0}
         self.starting_seconds = 0.0
 
     def order(self, now: float, on_demand: int) -> Machine:
-        """`on_demand`: how many of those that take work shall be on-demand; above it they are spot."""
+        """`on_demand`: how many of the workers that take jobs should be on-demand; the others are spot."""
         have = sum(not machine.is_spot for machine in self.machines if machine.takes_work)
         self.ordered += 1
         machine = Machine(self.ordered, self._slots, now, is_spot=have >= on_demand)
@@ -116,7 +116,7 @@ class Crew:
         self.free[machine] = None
 
     def end_overdue(self, now: float, warm_up_seconds: float) -> None:
-        """Those that did not start in time are not waited for."""
+        """Removes the workers that did not start in time."""
         for machine in [each for each in self.starting if now - each.ordered_at > warm_up_seconds]:
             del self.starting[machine]
             self.remove(machine, now)
@@ -132,7 +132,7 @@ class Crew:
         self.offer(machine)
 
     def offer(self, machine: Machine) -> None:
-        """It asks for work again, if it may, as the last of those who do."""
+        """Puts the worker at the end of the waiting workers, if it may take jobs."""
         machine.seen = None
         if not machine.takes_work:
             return

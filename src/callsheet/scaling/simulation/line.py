@@ -1,4 +1,4 @@
-"""The queue of a simulated fleet: jobs wait in lanes, and the arena of the real dispatch says whose turn it is."""
+"""The queue of a simulated fleet: jobs wait in lanes, and the arena of the real dispatch chooses the next job."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TERMS = Terms()
 
 
 class Name(UUID):
-    """Hashed by identity, as each is made once: a UUID's own hash is Python code, and took a tenth of a replay."""
+    """A UUID hashed by identity, because each is created once: a UUID's own hash took a tenth of a replay."""
 
     __slots__ = ()
     __hash__ = object.__hash__
 
 
 class WaitingLine:
-    """Jobs are numbers in the order of arrival, as dispatches have ids in the order of their creation."""
+    """Jobs are numbered in the order of arrival, like dispatch ids in the order of creation."""
 
     __slots__ = ("_arena", "_key_of", "_lanes", "_waiting", "_workflows", "by_workflow", "length", "workflows")
 
@@ -36,7 +36,7 @@ class WaitingLine:
         self._workflows = [numbers.setdefault(key.workflow, len(numbers)) for key in trace.keys]
         self.workflows = len(numbers)
         self.length = 0
-        # How many jobs of each workflow wait.
+        # Number of waiting jobs per workflow.
         self.by_workflow = [0] * self.workflows
 
     def add(self, job: int) -> None:
@@ -49,7 +49,7 @@ class WaitingLine:
             self._arena.arrive(self._lanes[number], job)
 
     def take(self) -> int:
-        """The job whose turn it is; there must be one."""
+        """Takes the next job; the queue must not be empty."""
         [(seat, _)] = self._arena.draw(1)
         # A user's jobs of several workflows are taken in the order of arrival.
         number = min(seat.lanes, key=self._head) if len(seat.lanes) > 1 else next(iter(seat.lanes))
@@ -64,11 +64,11 @@ class WaitingLine:
         return job
 
     def end(self, job: int) -> None:
-        """A job that was taken is not in flight any more."""
+        """Records that a taken job is no longer in flight."""
         self._arena.end(self._lanes[self._key_of[job]])
 
     def put_back(self, job: int) -> None:
-        """A job that was taken waits again, before those that came after it."""
+        """Requeues a taken job before the jobs that arrived after it."""
         number = self._key_of[job]
         waiting = self._waiting[number]
         place = next((place for place, other in enumerate(waiting) if other > job), len(waiting))
@@ -87,7 +87,7 @@ class WaitingLine:
 
 
 def _lanes(keys: Sequence[LaneKey]) -> list[Lane]:
-    """A lane for each key, with its place among the keys as id."""
+    """A lane for each key, with the key's index as id."""
     tenants: dict[str, UUID] = {}
     users: dict[tuple[str, str], UUID] = {}
     lanes = []

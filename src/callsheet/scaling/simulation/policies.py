@@ -1,4 +1,4 @@
-"""Policies to compare: from files, and with some of their rules changed."""
+"""Policies to compare: policies from files, and variants with changed rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NamedPolicy:
 
 
 def read_policy(file: Path) -> NamedPolicy:
-    """A TOML file with the rules of a policy; what it does not name is as usual."""
+    """Reads a TOML file with the rules of a policy; missing rules have their defaults."""
     try:
         with file.open("rb") as content:
             text = content.read(LARGEST_FILE + 1)
@@ -40,12 +40,12 @@ def read_policy(file: Path) -> NamedPolicy:
 
 
 def rules_in(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a policy, among others."""
+    """Selects the values that are rules of a policy."""
     return {name: values[name] for name in RULES if name in values}
 
 
 def policy_of(rules: Mapping[str, Any], where: str) -> Policy:
-    """`where` the rules come from, for the sentence about one that is wrong."""
+    """`where` is the source of the rules, for error messages."""
     for name, value in rules.items():
         if name not in RULES:
             raise OperatorError(f"{where}: there is no rule {name!r}. There are: {', '.join(RULES)}.")
@@ -60,7 +60,7 @@ def policy_of(rules: Mapping[str, Any], where: str) -> Policy:
 
 
 def variants(policies: Sequence[NamedPolicy], changes: Mapping[str, Sequence[Any]]) -> list[NamedPolicy]:
-    """Each policy with each combination of the values that are given for its rules."""
+    """Each policy with each combination of the given values for its rules."""
     given = {name: tuple(dict.fromkeys(values)) for name, values in changes.items() if values}
     combinations = [dict(zip(given, values, strict=True)) for values in product(*given.values())]
     if len(policies) * len(combinations) > MOST_POLICIES:
@@ -93,7 +93,7 @@ SHORT = {
 
 
 def _with_names_of_their_own(policies: Iterable[NamedPolicy]) -> list[NamedPolicy]:
-    """Files in two folders may have the same name."""
+    """Makes names unique: files in two folders may have the same name."""
     seen: dict[str, int] = {}
     named = []
     for each in policies:

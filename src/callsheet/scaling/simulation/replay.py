@@ -1,7 +1,7 @@
-"""The replay of a trace against a policy: a loop over events, without a clock.
+"""Replays a trace against a policy: a loop over events, without a clock.
 
-What happens at the same moment happens in this order: what was scheduled (runs that end, workers that start or are
-interrupted), arrivals, then the autoscaler's look at the fleet.
+Events of the same moment happen in this order: scheduled events (runs that end, workers that start or are interrupted),
+arrivals, then the autoscaler's look at the fleet.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from callsheet.toolbox.errors import OperatorError
 
 HOUR = 3600.0
 PROGRESS_EVERY = 20_000
-# A job that is interrupted so often takes longer than spot workers live, and would never end.
+# A job that is interrupted this often runs longer than spot workers live, and would never end.
 MOST_INTERRUPTIONS = 100
 
-# Called with how many jobs have arrived so far.
+# Called with the number of jobs that have arrived so far.
 OnProgress = Callable[[int], object]
-# Time, number, what happens, and to whom. The number keeps two events of one moment from being compared further.
+# Time, number, handler, and the handler's argument. Numbers are unique, so handlers are never compared.
 Event = tuple[float, int, Callable[[Any], None], Any]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a replay measured. Times are in seconds."""
+    """The measurements of a replay. Times are in seconds."""
 
-    # Of each job, from its arrival to the start of the run that was completed.
+    # Wait of each job, from its arrival to the start of the run that was completed.
     waits: array[float]
     # From the start of the trace to the end of the last job.
     seconds: float = 0.0
     run_seconds: float = 0.0
     slots: int = 1
-    # Workers are paid from their order to their end, by `is_spot`; and the part of it before they took jobs.
+    # Paid time of workers from order to end, by `is_spot`; and the part of it before they took jobs.
     paid_seconds: dict[bool, float] = field(default_factory=dict)
     starting_seconds: float = 0.0
     most_workers: int = 0
     ordered_workers: int = 0
     scale_outs: int = 0
     scale_ins: int = 0
-    # How often a change of the fleet's size had another direction than the last.
+    # How often a change of the fleet's size had another direction than the previous change.
     turns: int = 0
     longest_queue: int = 0
     interruptions: int = 0
-    # Runs that an interruption cut off, and that began again.
+    # Runs that were interrupted and started again.
     repeated_runs: int = 0
 
 
@@ -82,8 +82,8 @@ class Replay:
         self._event_number = 0
         self._now = 0.0
         self._left = len(trace)
-        # The number of the autoscaler's next look, and the moment of the next that is made: some are left out while
-        # nothing can come of them.
+        # The number of the autoscaler's next look, and the time of the next look that is made: looks that cannot change
+        # anything are left out.
         self._look, self._next_look = 0, 0.0
         self._leaves_out = False
         self._history = History()
@@ -92,7 +92,7 @@ class Replay:
         self._outcome = Outcome(array("d", bytes(8 * len(trace))), slots=conditions.slots)
 
     def run(self, on_progress: OnProgress = lambda arrived: None) -> Outcome:
-        """Until every job has been served. The fleet begins with its minimum of workers."""
+        """Runs until every job has been served. The fleet starts with its minimum of workers."""
         for _ in range(self._policy.minimum):
             self._start(self._crew.order(self._now, self._policy.on_demand(self._policy.minimum)))
         submitted, events, line = self._submitted, self._events, self._line
@@ -133,7 +133,7 @@ class Replay:
     # Jobs
 
     def _hand_out(self) -> None:
-        """What waits, to workers with a free slot, then to those that fetch jobs in advance."""
+        """Gives waiting jobs to workers with a free slot, then to workers that prefetch."""
         line, crew = self._line, self._crew
         while line.length:
             if crew.free:
@@ -150,7 +150,7 @@ class Replay:
             self._outcome.longest_queue = line.length
 
     def _begin(self, machine: Machine, job: int, moment: float) -> None:
-        """The run starts at this moment; until then the worker fetches what it needs."""
+        """The run starts at `moment`; until then the worker fetches its files."""
         machine.running[job] = moment
         self._outcome.waits[job] = moment - self._submitted[job]
         self._schedule(moment + self._trace.run_seconds[job] * self._noise.draw(), self._end_run, (machine, job))
@@ -180,7 +180,7 @@ class Replay:
 
     def _start(self, machine: Machine) -> None:
         if machine not in self._crew.starting:
-            # It was ended because it took too long.
+            # The worker was ended because its start took too long.
             return
         self._crew.start(machine, self._now)
         if machine.is_spot and self._conditions.interruptions_per_hour:
@@ -201,7 +201,7 @@ class Replay:
         self._hand_out()
 
     def _cut_off(self, machine: Machine) -> None:
-        """The notice is over: what still runs waits again, in its old place."""
+        """The notice period is over: running jobs are requeued in their old places."""
         if machine not in self._crew.machines:
             return
         for job, started in machine.running.items():
@@ -239,11 +239,11 @@ class Replay:
             self._leave_out_looks(machines)
 
     def _leave_out_looks(self, machines: list[Machine]) -> None:
-        """Those that see and decide the same as the last one, as long as nothing happens. A test compares this with
-        looking every time."""
+        """Skips looks with the same input and decision as the last one, as long as no event happens. A test compares
+        this with a replay that makes every look."""
         policy, interval = self._policy, self._conditions.interval_seconds
         if any(machine.seen is None for machine in machines):
-            # What it saw of this one counts once.
+            # Jobs between two looks count in one look only, so the next look differs.
             return
         until = unchanged_until(policy, self._history)
         for machine in self._crew.starting:
@@ -253,7 +253,7 @@ class Replay:
             self._next_look, self._leaves_out = number * interval, True
 
     def _wake(self) -> None:
-        """Something has happened: the first look from now on is made."""
+        """An event has happened: the first look from now on is made."""
         interval = self._conditions.interval_seconds
         number = math.ceil(self._now / interval)
         if number * interval < self._now:
@@ -263,15 +263,15 @@ class Replay:
         self._look_again_at(max(self._look, number))
 
     def _look_again_at(self, number: int) -> None:
-        """Those that were left out saw what the last one did."""
+        """Ends the skipping. The skipped looks count as having seen the same as the last one."""
         interval = self._conditions.interval_seconds
         self._history = watched_on(self._history, (number - 1) * interval)
         self._look, self._next_look, self._leaves_out = number, number * interval, False
 
     def _follow(self, decision: Decision, machines: list[Machine]) -> bool:
-        """Whether anything has changed."""
+        """Applies the decision; returns whether anything has changed."""
         crew = self._crew
-        # A worker is drained by one look and ended by a later one, when it holds nothing.
+        # One look drains a worker; a later look ends it when it holds no job.
         done = [machine for machine in machines if machine.is_draining and machine.is_empty]
         if decision.drain or decision.undrain:
             by_id = {machine.id: machine for machine in machines}
@@ -279,7 +279,7 @@ class Replay:
                 crew.drain(by_id[worker_id])
             for worker_id in decision.undrain:
                 crew.undrain(by_id[worker_id])
-        # Like a driver: as many as shall exist, less those that do.
+        # As in a driver: the wanted number minus the existing workers.
         draining = sum(not machine.takes_work for machine in machines)
         missing = decision.wanted + draining - len(crew.machines)
         for _ in range(missing):

@@ -1,4 +1,4 @@
-"""What a replay came to, in the figures that a policy is chosen by."""
+"""The report of a replay, with the figures to choose a policy by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Of an hour of one worker, in any currency. Without an own price, spot workers cost as much as others."""
+    """Prices per worker and hour, in any currency. Without a spot price, spot workers cost the same as on-demand."""
 
     on_demand: float
     spot: float | None = None
@@ -31,7 +31,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """In seconds, from a job's arrival to the start of its run."""
+    """Waits in seconds, from a job's arrival to the start of its run."""
 
     mean: float
     p50: float
@@ -55,7 +55,7 @@ class Report:
     worker_hours: float
     on_demand_hours: float
     spot_hours: float
-    # Of the paid time of all slots: no job ran; and the part of it in which workers were starting.
+    # Shares of the paid time of all slots: no job ran, and the part of it in which workers were starting.
     idle_share: float
     starting_share: float
     # None without prices.
@@ -64,7 +64,7 @@ class Report:
     mean_workers: float
     most_workers: int
     ordered_workers: int
-    # Decisions that changed the size of the fleet, and how often the direction changed between two of them.
+    # Decisions that changed the size of the fleet, and how often the direction changed between two decisions.
     scale_outs: int
     scale_ins: int
     direction_changes: int
@@ -112,5 +112,5 @@ def waits(seconds: Sequence[float], limit: float) -> Waits:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent are not above."""
+    """The smallest value that at least `percent` percent of the values do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

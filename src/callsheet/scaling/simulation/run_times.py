@@ -1,4 +1,4 @@
-"""How long runs take in a simulation, and what the autoscaler believes about it."""
+"""Run times in a simulation, and the autoscaler's estimates of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from random import Random
 
 from callsheet.scaling.sharing import UNMEASURED_SECONDS
 
-# A mean of the first ten runs, then each run weighs a tenth, as in the table workflow_timings.
+# The mean of the first ten runs; after that each run weighs a tenth, as in the table workflow_timings.
 LEAST_WEIGHT = 0.1
 
 
 class Spread:
-    """Log-normal around a mean; `relative` is the standard deviation relative to it."""
+    """A log-normal distribution; `relative` is the standard deviation relative to the mean."""
 
     __slots__ = ("_mean", "_middle", "_random", "_sigma")
 
@@ -30,7 +30,7 @@ class Spread:
 
 
 class Averages:
-    """The moving average of each workflow's run times: what the real autoscaler estimates the queue with."""
+    """The moving average of each workflow's run times, with which the real autoscaler estimates the queue."""
 
     __slots__ = ("_samples", "_seconds")
 
@@ -44,5 +44,5 @@ class Averages:
         self._samples[workflow] = samples + 1
 
     def of_queue(self, waiting: Sequence[int]) -> float:
-        """Seconds of work in a queue with so many jobs of each workflow."""
+        """Seconds of work in a queue; `waiting` has the number of jobs of each workflow."""
         return sum(count * seconds for count, seconds in zip(waiting, self._seconds, strict=True) if count)

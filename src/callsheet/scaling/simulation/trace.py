@@ -1,4 +1,4 @@
-"""The jobs that a simulation replays: when each was submitted, how long it ran, and whose it was."""
+"""The jobs that a simulation replays: submit time, run time and owner of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class LaneKey(NamedTuple):
-    """What the queue tells jobs apart by. Jobs with the same key wait in the order of their arrival."""
+    """The key by which the queue distinguishes jobs. Jobs with the same key wait in the order of their arrival."""
 
     tenant: str = ""
     user: str = ""
@@ -24,11 +24,11 @@ class Trace:
     __slots__ = ("_key_numbers", "key_of", "keys", "run_seconds", "started_at", "submitted")
 
     def __init__(self, started_at: datetime | None = None) -> None:
-        # The moment that `submitted` counts from; None where the trace has seconds instead of dates.
+        # The start time of `submitted`; None if the trace has seconds instead of dates.
         self.started_at = started_at
         self.submitted = array("d")
         self.run_seconds = array("d")
-        # Place of the job's key in `keys`.
+        # Index of the job's key in `keys`.
         self.key_of = array("i")
         self.keys: list[LaneKey] = []
         self._key_numbers: dict[LaneKey, int] = {}
@@ -54,7 +54,7 @@ class Trace:
             yield submitted, run_seconds, keys[number]
 
     def in_order(self) -> Trace:
-        """By the time of arrival; jobs of the same moment stay in the order they have."""
+        """Sorted by arrival; jobs of the same moment keep their order."""
         submitted = self.submitted
         if all(earlier <= later for earlier, later in pairwise(submitted)):
             return self

@@ -24,15 +24,15 @@ DATE, SECONDS, RUN = "submitted_at", "seconds", "run_seconds"
 OPTIONAL = ("tenant", "user", "priority", "workflow")
 LARGEST_PRIORITY = 2**31 - 1
 LONGEST_TEXT = 200
-# A longer line is no row of a trace, and is not read into memory.
+# A longer line is not a row of a trace, and is not read into memory.
 LONGEST_LINE = 64 * 1024
-# Called with the bytes read so far and the bytes there are.
+# Called with the bytes read so far and the size of the file.
 OnRead = Callable[[int, int], object]
 READS_PER_CALL = 10_000
 
 
 class TraceError(OperatorError):
-    """The file is not a trace. Names the line, the field and the reason."""
+    """The file is not a trace. The message names the line, the field and the reason."""
 
     code = "invalid_trace"
 
@@ -41,7 +41,7 @@ class TraceError(OperatorError):
 
 
 def read_trace(file: Path, on_read: OnRead = lambda done, size: None) -> Trace:
-    """All of it, in the order of arrival; raises TraceError for the first row that is wrong."""
+    """Reads the whole file, sorted by arrival; raises TraceError for the first invalid row."""
     try:
         with file.open("rb") as content:
             trace = _Reading(file, content, on_read).trace()
@@ -58,7 +58,7 @@ def check_name(file: Path) -> None:
 
 
 def write_trace(file: Path, trace: Trace) -> None:
-    """The file has its name only when all of it is written."""
+    """Writes the file atomically: it gets its name when it is complete."""
     check_name(file)
     part = file.with_name(f".{uuid.uuid4().hex}.part")
     try:
@@ -183,7 +183,7 @@ class _Reading:
             seconds = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             seconds = math.nan
-        # Not a number is neither.
+        # NaN fails this comparison too.
         if not 0 <= seconds < math.inf:
             raise self._wrong(f"{name} is {_shown(value)}: it should be a number of seconds, 0 or more.")
         return seconds
@@ -201,7 +201,7 @@ class _Reading:
         text = str(value)
         if len(text) > LONGEST_TEXT:
             raise self._wrong(f"{name} has {len(text)} characters: it should have at most {LONGEST_TEXT}.")
-        # One object for each name: a year has millions of rows and some thousand names.
+        # One string object per name: a year has millions of rows and some thousand names.
         return sys.intern(text)
 
     def _priority(self, row: Mapping[str, Any]) -> int:
