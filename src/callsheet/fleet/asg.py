@@ -1,4 +1,4 @@
-"""Asks AWS whether an instance is in one of our autoscaling groups. AWS may be slow or not reachable."""
+"""Asks AWS whether an instance is in one of our groups. AWS may be slow or not reachable."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _unknown(instance_id: str, reason: str) -> Verdict:
 
 
 class AsgMetrics(Collector):
-    """Exports the counter from the start, so that the first failure is visible as an increase."""
+    """Exported from the start, so that the first failure is visible as an increase."""
 
     def __init__(self, groups: AutoscalingGroups):
         self._groups = groups

@@ -21,7 +21,7 @@ from callsheet.toolbox.redaction import redact_json
 SQL = statements("callsheet.fleet")
 log = get_logger(__name__)
 
-# `ended`: none of these, for example a canceled job or a job that waits for a callback. Only the lease's time counts.
+# `ended`: any other outcome, for example a canceled job or one that waits for a callback. Only the time counts.
 LeaseOutcome = Literal["completed", "failed", "requeued", "ended"]
 
 
@@ -81,9 +81,9 @@ class Audit:
         await self._batcher(event)
 
     async def note(self, event: Event) -> None:
-        """Like `record`, for a change that is committed already: neither a client disconnect nor a database outage
-        raises. A line that cannot be written goes to the process's own log. After a crash the line is missing, and its
-        lease does not count."""
+        """Like `record`, for a change that is committed already: a client disconnect does not cancel the write, and a
+        database outage does not raise. A line that cannot be written goes to the process's own log. After a crash the
+        line is missing, and its lease does not count."""
         await hit(Failpoint.AUDIT_BEFORE_LINE)
         try:
             await asyncio.shield(self._batcher(event))
@@ -97,7 +97,7 @@ class Audit:
 
 
 async def write(connection: Connection, events: Sequence[Event]) -> None:
-    """Writes the events in the transaction of the change that they describe."""
+    """Writes the events in the transaction of their change."""
     if events:
         entries = [event.as_entry(place) for place, event in enumerate(events)]
         await SQL["record_events"].run(connection, entries=entries)

@@ -30,7 +30,7 @@ class RouteCapacity:
     busy: int
     # Workers that are alive but take no more jobs.
     draining: int
-    # The wanted number of workers of one of the route's fleets is higher than the actual number.
+    # One of the route's fleets has fewer workers than wanted.
     scaling_up: bool
     # Live workers whose engines lack something that the workflow requires. `missing` names it if no worker is able.
     unable: int = 0
@@ -39,7 +39,7 @@ class RouteCapacity:
     starts_in_seconds: float | None = None
 
 
-# Columns of the statement that are fields of RouteCapacity.
+# Columns of the statement.
 COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable", "starts_in_seconds")
 
 

@@ -50,8 +50,7 @@ OWN: Final = OwnCredential()
 
 
 class Credentials:
-    """Wrong credentials are rate limited per network address. Correct ones never are: a fleet may share one IP
-    address."""
+    """Wrong credentials are rate limited per IP address. Correct ones never are: a fleet may share an IP address."""
 
     def __init__(self, tokens: FleetTokens, settings: Settings, secret: Master, attempts: Attempts):
         self._tokens = tokens

@@ -46,7 +46,7 @@ class InstanceValidator(Loop):
                 await self._settled(worker_id, session_id, verdict)
 
     async def _settled(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
-        """The instance is in one of our groups, or the settings no longer require the check."""
+        """The instance is in one of our groups, or the check was switched off."""
         async with self._databases.central.transaction() as connection:
             settled = await SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
             if settled and verdict.membership == "member":

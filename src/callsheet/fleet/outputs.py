@@ -89,13 +89,13 @@ class Seen:
     """The object that was found for a claim."""
 
     claim: Claim
-    # The storage path, name and type under which the object is read from now on.
+    # Storage path, name and type of the object from now on.
     path: str
     name: str
     mime_type: str
     size: int
     sha256: str | None
-    # `problem` says why the claim is wrong; `warning` says what is unusual in a correct claim.
+    # Why the claim is wrong; and what is unusual in a correct claim.
     problem: str | None
     warning: str | None = None
 

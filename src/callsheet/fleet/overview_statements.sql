@@ -1,8 +1,8 @@
 -- database: central
 
 -- name: queue_depth
--- Per workflow, with bounded cost for any length of the queue: ready rows are counted lane by lane up to :most, and
--- queue_heads returns the oldest. Held and delayed rows are read by indexes that contain only such rows.
+-- Per workflow, bounded for any length of the queue: ready rows are counted lane by lane up to :most (queue_heads
+-- returns the oldest). Held and delayed rows are read by indexes that contain only such rows.
 WITH held AS MATERIALIZED (
     SELECT workflow_id, count(*) FILTER (WHERE status = 'leased') AS leased,
         count(*) FILTER (WHERE status = 'waiting') AS waiting

@@ -24,7 +24,7 @@ class Placement:
     workflows: tuple[str, ...]
     fleet_id: int | None = None
     fleet_slug: str | None = None
-    # The worker's own workflows; for a worker of a fleet, the subset of the fleet's workflows that it named.
+    # The worker's own workflows; in a fleet, the workflows that the worker named.
     workflow_ids: tuple[int, ...] = ()
     is_narrowed: bool = False
     token_id: int | None = None

@@ -36,7 +36,7 @@ HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 
 # Open polls per worker. A worker needs one poll, or one per slot. Each waiting poll costs memory and a waiter entry.
 MOST_AT_ONCE = 100
-# If a worker does not know its lease after this time, the response with the lease was lost.
+# If a worker does not know its lease after this time, the response was lost.
 UNKNOWN_AFTER_SECONDS = 60.0
 # A worker that waited longer may have been revoked, reassigned or given another job meanwhile.
 TRUSTED_SECONDS = 0.1
@@ -99,8 +99,8 @@ class Polls:
                 self._under_way.pop(token, None)
 
     def reassigned(self, worker_id: str | None) -> None:
-        """Handles the notification that the worker was drained or assigned other workflows. If a notification is lost,
-        the next poll, within a minute, sees the change. A drained worker gets no lease in the meantime either."""
+        """Notification: the worker was drained or assigned other workflows. If a notification is lost, the next poll
+        sees the change, within a minute. Until then a drained worker gets no lease either."""
         for asking in [each for polls in self._under_way.values() for each in polls]:
             if asking.criteria is not None and asking.worker_id == worker_id:
                 self._outdate(asking)
@@ -307,7 +307,7 @@ def _held_before(held: Sequence[HeldLease], started: StartedLease) -> int:
 
 
 def load(request: PollRequest, held: int) -> int:
-    """The number of leases in the queue or the load that the worker reports, whichever is greater."""
+    """The leases in the queue or the load that the worker reports, whichever is greater."""
     return max(held, request.current_load or 0)
 
 

@@ -64,7 +64,7 @@ def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> 
                     wants_envelope = envelope.is_wanted(request)
                     body = await read(request, model)
                 except Refusal:
-                    # An unauthenticated client gets the authentication error instead of this refusal.
+                    # The authentication error has precedence over this refusal.
                     await authentication.of(request.headers.get("authorization"))
                     raise
                 answer = await endpoint(body, request)

@@ -33,7 +33,7 @@ OWN_PREFIX = "control-plane:"
 RETRY_AWS_SECONDS = 30
 # Workers poll at least every 55 seconds: a worker seen within this time is alive.
 ALIVE_SECONDS = 90
-# Minimum time between two reports of one worker. A restarted engine may have other nodes, but not more often than this.
+# Time between two reports of a worker. A restarted engine may have other nodes, but not more often than this.
 REPORT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 
@@ -160,7 +160,7 @@ class Registry:
     async def _admit(
         self, connection: Connection, worker_id: str, credential: Credential, placement: Placement
     ) -> asyncpg.Record | None:
-        """Returns the earlier worker with this id, which this registration may replace, or None."""
+        """The earlier worker with this id, which may be replaced, or None."""
         known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
         if known is not None and known["revoked_at"] is not None:
             raise Forbidden(f"Worker {worker_id!r} was revoked. An admin must approve it first.")
@@ -245,9 +245,8 @@ async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int
 
 
 def _may_replace(known: asyncpg.Record, credential: Credential, placement: Placement) -> bool:
-    """A token is valid for one fleet: its holder must not replace a silent worker of another fleet, because that
-    worker's jobs would be requeued. A holder of the shared secret must not replace a worker that registered with a
-    token."""
+    """A token is valid for one fleet: its holder must not replace a silent worker of another fleet, whose jobs would be
+    requeued. A holder of the shared secret must not replace a worker that registered with a token."""
     if isinstance(credential, TokenCredential):
         return bool(known["fleet_id"] == placement.fleet_id)
     return known["fleet_token_id"] is None

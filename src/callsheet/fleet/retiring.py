@@ -44,7 +44,7 @@ async def begin_to_end(connection: Connection, worker_ids: Sequence[str]) -> lis
 
 
 async def forget_ended(connection: Connection, worker_ids: Sequence[str]) -> None:
-    """Deletes the drains of workers that no longer exist, so that a new worker with the same id is not drained."""
+    """Deletes the drains of workers that no longer exist: a new worker with the same id is not drained."""
     if worker_ids:
         await SQL["forget_ended"].run(connection, worker_ids=list(worker_ids), drained_by=AUTOSCALER)
 

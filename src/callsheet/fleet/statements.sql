@@ -333,9 +333,9 @@ WHERE t.token_hash = ANY (:hashes::bytea[])
   AND NOT EXISTS (SELECT FROM worker_sessions later WHERE later.worker_id = s.worker_id AND later.id > s.id)
 
 -- name: find_left_behind
--- Leases whose worker is gone: its last session has ended, or started after the lease. Either a process crashed before
--- it requeued them, or a poll was open at that moment. These are rows of the queue, in the same database: as many as
--- there are jobs in progress. Leases of workers that never registered here are not included.
+-- Leases whose worker is gone: its last session has ended, or started after the lease. A process crashed before it
+-- requeued them, or a poll was open at that moment. Reads rows of the queue, in the same database: as many as there are
+-- jobs in progress. Leases of workers that never registered here are not included.
 SELECT d.dispatch_id, d.lease_token, d.worker_id, last.id AS session_id,
     coalesce(last.end_reason LIKE 'deregistered%', false) AS said_good_bye
 FROM ai_job_dispatches d CROSS JOIN LATERAL (
@@ -347,8 +347,8 @@ WHERE d.status <> 'queued' AND d.lease_token IS NOT NULL
 ORDER BY d.worker_id, d.dispatch_id LIMIT :limit
 
 -- name: approve_worker
--- A revoked worker gets a hash that no token has, so that its id may register again. It counts as seen now, so that the
--- sweeper does not remove it before. Its session has ended, so it does not count as alive.
+-- A revoked worker gets a hash that no token has, so its id may register again. It counts as seen now, so the sweeper
+-- does not remove it before. Its session has ended, so it does not count as alive.
 UPDATE comfyui_workers SET is_approved = true, revoked_at = NULL,
     token_hash = coalesce(token_hash, :unusable_hash),
     last_seen_at = CASE WHEN revoked_at IS NULL THEN last_seen_at ELSE clock_timestamp() END
@@ -406,7 +406,7 @@ WHERE r.worker_id = ANY (:worker_ids::text[]) AND r.drained_by = :drained_by AND
 RETURNING r.worker_id
 
 -- name: forget_ended
--- Only ids that have no worker now: another worker may use such an id later.
+-- Only ids without a worker: another worker may use such an id later.
 DELETE FROM worker_drains r
 WHERE r.worker_id = ANY (:worker_ids::text[]) AND r.drained_by = :drained_by
   AND NOT EXISTS (SELECT FROM comfyui_workers c WHERE c.worker_id = r.worker_id AND c.revoked_at IS NULL)
@@ -532,7 +532,7 @@ SELECT :fleet_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_i
 ON CONFLICT DO NOTHING
 
 -- name: tell_fleet_reassigned
--- Notifies at the commit. Without this, a worker whose poll waits would see the change only with its next poll.
+-- Notifies waiting polls at the commit; otherwise the change would take effect with the next poll.
 SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE fleet_id = :fleet_id
 
 -- name: tell_worker_reassigned

@@ -33,7 +33,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: *(.*))?$")
 _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 
-# An HTML page that a proxy returned instead of the engine's response: the title says what happened.
+# A page that a proxy returned instead of the engine: its title says what happened.
 _PAGE = re.compile(r"<(?:!doctype html|html|head|title)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<>]+)", re.IGNORECASE)
 
@@ -151,5 +151,5 @@ def _text_of(traceback: object) -> str | None:
         traceback = "\n".join(str(line).rstrip("\n") for line in traceback)
     if not isinstance(traceback, str) or not traceback:
         return None
-    # PostgreSQL cannot store every character, and text that was encoded twice in JSON may contain any.
+    # PostgreSQL cannot store every character, and JSON inside JSON may contain any.
     return cut(traceback, LONGEST_RAW).replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -110,7 +110,7 @@ class Workers:
     async def revoke(self, worker_id: str, actor: str, *, with_token: bool = False) -> Worker:
         """Invalidates the worker's token, requeues its jobs (the attempts count), and blocks its id.
 
-        `with_token`: the registration token that it registered with is revoked too, so no other id can use it.
+        `with_token`: its registration token is revoked too, so that no other id can use it.
         """
         async with self._databases.central.transaction() as connection:
             if with_token:
@@ -165,8 +165,7 @@ class Workers:
         )
 
     async def rotate_token(self, worker_id: str, actor: str) -> Worker:
-        """The next response to the worker carries a new token. The old token is invalid after the first use of the new
-        one, or after ten minutes.
+        """The next response has a new token. The old one is valid until the new one is used, at most ten minutes.
 
         While a rotation is pending, another one changes nothing: the worker may already have the pending token, and an
         invalid old token must not become valid again.

@@ -1,4 +1,4 @@
-"""The loop that scales fleets: it reads, decides, records the decision, and only then calls the driver.
+"""The loop that scales fleets: it reads, decides, records, and only then calls the driver.
 
 Only one control plane acts at a time (`Leadership`). A decision is committed before its driver is called, on the
 connection that holds the lock. Drivers get absolute numbers and ids, so the next look repeats what a crash, a timeout
@@ -241,7 +241,7 @@ class Autoscaler(Loop):
         return driver
 
     async def _called(self, call: Coroutine[Any, Any, Result]) -> Result:
-        """Turns every error of a driver into a DriverError, so that it affects only its own fleet."""
+        """Turns every error into a DriverError, which affects only its own fleet."""
         seconds = self._settings.driver_seconds
         try:
             async with asyncio.timeout(seconds):

@@ -30,7 +30,6 @@ class ScaledFleet:
     slug: str
     stage: str
     policy: Policy
-    # The driver's name.
     driver: str
     # As `Driver.checked` returned them.
     options: Mapping[str, object] = field(default_factory=dict)

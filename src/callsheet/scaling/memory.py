@@ -49,7 +49,7 @@ class Memory:
     idle_since: Mapping[str, float] = field(default_factory=dict)
     # Per worker at the last look: ended leases, their total seconds, and leases that the worker held.
     worked: Mapping[str, tuple[int, float, int]] = field(default_factory=dict)
-    # Workers of the driver that are not registered, with the time when each was first seen.
+    # Unregistered workers of the driver, with the time when each was first seen.
     unregistered_since: Mapping[str, float] = field(default_factory=dict)
     # Ids of ending workers that the driver may still have.
     ending: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ class ScalingNumbers(Collector):
         self._failures: Counter[tuple[str, str]] = Counter()
 
     def clear(self) -> None:
-        """Removes the gauges, because this control plane does not lead."""
+        """Called if this control plane does not lead."""
         self._leads = False
         self.forget_others(())
 

@@ -42,15 +42,15 @@ class Policy:
     target_seconds: float = 120.0
     # An ordered worker is expected within this time; until then it counts as coming.
     warm_up_seconds: float = 180.0
-    # Minimum time between two orders. The first job of a fleet without workers, and the minimum, do not wait for it.
+    # Time between two orders. The first job of a fleet without workers, and the minimum, do not wait for it.
     scale_out_cooldown_seconds: float = 30.0
     # Minimum time from the last change in either direction until workers are drained.
     scale_in_cooldown_seconds: float = 300.0
     # A worker is drained if the busiest moment of this time did not need it.
     idle_seconds: float = 300.0
-    # Minimum number of wanted workers that are on-demand.
+    # Minimum number of on-demand workers.
     on_demand_minimum: int = 0
-    # Share of spot workers among those above on_demand_minimum.
+    # Share of spot workers above on_demand_minimum.
     spot_share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """State that a decision passes to the next one. The loop stores it in the database, the simulator in memory."""
+    """State from one decision to the next. The loop stores it in the database, the simulator in memory."""
 
     last_out_at: float | None = None
     last_in_at: float | None = None
@@ -287,8 +287,7 @@ def _scale_in(
 
 
 def _victims(policy: Policy, situation: Situation, candidates: Sequence[Worker], most: int, have: int) -> list[Worker]:
-    """Workers to drain: idle ones before busy ones; among them the kind (spot, on-demand) with too many workers first,
-    then the least busy, then the longest idle."""
+    """Workers to drain: idle ones first, then the kind with too many workers, the least busy, the longest idle."""
     left = sorted(candidates, key=_victim_order)
     on_demand = sum(not worker.is_spot for worker in situation.workers if not worker.is_draining)
     victims: list[Worker] = []

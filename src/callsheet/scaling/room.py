@@ -21,7 +21,7 @@ class ScalingRoom:
     drivers: Mapping[str, Driver]
     rules: ScalingRules
     numbers: ScalingNumbers
-    # None if the settings switch the autoscaler off in this control plane.
+    # None if the settings switch the autoscaler off.
     autoscaler: Autoscaler | None
 
     @property

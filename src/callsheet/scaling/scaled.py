@@ -110,8 +110,7 @@ class _Crew:
 async def _lacks(connection: Connection, crews: Iterable[_Crew]) -> Mapping[str, frozenset[int]]:
     """The workflows that each environment cannot run.
 
-    An environment that no worker has had for a while is deleted. Then a worker is started for such jobs, and reports
-    its environment.
+    An environment that no worker has had for a while is deleted; a worker that then starts for such jobs reports it.
     """
     environments = sorted({each for crew in crews for each in crew.environments})
     if not environments:
@@ -133,7 +132,7 @@ def _server(row: Row, crew: _Crew, lacks: Mapping[str, frozenset[int]]) -> Serve
 
 
 def _need(row: Row, crew: _Crew, queue: Queue) -> int:
-    """Workers that the fleet may still order; 0 without queued jobs and at or above the minimum."""
+    """Workers that the fleet may still order, if it has jobs or is below its minimum."""
     have = sum(worker.is_usable for worker in crew.workers) + len(crew.memory.orders)
     return max(0, row["maximum"] - have) if queue.jobs or have < row["minimum"] else 0
 
@@ -141,7 +140,7 @@ def _need(row: Row, crew: _Crew, queue: Queue) -> int:
 def _scaled(row: Row, crew: _Crew, queues: Mapping[int, Queue], places: Mapping[int, int | None]) -> Scaled:
     policy = policy_of(row)
     if not row["is_active"]:
-        # Workers of an inactive fleet get no jobs, so none of them is needed.
+        # Workers of an inactive fleet get no jobs.
         policy = replace(policy, minimum=0, on_demand_minimum=0)
     return Scaled(
         fleet=ScaledFleet(

@@ -47,7 +47,7 @@ class Queue:
 
 
 def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapping[int, Queue]:
-    """The queue of each fleet. Every job that a fleet can run and that has no free slot elsewhere is in one queue."""
+    """The queue of each fleet. Each job without a free slot elsewhere is in one queue, if a fleet can run it."""
     found = {server.fleet_id: Queue() for server in servers}
     for route in routes:
         serving = [server for server in servers if _serves(server, route)]

@@ -96,7 +96,7 @@ class Group:
         )
 
     def capacity(self, wanted: int) -> int:
-        """The capacity to set: within the group's bounds, and never below the number of live instances."""
+        """The capacity to set: within the group's bounds, and at least the live instances."""
         return max(len(self.living), self.minimum, min(wanted, self.maximum))
 
 
@@ -179,8 +179,8 @@ class AwsAsg:
             client.close()
 
     async def _complete(self, options: AwsAsgOptions, hook: str, ended: frozenset[str]) -> None:
-        """Completes the lifecycle hook, because an ended instance has no work left. An instance that reaches its hook
-        later waits for the hook's own timeout, or for its agent, which completes the hook when it stops."""
+        """Completes the hooks, because an ended instance has no work left. An instance that reaches its hook later
+        waits for the hook's timeout, or for its agent, which completes the hook when it stops."""
         for _ in range(HOOK_TRIES):
             groups = await self._groups(options)
             for group in groups:

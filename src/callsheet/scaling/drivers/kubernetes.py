@@ -39,7 +39,7 @@ log = get_logger(__name__)
 
 # This file in a pod has the pod's namespace.
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# On a conflict, another client changed the scale between the read and the write: then it is read again.
+# If another client changes the scale between a read and a write, it is read again.
 CONFLICT, NOT_FOUND, FORBIDDEN, UNAUTHORIZED, TOO_MANY = 409, 404, 403, 401, 429
 TRIES = 5
 ANSWER_SECONDS = 10.0
@@ -221,14 +221,14 @@ class Kubernetes:
                 raise DriverError(
                     f"The driver kubernetes needs the package of that name: {how_to_install('server,kubernetes')}."
                 )
-            # The import takes two seconds and 50 MB, so it happens only if this driver is used.
+            # The import takes two seconds and 50 MB; other drivers do not need it.
             await asyncio.to_thread(import_module, "kubernetes.aio.client")
             self._clients[context] = await _connect(context)
         return self._clients[context]
 
 
 def _without_marked(workload: Workload) -> int:
-    """The number of replicas with which exactly the marked pods are ended."""
+    """The replicas with which exactly the marked pods are ended."""
     marked = [pod.name for pod in workload.pods if pod.is_marked]
     if not marked or workload.replicas < len(workload.pods):
         # No pod is marked, or the controller is still ending pods.

@@ -36,7 +36,7 @@ SCRIPT = 'echo $$ >"$0.draft" && mv "$0.draft" "$0" && exec "$@"'
 SHELL = "/bin/sh"
 COMMAND = (sys.executable, "-m", "callsheet", "worker")
 KEPT_DIRECTORIES = 10
-# How often a process without a command line is checked until it has one again.
+# Checks of a process without a command line until it has one again.
 MOST_LOOKS = 50
 LOOK_SECONDS = 0.001
 
@@ -160,7 +160,7 @@ class LocalAgents:
         _write(self._directory / TOKEN, token)
 
     def prune(self) -> None:
-        """Deletes the directories of agents that are gone, except the latest ones, whose logs operators may need."""
+        """Deletes directories of agents that are gone, except the latest, whose logs operators may need."""
         gone = [agent for agent in self.all() if agent.gone_since is not None]
         for agent in gone[:-KEPT_DIRECTORIES]:
             shutil.rmtree(agent.directory, ignore_errors=True)
@@ -208,7 +208,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _signal(pid: int, worker_id: str, number: signal.Signals) -> None:
-    """Signals this agent and never another program with the same PID: an open pidfd keeps its process."""
+    """Signals this agent and never another program with the same PID: a pidfd always refers to one process."""
     try:
         held = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     except OSError:

@@ -1,11 +1,10 @@
 """Computes the replicas that keep every pod that may hold a job and end the chosen pods. It needs no cluster.
 
-If a Deployment has too many pods, Kubernetes chooses which to end: first those without a node, then those that are not
-ready, then those with the lowest deletion cost. So the chosen pods are marked with the lowest possible cost. The number
-of replicas is lowered one look later, when the controller has seen the marks, and only if no other pod would be ended
-before the marked ones. The controller guarantees nothing: if a marked pod still exists after the number was lowered,
-the number is not lowered again, because each time another pod could be lost. A StatefulSet always ends the pod with the
-highest ordinal.
+If a Deployment has too many pods, Kubernetes ends first those without a node, then those that are not ready, then those
+with the lowest deletion cost. So the chosen pods are marked with the lowest possible cost. The number of replicas is
+lowered one look later, when the controller has seen the marks, and only if no other pod would be ended before the
+marked ones. The controller guarantees nothing: if a marked pod outlives the lowering, the number is not lowered again,
+because that could cost another pod. A StatefulSet always ends the pod with the highest ordinal.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Pod:
     is_ready: bool = True
     # This driver ended the pod and gave it the lowest deletion cost.
     is_marked: bool = False
-    # This driver also lowered the number of replicas for the pod.
+    # This driver also lowered the replicas for the pod.
     is_lowered: bool = False
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Driver for workers that are agents on the control plane's own machine: for one large machine, and for the demo.
+"""Driver for agents on the control plane's own machine: for one large machine, and for the demo.
 
 The agents are independent of the control plane: they continue when it restarts, and the next one finds them again.
 """
@@ -30,7 +30,7 @@ log = get_logger(__name__)
 
 # An agent counts as starting for this time, until it has written its PID.
 START_SECONDS = 30.0
-# An agent that is asked to stop holds no lease and stops within seconds; after this time it is killed.
+# An agent that is asked to stop holds no lease and stops within seconds.
 KILL_SECONDS = 60.0
 # An agent that ended this soon after its start could not start, and the next one would not either.
 EARLY_SECONDS = 60.0
@@ -177,7 +177,7 @@ class ProcessDriver:
         return living
 
     def _refuse_to_repeat(self, agents: Sequence[LocalAgent]) -> None:
-        """Raises if the last agent could not start; otherwise agents would be started again and again."""
+        """Raises if the last agent could not start: the next one would fail too."""
         gone = [agent for agent in agents if agent.gone_since is not None and agent.ending_since is None]
         last = max(gone, key=lambda agent: agent.gone_since or 0.0, default=None)
         if last is None or last.gone_since is None:
@@ -233,7 +233,7 @@ class ProcessDriver:
 
 
 def as_variable(value: Any) -> str:
-    """The value of a setting in the form of an environment variable."""
+    """A setting as an environment variable."""
     match value:
         case None:
             return NULLS[0]

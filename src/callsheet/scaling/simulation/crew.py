@@ -42,7 +42,7 @@ class Machine:
         self.ahead: deque[int] = deque()
         self.idle_since = ordered_at
         self.is_draining = False
-        # The worker was interrupted: it ends soon, even if it holds jobs, and gets no more jobs.
+        # An interrupted worker ends soon, even if it holds jobs, and gets no more.
         self.is_leaving = False
         self.seen: Worker | None = None
         # Jobs held at the last look; runs that ended since then, and their total seconds.

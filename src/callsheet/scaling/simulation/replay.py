@@ -239,11 +239,11 @@ class Replay:
             self._leave_out_looks(machines)
 
     def _leave_out_looks(self, machines: list[Machine]) -> None:
-        """Skips looks with the same input and decision as the last one, as long as no event happens. A test compares
-        this with a replay that makes every look."""
+        """Skips looks that see and decide the same as the last one, until an event happens. A test compares this with
+        every look being made."""
         policy, interval = self._policy, self._conditions.interval_seconds
         if any(machine.seen is None for machine in machines):
-            # Jobs between two looks count in one look only, so the next look differs.
+            # Jobs between two looks count in one look only.
             return
         until = unchanged_until(policy, self._history)
         for machine in self._crew.starting:
@@ -263,7 +263,7 @@ class Replay:
         self._look_again_at(max(self._look, number))
 
     def _look_again_at(self, number: int) -> None:
-        """Ends the skipping. The skipped looks count as having seen the same as the last one."""
+        """Ends the skipping. The skipped looks saw the same as the last one."""
         interval = self._conditions.interval_seconds
         self._history = watched_on(self._history, (number - 1) * interval)
         self._look, self._next_look, self._leaves_out = number, number * interval, False

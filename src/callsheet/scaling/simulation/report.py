@@ -112,5 +112,5 @@ def waits(seconds: Sequence[float], limit: float) -> Waits:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` percent of the values do not exceed."""
+    """The smallest value that `percent` of the values do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

@@ -44,5 +44,5 @@ class Averages:
         self._samples[workflow] = samples + 1
 
     def of_queue(self, waiting: Sequence[int]) -> float:
-        """Seconds of work in a queue; `waiting` has the number of jobs of each workflow."""
+        """Seconds of work in a queue with `waiting` jobs of each workflow."""
         return sum(count * seconds for count, seconds in zip(waiting, self._seconds, strict=True) if count)
