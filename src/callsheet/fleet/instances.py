@@ -1,4 +1,4 @@
-"""Verifies instances with AWS that were admitted while AWS was not reachable."""
+"""Asks AWS again about instances that were admitted while AWS was not reachable."""
 
 from __future__ import annotations
 

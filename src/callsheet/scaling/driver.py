@@ -1,4 +1,4 @@
-"""Interface of drivers, which start and end the workers of a fleet: an Auto Scaling group, processes, a script."""
+"""Drivers start and end the workers of a fleet: an Auto Scaling group, a Deployment, processes, a script."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ TERMS = Terms()
 
 
 class Name(UUID):
-    """A UUID hashed by identity, because each is created once: a UUID's own hash took a tenth of a replay."""
+    """Hashed by identity, as each is created once: a UUID's own hash is Python code and took a tenth of a replay."""
 
     __slots__ = ()
     __hash__ = object.__hash__
