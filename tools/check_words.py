@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ROOT / "src" / "callsheet"
 STYLE = ROOT / "docs" / "style.md"
 ROW = re.compile(r"^\| (?P<left>[^|]+?) \| (?P<right>[^|]+?) \|$", re.MULTILINE)
 CODE = re.compile(r"`[^`\n]+`")
@@ -135,10 +134,6 @@ PLACES = (
 )
 
 
-# Rooms whose docstrings and comments have words of the list left. Take a room out when it has none.
-COMMENTS_LATER: frozenset[str] = frozenset()
-
-
 def files() -> list[Path]:
     # Migrations that were released are never changed, not even their comments.
     found = {file for place in PLACES for file in ROOT.glob(place) if "migrations" not in file.parts}
@@ -147,10 +142,8 @@ def files() -> list[Path]:
 
 def texts_of(file: Path) -> Iterator[Text]:
     source = file.read_text(encoding="utf-8")
-    has_words = file.suffix in (".py", ".sql") and file.relative_to(SOURCES).parts[0] in COMMENTS_LATER
-    if file.suffix != ".sql" or not has_words:
-        yield from READERS[file.suffix](source)
-    if file.suffix == ".py" and not has_words:
+    yield from READERS[file.suffix](source)
+    if file.suffix == ".py":
         yield from comments_of_python(source)
 
 
