@@ -34,6 +34,11 @@ async def _drained_worker(world: World, studio: Studio) -> Mapping[str, str]:
     return {}
 
 
+async def _fleet_without_scaling(world: World, studio: Studio) -> Mapping[str, str]:
+    assert (await studio.call("DELETE", f"/api/admin/fleets/{world.names['fleet_id']}/scaling")).is_success
+    return {}
+
+
 async def _failed_job(world: World, studio: Studio) -> Mapping[str, str]:
     report = {**world.lease, "error_message": "It broke."}
     assert (await world.ask("worker", "POST /api/worker/fail", report)).is_success
@@ -128,6 +133,7 @@ BODIES: dict[str, Callable[[World], Body]] = {
 }
 PREPARED: dict[str, Prepare] = {
     "POST /api/admin/workers/{worker_id}/undrain": _drained_worker,
+    "DELETE /api/admin/fleets/{fleet_id}": _fleet_without_scaling,
     "POST /api/admin/users/{user_id}/enable": _disabled_user,
     "DELETE /api/admin/users/{user_id}": _disabled_user_without_jobs,
     "POST /api/admin/tenants/{tenant_id}/enable": _disabled_tenant,

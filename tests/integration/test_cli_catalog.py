@@ -117,7 +117,7 @@ def test_a_value_is_not_set_over_a_change_that_another_operator_made_meanwhile(
     with monkeypatch.context() as patched:
         patched.setattr(Effects, "get", get_then_lose)
         refused = callsheet.call("effects", "update", "raced", "--unset", "prompt").sentence
-    assert "changed meanwhile" in refused
+    assert "Another request changed the effect to version 2." in refused
     assert callsheet.call("effects", "show", "raced", "--json").json["overrides"] == {"prompt": "a cat"}
 
 

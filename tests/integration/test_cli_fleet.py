@@ -193,7 +193,7 @@ async def test_registration_tokens_are_created_listed_rotated_and_revoked(
     await join(room, "gpu-2", credential=TokenCredential(hash_token(second)))
     revoked = callsheet.succeed("fleets", "tokens", "revoke", second[:12]).out
     assert "is revoked." in revoked
-    assert "go on: 1" in revoked
+    assert "keep running: 1" in revoked
     assert "no registration token 'csf_no'" in callsheet.refuse("fleets", "tokens", "revoke", "csf_no")
 
 
