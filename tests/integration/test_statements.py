@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -164,6 +170,129 @@ def uses() -> Iterator[tuple[str, str, str]]:
                 and isinstance(node.slice, ast.Constant)
             ):
                 yield str(module.relative_to(SOURCE)), str(files[ast.unparse(node.value)]), node.slice.value
+
+
+def typed_uses() -> dict[str, tuple[Statement, type[NamedTuple]]]:
+    """Every `SQL["name"].rows(connection, Class, …)` in the code: the statement, and the class of its rows."""
+    found: dict[str, tuple[Statement, type[NamedTuple]]] = {}
+    for file in SOURCE.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        files = dict(loaded_files(tree))
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) > 1):
+                continue
+            read = node.func.value
+            if not isinstance(read, ast.Subscript) or ast.unparse(read.value) not in files:
+                continue
+            module = import_module(".".join(("callsheet", *file.relative_to(SOURCE).with_suffix("").parts)))
+            row_class = eval(ast.unparse(node.args[1]), vars(module))
+            for name in names_of(read.slice):
+                statement = STATEMENTS[f"{files[ast.unparse(read.value)].relative_to(SOURCE)}:{name}"]
+                found[f"{file.relative_to(SOURCE)}:{node.lineno}:{name}"] = (statement, row_class)
+    return found
+
+
+def names_of(index: ast.expr) -> Iterator[str]:
+    """The names in `SQL["name"]` and in `SQL["one" if … else "other"]`."""
+    if isinstance(index, ast.IfExp):
+        yield from names_of(index.body)
+        yield from names_of(index.orelse)
+    else:
+        yield ast.literal_eval(index)
+
+
+# The types that asyncpg returns. A type that is not listed here is not compared.
+PYTHON_TYPES: dict[str, object] = {
+    **dict.fromkeys(("int2", "int4", "int8"), int),
+    **dict.fromkeys(("text", "varchar"), str),
+    **dict.fromkeys(("float4", "float8"), float),
+    "bool": bool,
+    "uuid": UUID,
+    "timestamptz": datetime,
+    "date": date,
+    "numeric": Decimal,
+    "bytea": bytes,
+}
+
+
+def mismatches(attributes: Sequence[asyncpg.Attribute], row_class: type[NamedTuple]) -> list[str]:
+    """How the columns of a statement differ from the fields of the class of its rows."""
+    columns = tuple(attribute.name for attribute in attributes)
+    if columns != row_class._fields:
+        return [f"the columns are {columns}, the fields of {row_class.__name__} are {row_class._fields}"]
+    hints = get_type_hints(row_class)
+    return [
+        f"{each.name} is {each.type.name} in PostgreSQL and {hints[each.name]} in {row_class.__name__}"
+        for each in attributes
+        if not is_of_type(hints[each.name], each.type)
+    ]
+
+
+def is_of_type(hint: object, database_type: asyncpg.Type) -> bool:
+    members = [member for member in flat(hint) if member is not type(None)]
+    if Any in members:
+        return True
+    if database_type.kind == "array":
+        return all(get_origin(member) in (list, tuple, Sequence) or member in (list, Sequence) for member in members)
+    wanted = PYTHON_TYPES.get(database_type.name)
+    plain = {type(get_args(member)[0]) if get_origin(member) is Literal else member for member in members}
+    return wanted is None or plain == {wanted}
+
+
+def flat(hint: object) -> tuple[object, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+async def test_rows_have_the_columns_and_types_of_their_class(
+    postgres: EmbeddedPostgres, templates: dict[str, str]
+) -> None:
+    found = typed_uses()
+    wrong = {}
+    for database in ("central", "pool"):
+        async with migrated(postgres, templates, database) as connection:
+            for where, (statement, row_class) in found.items():
+                if statement.database == database:
+                    attributes = (await connection.prepare(statement.text)).get_attributes()
+                    if differences := mismatches(attributes, row_class):
+                        wrong[where] = differences
+    assert found
+    assert not wrong
+
+
+class Pair(NamedTuple):
+    number: int
+    name: str | None
+
+
+@pytest.mark.parametrize(
+    ("columns", "difference"),
+    [
+        ("1 AS number, 'a' AS name", None),
+        ("1 AS number", "the columns are"),
+        ("'a' AS name, 1 AS number", "the columns are"),
+        ("1.5::float8 AS number, 'a' AS name", "number is float8"),
+        ("1 AS number, ARRAY['a'] AS name", "name is text[]"),
+    ],
+)
+async def test_a_row_class_that_differs_from_its_statement_would_be_noticed(
+    postgres: EmbeddedPostgres, columns: str, difference: str | None
+) -> None:
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        found = mismatches((await connection.prepare(f"SELECT {columns}")).get_attributes(), Pair)
+    finally:
+        await connection.close()
+    assert [text.startswith(difference or "") for text in found] == ([] if difference is None else [True])
+
+
+async def test_rows_are_read_into_their_class(postgres: EmbeddedPostgres) -> None:
+    [statement] = parse("-- database: central\n-- name: pairs\nSELECT :number::int4 AS number, NULL::text AS name")
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        assert await statement.rows(connection, Pair, number=1) == [Pair(1, None)]
+        assert await statement.row(connection, Pair, number=2) == Pair(2, None)
+    finally:
+        await connection.close()
 
 
 def test_code_asks_only_for_statements_that_exist_and_none_is_forgotten() -> None:

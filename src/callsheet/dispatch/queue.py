@@ -378,8 +378,8 @@ class Queue:
 
     async def _find_batch(self, dispatch_ids: Sequence[int]) -> list[Known | None]:
         async with self._central.connection() as connection:
-            rows = await SQL["find"].rows(connection, dispatch_ids=list(dispatch_ids))
-        known = {row["dispatch_id"]: Known._make(row) for row in rows}
+            rows = await SQL["find"].rows(connection, Known, dispatch_ids=list(dispatch_ids))
+        known = {row.dispatch_id: row for row in rows}
         return [known.get(dispatch_id) for dispatch_id in dispatch_ids]
 
     async def _close_batch(self, endings: Sequence[Ending]) -> list[Closed | None]:

@@ -4,8 +4,9 @@
     -- name: find_user
     SELECT id FROM users WHERE email = :email
 
-`statements("callsheet.identity")["find_user"].row(connection, email=…)`. A test prepares every block of every room
-against the migrated schema, so a statement that PostgreSQL would refuse does not land.
+`statements("callsheet.identity")["find_user"].row(connection, FoundUser, email=…)`: with a class, a row is a
+NamedTuple whose fields are the columns, in the same order. A test prepares every block of every room against the
+migrated schema, and compares its columns with the class, so a statement that PostgreSQL would refuse does not land.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import asyncpg
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # generic for the type checker only
 else:
     Connection = asyncpg.Connection
 
-# What statements answer, or a dictionary made of it.
+# A row without a class of its own, or a dictionary made of it.
 Row: TypeAlias = asyncpg.Record | Mapping[str, Any]
 
 _BLOCK = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
@@ -39,6 +40,10 @@ _END = re.compile(_TOKEN.pattern + "| (?P<end>;)", _TOKEN.flags)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
+# A NamedTuple. The type checker has no name for what all of them share.
+RowClass = TypeVar("RowClass", bound=tuple[Any, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     name: str
@@ -46,11 +51,25 @@ class Statement:
     text: str
     parameters: tuple[str, ...]
 
-    async def rows(self, connection: Connection, /, **values: object) -> list[asyncpg.Record]:
-        return await connection.fetch(self.text, *self._arguments(values))
+    @overload
+    async def rows(self, connection: Connection, into: type[RowClass], /, **values: object) -> list[RowClass]: ...
 
-    async def row(self, connection: Connection, /, **values: object) -> asyncpg.Record | None:
-        return await connection.fetchrow(self.text, *self._arguments(values))
+    @overload
+    async def rows(self, connection: Connection, /, **values: object) -> list[asyncpg.Record]: ...
+
+    async def rows(self, connection: Connection, into: Any = None, /, **values: object) -> list[Any]:
+        records = await connection.fetch(self.text, *self._arguments(values))
+        return records if into is None else [into._make(record) for record in records]
+
+    @overload
+    async def row(self, connection: Connection, into: type[RowClass], /, **values: object) -> RowClass | None: ...
+
+    @overload
+    async def row(self, connection: Connection, /, **values: object) -> asyncpg.Record | None: ...
+
+    async def row(self, connection: Connection, into: Any = None, /, **values: object) -> Any:
+        record = await connection.fetchrow(self.text, *self._arguments(values))
+        return record if into is None or record is None else into._make(record)
 
     async def value(self, connection: Connection, /, **values: object) -> Any:
         return await connection.fetchval(self.text, *self._arguments(values))
