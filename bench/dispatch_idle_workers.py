@@ -8,6 +8,7 @@ from bench.counting import Counter, counter
 from bench.ground import Ground, open_ground
 from bench.polling import waiting_pollers
 from bench.results import Result
+from callsheet.jobs.polling import Polling
 from callsheet.jobs.submission import NewJob
 
 name = "dispatch.idle_workers"
@@ -39,11 +40,10 @@ async def _statements_while_waiting(ground: Ground, count: Counter, pollers: int
 
 async def _statements_per_repoll(ground: Ground, count: Counter, pollers: int) -> float:
     """Each asks once, waits until its time is over, and asks again, as a worker does whose long poll ended."""
+    polling = Polling(ground.room.execution, ground.room.waiters)
     before = await count.statements()
     for _ in range(2):
-        await asyncio.gather(
-            *(ground.room.polling.next_job(ground.criteria, f"worker-{n}", 0.05) for n in range(pollers))
-        )
+        await asyncio.gather(*(polling.next_job(ground.criteria, f"worker-{n}", 0.05) for n in range(pollers)))
     return (await count.statements() - before) / (2 * pollers)
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bench.ground import Ground
+from callsheet.jobs.polling import Polling
 from callsheet.jobs.reports import StartedLease
 
 
@@ -34,8 +35,9 @@ class Pollers:
         await self.ground.room.queue.lease(self.ground.criteria, "last in line")
 
     async def run(self, worker: str) -> None:
+        polling = Polling(self.ground.room.execution, self.ground.room.waiters)
         while True:
-            started = await self.ground.room.polling.next_job(self.ground.criteria, worker, 3600)
+            started = await polling.next_job(self.ground.criteria, worker, 3600)
             if started is not None:
                 self._starts.put_nowait((time.perf_counter(), started))
 

@@ -24,6 +24,7 @@ from callsheet.fleet.admin_routes import (
 from callsheet.fleet.asg import AsgMetrics
 from callsheet.fleet.credentials import Credentials
 from callsheet.fleet.envelope import Envelope
+from callsheet.fleet.leases import ExpiredLeases
 from callsheet.fleet.overview import FleetOverview
 from callsheet.fleet.overview_routes import overview_router
 from callsheet.fleet.protocol import WorkerProtocol, open_protocol
@@ -331,12 +332,12 @@ def _open_rooms(
         typed=settings.tasks.typed_active_per_user,
         runs=settings.pipelines.jobs_per_user,
     )
-    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas)
+    jobs = open_jobs(
+        databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped=ExpiredLeases(databases).record
+    )
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
-    jobs.reaper.reaped = fleet.held.reaped
-    jobs.polling.gate = webhooks.gate
     return Rooms(
         identity=identity,
         media=media,

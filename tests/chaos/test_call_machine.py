@@ -44,7 +44,6 @@ class Plane:
         self.room: WebhooksRoom = open_webhooks(
             databases, self.storage, self.core.room, lambda *message: None, chosen, SECRET, {NAME: oracle}
         )
-        self.core.room.polling.gate = self.room.gate
 
     async def work(self) -> None:
         for _ in range(3):

@@ -75,7 +75,7 @@ class TestOpen:
         await opened(booth)
         job_id = await booth.submit()
         criteria = booth.core.criteria(providers=(PROVIDER,))
-        assert await booth.core.room.polling.next_job(criteria, "worker-1", 0) is None
+        assert await booth.polling.next_job(criteria, "worker-1", 0) is None
         assert await booth.core.status(booth.ann, job_id) == "queued"
         assert await booth.core.steps(booth.ann, job_id) == [">pending", "pending>queued"]
 
@@ -220,7 +220,7 @@ class TestKnowing:
         await opened(booth)
         job_id = await booth.submit()
         criteria = booth.core.criteria(providers=(PROVIDER,))
-        poll = asyncio.create_task(booth.core.room.polling.next_job(criteria, "worker-1", 30))
+        poll = asyncio.create_task(booth.polling.next_job(criteria, "worker-1", 30))
         while not len(booth.core.room.waiters):
             await asyncio.sleep(0)
         await booth.pause_is_over()

@@ -17,7 +17,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Row
 from tests.support.crashes import crashed_at
-from tests.support.fleet import registry
+from tests.support.fleet import recording_reaped
 
 
 async def new_session(core: Core) -> int:
@@ -132,8 +132,7 @@ async def test_an_effect_or_session_that_is_gone_stops_nothing(core: Core) -> No
 
 
 async def test_a_lease_that_ran_out_is_in_its_workers_log(core: Core) -> None:
-    fleet = registry(core.databases, core.room.execution)
-    core.room.reaper.reaped = fleet.held.reaped
+    core.room = recording_reaped(core)
     ann = await core.member()
     await core.submit(ann, max_attempts=2)
     for became in ("queued", "failed"):

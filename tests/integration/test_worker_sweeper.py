@@ -24,7 +24,7 @@ from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 from callsheet.wire.fleet import Registered, RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest
 from tests.support.core import Core, Member, Row
-from tests.support.fleet import bearer, join, registry
+from tests.support.fleet import bearer, join, recording_reaped, registry
 
 STALE = 300
 SILENT = STALE + 1
@@ -93,7 +93,7 @@ async def test_a_silent_worker_is_removed_once_its_lease_ran_out_and_its_job_cou
     yard: Yard, ann: Member
 ) -> None:
     registered = await yard.join()
-    yard.core.room.reaper.reaped = yard.room.held.reaped
+    yard.core.room = recording_reaped(yard.core)
     job = await yard.core.submit(ann)
     started = await yard.core.start("gpu-1")
     await yard.silent_for(SILENT)
@@ -211,7 +211,7 @@ async def test_after_a_restart_or_an_outage_workers_get_the_time_to_be_heard_of(
 
 async def test_a_lease_that_ran_out_counts_for_the_session_that_had_it(yard: Yard, ann: Member) -> None:
     await yard.join()
-    yard.core.room.reaper.reaped = yard.room.held.reaped
+    yard.core.room = recording_reaped(yard.core)
     await yard.rows("UPDATE worker_sessions SET started_at = started_at - interval '1 hour'")
     await yard.core.submit(ann, max_attempts=2)
     for _ in range(2):

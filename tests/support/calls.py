@@ -17,6 +17,7 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.jobs.polling import Polling
 from callsheet.jobs.provider_gate import CallReport
 from callsheet.jobs.reports import Failure, Outcome, StartedLease
 from callsheet.media.storage import Storage, open_storage
@@ -61,6 +62,10 @@ class Booth:
     registry: Registry
     replicate: ReplicateServer
     ann: Member
+
+    @property
+    def polling(self) -> Polling:
+        return Polling(self.core.room.execution, self.core.room.waiters, self.room.gate)
 
     @property
     def provider(self) -> WebhookProvider:
@@ -226,7 +231,6 @@ async def open_booth(
         SECRET,
         registry.media,
     )
-    core.room.polling.gate = room.gate
     try:
         yield Booth(core, room, storage, registry, server, ann)
     finally:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
 from callsheet.app import ControlPlane
 from callsheet.fleet.credentials import Credential, SecretCredential
+from callsheet.fleet.leases import ExpiredLeases
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import fleet_secret
 from callsheet.jobs.execution import Execution
+from callsheet.jobs.reaper import Reaper
+from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.fleet import Registered, RegisterRequest
+from tests.support.core import Core
 from tests.support.jobs import Desk
 
 SECRET = b"a secret of the tests, long enough to be one"
@@ -118,6 +122,12 @@ class Crew:
 def registry(databases: Databases, execution: Execution, **settings: Any) -> FleetRoom:
     """A registry of its own over these databases; open several for several control planes."""
     return open_fleet(databases, FleetSettings(**settings), SECRET, execution)
+
+
+def recording_reaped(core: Core) -> JobsRoom:
+    """The room of jobs of `core`, with a reaper that records expired leases in the workers' logs."""
+    reaper = Reaper(core.room.queue, core.room.mover, ExpiredLeases(core.databases).record)
+    return replace(core.room, reaper=reaper)
 
 
 async def forget_revocations(plane: ControlPlane) -> None:

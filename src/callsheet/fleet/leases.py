@@ -13,13 +13,14 @@ from callsheet.wire.errors import LeaseLost, NotFound
 SQL = statements("callsheet.fleet")
 
 
-class HeldLeases:
-    def __init__(self, databases: Databases, execution: Execution, audit: Audit):
-        self._databases = databases
-        self._execution = execution
-        self._audit = audit
+class ExpiredLeases:
+    """The record of leases that the reaper took from workers."""
 
-    async def reaped(self, lease: Expired, became: str) -> None:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+        self._audit = Audit(databases)
+
+    async def record(self, lease: Expired, became: str) -> None:
         """Records an expired lease in its worker's log. The session counts as busy with the lease until now."""
         if lease.worker_id is None:
             return
@@ -40,6 +41,12 @@ class HeldLeases:
                 outcome=taken_back_as(became),
             )
         )
+
+
+class HeldLeases:
+    def __init__(self, execution: Execution, audit: Audit):
+        self._execution = execution
+        self._audit = audit
 
     async def put_back(
         self, worker_id: str, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str

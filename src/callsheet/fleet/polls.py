@@ -21,6 +21,7 @@ from callsheet.fleet.departures import unless_client_leaves
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
 from callsheet.fleet.tokens import token_in
 from callsheet.jobs.execution import NOT_TAKEN
+from callsheet.jobs.polling import Polling
 from callsheet.jobs.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
 from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom
@@ -76,6 +77,7 @@ class Polls:
         self._has_spare_work = has_spare_work
         self._warmth = warmth
         self._gate = gate or EveryProvider()
+        self._polling = Polling(room.execution, room.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
         self._under_way: dict[str | None, list[_Asking]] = {}
 
@@ -140,7 +142,7 @@ class Polls:
         until = asking.since + (request.wait_seconds or 0.0)
         while True:
             wait = max(0.0, until - time.monotonic())
-            finding = self._room.polling.next_job(
+            finding = self._polling.next_job(
                 criteria, worker.worker_id, wait, request.poll_id, lambda: asking.is_outdated, cold
             )
             started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)

@@ -45,7 +45,7 @@ class FleetRoom:
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
     audit = Audit(databases)
-    held = HeldLeases(databases, execution, audit)
+    held = HeldLeases(execution, audit)
     groups = AutoscalingGroups(settings)
     workers = Workers(databases, held, secret)
     return FleetRoom(

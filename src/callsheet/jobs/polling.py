@@ -14,11 +14,10 @@ from callsheet.jobs.reports import StartedLease
 
 
 class Polling:
-    def __init__(self, execution: Execution, waiters: Waiters):
+    def __init__(self, execution: Execution, waiters: Waiters, gate: ProviderGate | None = None):
         self._execution = execution
         self._waiters = waiters
-        # app.py replaces this with the gate that knows the providers.
-        self.gate: ProviderGate = EveryProvider()
+        self._gate = gate or EveryProvider()
 
     async def next_job(
         self,
@@ -34,7 +33,7 @@ class Polling:
         while not is_outdated():
             with self._waiters.expecting(criteria, cold) as arrival:
                 # The paused providers may have changed during the wait.
-                allowed = self.gate.narrowed(criteria)
+                allowed = self._gate.narrowed(criteria)
                 started = (
                     await self._execution.lease_and_start(allowed, worker_id, poll_id, cold)
                     if allowed.providers

@@ -21,6 +21,8 @@ from callsheet.wire.jobs import JobStatus
 
 ACTOR = "reaper"
 BATCH = 500
+# Called for each lease that was taken from its worker, with the new status of its job.
+Reaped = Callable[[Expired, str], Awaitable[None]]
 
 
 class Reaper(Loop):
@@ -29,12 +31,11 @@ class Reaper(Loop):
     name = "reaper"
     interval_seconds = 5.0
 
-    def __init__(self, queue: Queue, mover: Mover):
+    def __init__(self, queue: Queue, mover: Mover, reaped: Reaped | None = None):
         super().__init__()
         self._queue = queue
         self._mover = mover
-        # Called for each lease that was taken from its worker, with the new status of its job.
-        self.reaped: Callable[[Expired, str], Awaitable[None]] | None = None
+        self._reaped = reaped
 
     async def tick(self, now: datetime) -> bool:
         # Leases use the database's clock; `now` only paces the loop.
@@ -57,8 +58,8 @@ class Reaper(Loop):
             became = await self._end(Happening.FAIL, lease, error)
         else:
             became = await self._put_back(lease, at)
-        if became is not None and self.reaped is not None:
-            await self.reaped(lease, became)
+        if became is not None and self._reaped is not None:
+            await self._reaped(lease, became)
 
     async def _forget_ended(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> None:
         """A crash can leave an open dispatch whose job has ended. A lease would close it, but past its deadline it is

@@ -24,9 +24,8 @@ from callsheet.jobs.feeds import Feeds
 from callsheet.jobs.journal import CHANNEL as EVENT_CHANNEL
 from callsheet.jobs.journal import Journal, Notify
 from callsheet.jobs.mover import Mover
-from callsheet.jobs.polling import Polling
 from callsheet.jobs.progress import Progress, ProgressSweeper
-from callsheet.jobs.reaper import Deadlines, LaneKeeper, Reaper
+from callsheet.jobs.reaper import Deadlines, LaneKeeper, Reaped, Reaper
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
 from callsheet.jobs.retention import EventRetention
@@ -52,7 +51,6 @@ class JobsRoom:
     submission: Submission
     synchronous: Synchronous
     execution: Execution
-    polling: Polling
     endings: Endings
     reaper: Reaper
     deadlines: Deadlines
@@ -90,8 +88,12 @@ def open_jobs(
     settings: JobSettings,
     limits: ActiveLimits | None = None,
     quotas: Quotas | None = None,
+    reaped: Reaped | None = None,
 ) -> JobsRoom:
-    """`limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind."""
+    """`limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind.
+
+    `reaped` is called for each lease that the reaper took from a worker.
+    """
     limits = limits or ActiveLimits.same(settings.active_per_user)
     usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
     queue = Queue(
@@ -121,9 +123,8 @@ def open_jobs(
         submission=submission,
         synchronous=Synchronous(submission, relay, execution),
         execution=execution,
-        polling=Polling(execution, waiters),
         endings=Endings(mover, relay, journal, limits),
-        reaper=Reaper(queue, mover),
+        reaper=Reaper(queue, mover, reaped),
         deadlines=Deadlines(lambda: databases.pools, mover, relay),
         lane_keeper=LaneKeeper(queue),
         reconciler=Reconciler(lambda: databases.pools, queue, overview, mover),
