@@ -66,7 +66,6 @@ from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.media.storage.routes import storage_router
 from callsheet.pipelines.candidate_routes import candidate_router, guidance_router, run_candidate_router
-from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.pipelines.user_work import UserWork
@@ -148,6 +147,9 @@ class Rooms:
     jobs: JobsRoom
     fleet: FleetRoom
     webhooks: WebhooksRoom
+    effect_jobs: EffectJobs
+    task_runner: TaskRunner | None
+    tasks: TasksRoom
     pipelines: PipelinesRoom
     library: LibraryRoom
     protocol: WorkerProtocol
@@ -243,10 +245,6 @@ def _assemble(
     notifier = Notifier(databases.central)
     rooms = _open_rooms(settings, secret, databases, storage, owner, notifier, registry, providers)
     listener = _listener(databases, rooms)
-    task_runner = _task_runner(settings, rooms, providers)
-    effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
-    tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
-    rooms.pipelines.task_steps.plans = tasks.for_runs
     in_progress = RequestsInProgress(settings.server)
     web = open_web(storage.url, settings.public_url) if settings.server.web_application else None
     loops = [DatabaseWatch(databases), *rooms.loops, ConnectionLimit(settings.server, in_progress.connections)]
@@ -258,7 +256,7 @@ def _assemble(
             settings.public_url, lambda: is_ready(databases, draining), None if web is None else web.page
         ),
         health_router(databases, draining, registry, settings.server),
-        *_user_routers(rooms, databases, settings, effect_jobs, tasks, providers),
+        *_user_routers(rooms, databases, settings, providers),
         *_admin_routers(rooms, databases, loops, settings),
     ]
     _register_metrics(registry, databases, rooms, loops)
@@ -279,8 +277,8 @@ def _assemble(
         fleet=rooms.fleet,
         webhooks=rooms.webhooks,
         providers=providers,
-        task_runner=task_runner,
-        tasks=tasks,
+        task_runner=rooms.task_runner,
+        tasks=rooms.tasks,
         pipelines=rooms.pipelines,
         scaling=rooms.scaling,
         listener=listener,
@@ -309,7 +307,6 @@ def _register_metrics(registry: CollectorRegistry, databases: Databases, rooms: 
     registry.register(rooms.webhooks.metrics)
     registry.register(AsgMetrics(rooms.fleet.groups))
     registry.register(rooms.scaling.numbers)
-    rooms.pipelines.collector.observe = RunMetrics(registry).observe
 
 
 def _open_rooms(
@@ -338,6 +335,10 @@ def _open_rooms(
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
+    protocol = open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate)
+    effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
+    task_runner = _task_runner(settings, fleet, protocol, providers)
+    tasks = open_tasks(databases, jobs, effect_jobs, providers, settings.tasks, task_runner, webhooks.gate)
     return Rooms(
         identity=identity,
         media=media,
@@ -345,9 +346,12 @@ def _open_rooms(
         jobs=jobs,
         fleet=fleet,
         webhooks=webhooks,
-        pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines),
+        effect_jobs=effect_jobs,
+        task_runner=task_runner,
+        tasks=tasks,
+        pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines, tasks.for_runs, registry),
         library=open_library(databases, catalog, media, jobs, settings),
-        protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
+        protocol=protocol,
         credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
         waits=Waits(jobs.overview, fleet.capacity.of, webhooks.gate),
@@ -355,7 +359,9 @@ def _open_rooms(
     )
 
 
-def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskRunner | None:
+def _task_runner(
+    settings: Settings, fleet: FleetRoom, protocol: WorkerProtocol, providers: Registry
+) -> TaskRunner | None:
     if not settings.tasks.in_process or not providers.actors:
         return None
     queues = (DEFAULT_QUEUE, *settings.tasks.queues)
@@ -364,9 +370,9 @@ def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskR
         workflow_slugs=[workflow_slug(actor, queue) for actor in providers.actors for queue in queues],
         providers=providers.provider_names,
         max_concurrency=settings.tasks.in_process,
-        registry=rooms.fleet.registry,
-        authentication=rooms.fleet.authentication,
-        protocol=rooms.protocol,
+        registry=fleet.registry,
+        authentication=fleet.authentication,
+        protocol=protocol,
         most_bytes=settings.server.max_body_bytes,
     )
     return TaskRunner(plane, providers.actors, settings.home / "tasks", settings.tasks.heartbeat_seconds)
@@ -399,15 +405,8 @@ def _worker_routers(rooms: Rooms, settings: Settings) -> list[APIRouter]:
     ]
 
 
-def _user_routers(
-    rooms: Rooms,
-    databases: Databases,
-    settings: Settings,
-    effect_jobs: EffectJobs,
-    tasks: TasksRoom,
-    providers: Registry,
-) -> list[APIRouter]:
-    identity, jobs, authentication = rooms.identity, rooms.jobs, rooms.identity.authentication
+def _user_routers(rooms: Rooms, databases: Databases, settings: Settings, providers: Registry) -> list[APIRouter]:
+    identity, jobs, tasks, authentication = rooms.identity, rooms.jobs, rooms.tasks, rooms.identity.authentication
     reader = JobReader(databases)
     streams = Streams(jobs, reader, authentication, settings.jobs.streams_per_user)
     task_reader = TaskReader(reader, rooms.presenter)
@@ -421,7 +420,7 @@ def _user_routers(
         video_router(rooms.media, authentication),
         file_router(rooms.media, authentication),
         effect_router(rooms.catalog, rooms.waits.of, authentication),
-        effect_job_router(effect_jobs, rooms.presenter, authentication),
+        effect_job_router(rooms.effect_jobs, rooms.presenter, authentication),
         # Before the jobs, for which `stream` would be the id of one.
         stream_router(streams, reader, authentication),
         stream_token_router(reader, authentication),

@@ -13,7 +13,7 @@ from callsheet.providers.actor import Plan
 from callsheet.wire.candidates import Replay
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
-from tests.support.actor_steps import actor_step, give_actors
+from tests.support.actor_steps import actor_step, with_actors
 from tests.support.core import Core, Member
 from tests.support.shoot import FIX, NOW, Shoot, open_shoot
 from tests.support.stage import open_stage, principal_of
@@ -39,7 +39,7 @@ async def run_of(shoot: Shoot, *steps: dict[str, Any], **changes: Any) -> Run:
 
 
 async def test_a_run_of_actors_is_held_priced_and_counted_like_any_other(shoot: Shoot) -> None:
-    await give_actors(shoot, Player("painter"), painter=COST)
+    shoot, _ = await with_actors(shoot, Player("painter"), painter=COST)
     run = await shoot.finish(await run_of(shoot, BASE, CHILD))
     assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
     assert (run.draws, run.spent, await shoot.shape(run)) == (2, 2 * COST, {1: 1, 2: 1})
@@ -51,7 +51,7 @@ async def test_a_run_of_actors_is_held_priced_and_counted_like_any_other(shoot: 
 
 
 async def test_the_parents_picture_is_an_address_only_when_a_worker_has_the_task(shoot: Shoot) -> None:
-    await give_actors(shoot, Player("painter"))
+    shoot, _ = await with_actors(shoot, Player("painter"))
     run = await run_of(shoot, BASE, CHILD)
     await shoot.tick()
     await shoot.deliver(await shoot.start())
@@ -80,7 +80,7 @@ async def test_a_task_that_says_of_itself_which_files_it_reads_is_handed_no_addr
 
 
 async def test_a_failure_is_a_strike_against_the_parent_and_is_refunded(shoot: Shoot) -> None:
-    await give_actors(shoot, Player("painter"), painter=COST)
+    shoot, _ = await with_actors(shoot, Player("painter"), painter=COST)
     run = await run_of(shoot, BASE, CHILD, budget=3 * COST)
     await shoot.tick()
     await shoot.deliver(await shoot.start())
@@ -94,7 +94,7 @@ async def test_a_failure_is_a_strike_against_the_parent_and_is_refunded(shoot: S
 
 
 async def test_a_run_whose_actor_is_gone_says_why_and_goes_on_when_it_is_back(shoot: Shoot) -> None:
-    actors = await give_actors(shoot, Player("painter"))
+    shoot, actors = await with_actors(shoot, Player("painter"))
     run = await run_of(shoot, BASE, CHILD)
     await shoot.tick()
     painter = actors.pop("painter")
@@ -117,7 +117,7 @@ async def test_an_actor_may_refuse_what_a_run_drew_and_the_run_says_so(shoot: Sh
         return Plan()
 
     refused: list[bool] = []
-    await give_actors(shoot, Player("painter", planned=planned))
+    shoot, _ = await with_actors(shoot, Player("painter", planned=planned))
     run = await run_of(shoot, BASE)
     refused.append(True)
     await shoot.tick()
@@ -128,7 +128,7 @@ async def test_an_actor_may_refuse_what_a_run_drew_and_the_run_says_so(shoot: Sh
 
 async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(shoot: Shoot) -> None:
     """Its price is the effect's, and it takes the parent's picture by its id."""
-    await give_actors(shoot, Player("painter"), players()["engine"], painter=COST, engine=99)
+    shoot, _ = await with_actors(shoot, Player("painter"), players()["engine"], painter=COST, engine=99)
     slug = await shoot.workflow(FIX, cost=3, properties=[picture_input()])
     by_id = {"effect": slug, "input_file_id": "{{parent_file_id}}"}
     run = await run_of(shoot, BASE, actor_step("engine", by_id, needs_parent_image_path=True))
@@ -144,22 +144,21 @@ async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(shoot: Shoot) 
 
 
 async def test_a_replay_asks_the_same_actor_the_same_at_todays_price(shoot: Shoot) -> None:
-    actors = await give_actors(shoot, Player("painter"), painter=COST)
+    shoot, actors = await with_actors(shoot, Player("painter"), painter=COST)
     run = await shoot.finish(await run_of(shoot, BASE, CHILD))
     [_, leaf] = await shoot.candidates(run)
     ann = principal_of(shoot.ann)
-    lineages = shoot.room.guidance.lineages
-    await give_actors(shoot, *actors.values(), painter=COST + 1)
-    submitted = await lineages.replay(ann, leaf["id"], Replay())
+    shoot, _ = await with_actors(shoot, *actors.values(), painter=COST + 1)
+    submitted = await shoot.room.guidance.lineages.replay(ann, leaf["id"], Replay())
     assert (submitted.job.kind, submitted.job.cost, submitted.job.run_id) == ("replay", COST + 1, None)
     started = await shoot.start()
     assert deliveries(shoot).job(started, 30).input_payload["image"][0].startswith("http")
     await shoot.deliver(started)
-    told = await lineages.explain(ann, leaf["id"])
+    told = await shoot.room.guidance.lineages.explain(ann, leaf["id"])
     assert [(each.workflow, each.payload) for each in told.ancestors][1] == ({}, {"image": ["{{parent_image_path}}"]})
-    await give_actors(shoot)
+    shoot, _ = await with_actors(shoot)
     with pytest.raises(InvalidRequest, match="This candidate cannot be made again"):
-        await lineages.replay(ann, leaf["id"], Replay())
+        await shoot.room.guidance.lineages.replay(ann, leaf["id"], Replay())
 
 
 def picture_input() -> dict[str, Any]:

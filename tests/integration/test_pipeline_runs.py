@@ -8,9 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from callsheet.jobs.progress import ProgressReport
 from callsheet.pipelines.director import SQL as LOOP
+from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.troubles import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
@@ -152,9 +154,11 @@ async def test_how_many_strikes_is_a_setting_of_the_runs_that_begin_with_it(
     assert "left alone without a child: 1." in stopped.reason_detail
 
 
-async def test_what_came_of_a_job_is_told_as_what_it_is_to_its_run(shoot: Shoot) -> None:
-    told: list[str] = []
-    shoot.room.collector.observe = lambda status, seconds: told.append(status)
+async def test_metrics_count_a_job_as_what_it_is_to_its_run(shoot: Shoot) -> None:
+    """A job that was completed without an image has failed."""
+    registry, core, settings = CollectorRegistry(), shoot.core, shoot.room.settings
+    room = open_pipelines(core.databases, shoot.catalog, shoot.stage.room, core.room, settings, registry=registry)
+    shoot = replace(shoot, room=room)
     run = await shoot.run(await shoot.pipeline("base"), target_leaves=2)
     for pictures in (1, 0):
         await shoot.tick()
@@ -162,7 +166,11 @@ async def test_what_came_of_a_job_is_told_as_what_it_is_to_its_run(shoot: Shoot)
     await shoot.tick()
     await shoot.core.fail(await shoot.start())
     await shoot.tick()
-    assert told == ["completed", "failed", "failed"]
+    counted = {
+        status: registry.get_sample_value("callsheet_pipeline_jobs_total", {"status": status})
+        for status in ("completed", "failed", "canceled")
+    }
+    assert counted == {"completed": 1, "failed": 2, "canceled": None}
     assert (await shoot.shown(run)).candidates == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.interleaving.test_pipeline_races import Planes
-from tests.support.actor_steps import actor_step, give_actors
+from tests.support.actor_steps import actor_step, with_actors
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
 from tests.support.race import Race
@@ -32,8 +32,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
         for core in (race.one, race.two):
             stage = await stack.enter_async_context(open_stage(core, race.ann, tmp_path / "home"))
             shoot = open_shoot(core, race.ann, stage, jobs_per_run=3, jobs_in_total=3)
-            await give_actors(shoot, Player("painter"), painter=5)
-            shoots.append(shoot)
+            shoots.append((await with_actors(shoot, Player("painter"), painter=5))[0])
         yield Planes(*shoots)
 
 

@@ -15,6 +15,7 @@ from callsheet.jobs.submission import SlotRefused
 from callsheet.pipelines import branches
 from callsheet.pipelines.collector import Collector
 from callsheet.pipelines.director import SQL as LOOP
+from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
 from callsheet.wire.candidates import Vote
@@ -55,7 +56,7 @@ async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
     tree = await Tree.plant(race.one, race.ann)
     async with open_stage(race.one, race.ann, tmp_path) as first, open_stage(race.two, other, tmp_path) as second:
         pools, endings = lambda: race.one.databases.pools, race.one.room.endings
-        collector = Collector(pools, first.room.files, endings, PipelineSettings(), collected=lambda: None)
+        collector = Collector(pools, first.room.files, endings, PipelineSettings(), OpenJobs(), collected=lambda: None)
         one, two = Jury.open(race.one, first, tree), Jury.open(race.two, second, tree)
         yield Juries(race, tree, one, two, first, collector)
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from callsheet.jobs.endings import Endings
 from callsheet.media.files import Files, ReadyFile, listed_files
 from callsheet.pipelines.branches import cancel_jobs
+from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.pipelines.runs import CANCELED_WITH_RUN
 from callsheet.pipelines.strikes import SQL, stop_where_hopeless
 from callsheet.pipelines.troubles import Troubles
@@ -59,50 +60,46 @@ class Collector(Loop):
         files: Files,
         endings: Endings,
         settings: PipelineSettings,
+        open_jobs: OpenJobs,
         collected: Callable[[], None],
+        observe: Callable[[str, float], None] = lambda status, seconds: None,
     ):
-        """`collected` is called when runs have something to choose from."""
+        """`collected` is called when runs have something to choose from, and `observe` with the outcome of each job and
+        the seconds from its submit to its end."""
         super().__init__()
         self.interval_seconds = settings.poll_seconds
         self._pools = pools
         self._files = files
         self._endings = endings
         self._collected = collected
-        # Called with the outcome of a job, and the seconds it took from its submit to its end.
-        self.observe: Callable[[str, float], None] = lambda outcome, seconds: None
-        self._under_way: set[str] = set()
+        self._observe = observe
+        self._open_jobs = open_jobs
         self._troubles = Troubles()
         self._told: set[UUID] = set()
-        # Since the tick began, which will not have seen them.
-        self._begun: set[str] = set()
-
-    def begun(self, job_id: str) -> None:
-        self._begun.add(job_id)
-        self._under_way.add(job_id)
 
     def received(self, payload: str | None) -> None:
         """A notification `tenant/user/job` of any job, or None after some may have been missed."""
-        if payload is None or payload.rpartition("/")[2] in self._under_way:
+        if payload is None or payload.rpartition("/")[2] in self._open_jobs:
             self.wake()
 
     async def tick(self, now: datetime) -> bool:
         """True while there is more."""
-        self._begun.clear()
+        self._open_jobs.start_read()
         looked = await all_of(self._look(pool, now) for pool in self._pools())
-        self._under_way = self._begun.union(*(under_way for _, under_way in looked))
-        open_jobs = {UUID(job_id) for job_id in self._under_way}
+        self._open_jobs.finish_read(job_id for _, found in looked for job_id in found)
+        open_jobs = set(self._open_jobs)
         self._troubles.keep(open_jobs)
         self._told &= open_jobs
         return any(more for more, _ in looked)
 
-    async def _look(self, pool: Database, now: datetime) -> tuple[bool, set[str]]:
+    async def _look(self, pool: Database, now: datetime) -> tuple[bool, set[UUID]]:
         """Whether there is more, and the jobs that have not ended."""
         more = await self.collect(pool, now)
         async with pool.connection() as connection:
             abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
             rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
         await self._cancel([(row["tenant_id"], row["job_id"]) for row in abandoned])
-        return more, {str(row["job_id"]) for row in rows}
+        return more, {row["job_id"] for row in rows}
 
     async def _cancel(self, jobs: Sequence[tuple[UUID, UUID]]) -> None:
         """Of runs that were canceled. One failure is not a reason to collect the results of others less
@@ -231,7 +228,7 @@ class Collector(Loop):
 
     def _settled(self, row: Row, status: str) -> None:
         """What it is to the run: a job that was completed without an image has failed."""
-        self.observe(status, (row["completed_at"] - row["begun_at"]).total_seconds())
+        self._observe(status, (row["completed_at"] - row["begun_at"]).total_seconds())
 
 
 def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:

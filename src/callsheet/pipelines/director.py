@@ -58,7 +58,9 @@ class Director(Loop):
         files: Files,
         submission: Submission,
         settings: PipelineSettings,
+        started: Callable[[UUID], None],
     ):
+        """`started` is called with the id of each job that the director started."""
         super().__init__()
         self.interval_seconds = settings.submit_seconds
         self._pools = pools
@@ -66,8 +68,7 @@ class Director(Loop):
         self._files = files
         self._submission = submission
         self._settings = settings
-        # Called with the job that was started.
-        self.begun: Callable[[str], None] = lambda job_id: None
+        self._started = started
 
     async def tick(self, now: datetime) -> bool:
         return any(await all_of(self.direct(pool) for pool in self._pools()))
@@ -161,10 +162,10 @@ class Director(Loop):
         except Refusal as refusal:
             await self._block(pool, run, RunReason.CANNOT_BUILD, f"Step {step['slug']!r}: {sentence(refusal)}"[:1000])
         else:
-            job_id = str(submitted.job.id)
+            job_id = submitted.job.id
             draw = run["draws"] + 1
-            log.info("pipeline.job_begun", run_id=str(run["id"]), job_id=job_id, step=step["slug"], draw=draw)
-            self.begun(job_id)
+            log.info("pipeline.job_begun", run_id=str(run["id"]), job_id=str(job_id), step=step["slug"], draw=draw)
+            self._started(job_id)
             return True
         return False
 

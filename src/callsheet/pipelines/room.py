@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.journal import CHANNEL as EVENT_CHANNEL
 from callsheet.jobs.room import JobsRoom
@@ -12,10 +14,11 @@ from callsheet.pipelines.collector import Collector
 from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.director import Director
 from callsheet.pipelines.guidance import Guidance, open_guidance
-from callsheet.pipelines.numbers import RunNumbers
+from callsheet.pipelines.numbers import RunMetrics, RunNumbers
+from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.pipelines.runs import Runs
 from callsheet.pipelines.step_jobs import StepJobs
-from callsheet.pipelines.task_steps import TaskSteps
+from callsheet.pipelines.task_steps import TaskPlans
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import PipelineSettings
@@ -30,8 +33,6 @@ class PipelinesRoom:
     director: Director
     collector: Collector
     guidance: Guidance
-    # Asks the room of tasks what an actor takes: `app.py` sets `task_steps.plans`.
-    task_steps: TaskSteps
     numbers: RunNumbers
 
     @property
@@ -44,12 +45,29 @@ class PipelinesRoom:
 
 
 def open_pipelines(
-    databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom, settings: PipelineSettings
+    databases: Databases,
+    catalog: CatalogRoom,
+    media: MediaRoom,
+    jobs: JobsRoom,
+    settings: PipelineSettings,
+    tasks: TaskPlans | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> PipelinesRoom:
-    step_jobs = StepJobs(catalog)
-    director = Director(lambda: databases.pools, step_jobs, media.files, jobs.submission, settings)
-    collector = Collector(lambda: databases.pools, media.files, jobs.endings, settings, collected=director.wake)
-    director.begun = collector.begun
+    """`tasks` makes the jobs of steps that are actors; without it, such steps are refused. Metrics go to `registry`."""
+    step_jobs = StepJobs(catalog, tasks)
+    open_jobs = OpenJobs()
+    director = Director(
+        lambda: databases.pools, step_jobs, media.files, jobs.submission, settings, started=open_jobs.add
+    )
+    collector = Collector(
+        lambda: databases.pools,
+        media.files,
+        jobs.endings,
+        settings,
+        open_jobs,
+        collected=director.wake,
+        observe=RunMetrics(registry).observe if registry is not None else lambda status, seconds: None,
+    )
     pipelines = Pipelines(databases, step_jobs, media.usage.quotas)
     return PipelinesRoom(
         settings=settings,
@@ -58,6 +76,5 @@ def open_pipelines(
         director=director,
         collector=collector,
         guidance=open_guidance(databases, catalog, media, jobs, step_jobs.tasks, wake=director.wake),
-        task_steps=step_jobs.tasks,
         numbers=RunNumbers(lambda: databases.pools, settings),
     )

@@ -18,7 +18,7 @@ from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.submission import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_templates import variables_in
-from callsheet.pipelines.task_steps import TaskSteps, is_actor
+from callsheet.pipelines.task_steps import NoTasks, TaskPlans, TaskSteps, is_actor
 from callsheet.pipelines.templates import (
     PROMPT,
     SEED,
@@ -56,9 +56,10 @@ class UnfitParent(Exception):
 
 
 class StepJobs:
-    def __init__(self, catalog: CatalogRoom):
+    def __init__(self, catalog: CatalogRoom, tasks: TaskPlans | None = None):
+        """`tasks` makes the jobs of steps that are actors; without it, such steps are refused."""
         self._catalog = catalog
-        self.tasks = TaskSteps()
+        self.tasks = TaskSteps(tasks or NoTasks())
         # By step, what its workflow was when it was last found to fit.
         self._fitting: dict[UUID, Recipe] = {}
 

@@ -68,9 +68,8 @@ class RunOwner:
 
 
 class TaskSteps:
-    def __init__(self) -> None:
-        # Set where the rooms are put together.
-        self.plans: TaskPlans = NoTasks()
+    def __init__(self, plans: TaskPlans) -> None:
+        self._plans = plans
 
     async def check(self, step: NewStep, needs: Needs, position: int) -> list[FieldProblem]:
         """What keeps it from being a step, whatever the run. What runs give it is for each of them to answer."""
@@ -132,7 +131,7 @@ class TaskSteps:
         made = filled(payload, given)
         places = address_places(payload) if read is not None else []
         owner = RunOwner(run["user_id"], run["tenant_id"], pool)
-        new = await self.plans.job(owner, step["workflow"], put_in(made, ((place, SAMPLE_URL) for place in places)))
+        new = await self._plans.job(owner, step["workflow"], put_in(made, ((place, SAMPLE_URL) for place in places)))
         _refuse_addresses(bool(new.effect_id), places)
         new = replace(new, actor=f"run:{run['id']}")
         if read is None or new.effect_id is not None:
@@ -146,12 +145,12 @@ class TaskSteps:
         payload = without_files(job["kind"], job["payload"])
         places = [place for file in files_of(job["kind"], job["payload"]) for place in file.places]
         sample = put_in(payload, ((place, SAMPLE_URL) for place in places))
-        new = await self.plans.job(owner, workflow_slug(job["actor"], job["queue_name"]), sample)
+        new = await self._plans.job(owner, workflow_slug(job["actor"], job["queue_name"]), sample)
         return replace(new, kind=REPLAY, payload=job["payload"], input_file_ids=tuple(job["input_file_ids"]))
 
     async def _planned(self, workflow: str, payload: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         places = address_places(payload)
-        _refuse_addresses(await self.plans.check(workflow, filled(payload, given)), places)
+        _refuse_addresses(await self._plans.check(workflow, filled(payload, given)), places)
 
 
 def is_actor(workflow: str) -> bool:
