@@ -2,12 +2,15 @@
 
 Each process collects its share only. To collect all tests takes ten seconds of a processor and 150 MB, and with
 `--dist loadfile` each process does so.
+
+How long a file takes is in `seconds.json`, without the short ones. `make tests ARGS=--record-seconds` measures it
+again.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+import json
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,9 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).parents[1]
-# How long a kilobyte of tests takes compared with one of the unit tests. Measured; it only decides who waits for whom.
-WEIGHTS = {"api": 2, "integration": 3, "worker": 5, "conformance": 2, "browser": 10}
+SECONDS = Path(__file__).with_name("seconds.json")
+# Files that take less than this are not listed.
+SHORTEST_SECONDS = 0.5
 # Their files share a browser and a demo that runs.
 TOGETHER = ("browser",)
 
@@ -43,8 +47,28 @@ class Shares:
         self._session.testscollected = self._collected
 
 
+class Recorder:
+    """Writes how long each file took."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        measured = {name: round(seconds, 1) for name, seconds in self._seconds.items() if seconds >= SHORTEST_SECONDS}
+        SECONDS.write_text(json.dumps(measured, indent=0, sort_keys=True) + "\n", "utf-8")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-seconds", action="store_true", help="write how long each file takes (seconds.json)")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and config.getoption("--record-seconds"):
+        config.pluginmanager.register(Recorder())
     if not hasattr(config, "workerinput") and config.getoption("dist", "no") == "each":
         config.pluginmanager.register(Shares(len(config.getvalue("tx"))))
 
@@ -68,22 +92,20 @@ def _is_of_this_process(path: Path, config: pytest.Config) -> bool:
 
 @cache
 def shares(count: int) -> list[set[Path]]:
-    """The largest first, each to the process that has the least."""
+    """The longest first, each to the process that has the least."""
     found: list[set[Path]] = [set() for _ in range(count)]
-    loads = [0] * count
+    loads = [0.0] * count
+    measured = json.loads(SECONDS.read_text("utf-8"))
     units = defaultdict[Path, list[Path]](list)
     for path in sorted(TESTS.rglob("test_*.py")):
-        units[path.parent if _room(path) in TOGETHER else path].append(path)
-    for paths in sorted(units.values(), key=_weight, reverse=True):
+        units[path.parent if path.relative_to(TESTS).parts[0] in TOGETHER else path].append(path)
+    seconds = {unit: sum(_seconds(path, measured) for path in paths) for unit, paths in units.items()}
+    for unit in sorted(units, key=lambda unit: seconds[unit], reverse=True):
         least = loads.index(min(loads))
-        found[least].update(paths)
-        loads[least] += _weight(paths)
+        found[least].update(units[unit])
+        loads[least] += seconds[unit]
     return found
 
 
-def _weight(paths: Iterable[Path]) -> int:
-    return sum(path.stat().st_size * WEIGHTS.get(_room(path), 1) for path in paths)
-
-
-def _room(path: Path) -> str:
-    return path.relative_to(TESTS).parts[0]
+def _seconds(path: Path, measured: dict[str, float]) -> float:
+    return measured.get(path.relative_to(TESTS).as_posix(), SHORTEST_SECONDS / 2)
