@@ -21,9 +21,9 @@ import asyncpg
 from bench.ground import Ground, add_workflows, new_entry, open_ground
 from bench.results import Result
 from callsheet.dispatch.facts import EVERYBODY, Criteria, Ending, Entry, Lease
+from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
-from callsheet.jobs.reaper import LaneKeeper
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.migrate import migrate
 from callsheet.settings import DatabaseSettings

@@ -106,7 +106,7 @@ async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -
         room = open_jobs(databases, notifier.notify, load_settings(home=home).jobs)
         if listening:
             await _listen(room, databases, undo)
-        wanted = LoopGroup(loop for loop in room.loops if loop.name in loops)
+        wanted = LoopGroup(loop for loop in (*room.dispatch.loops, *room.loops) if loop.name in loops)
         wanted.start()
         undo.push_async_callback(wanted.stop)
         tenant_id = await add_tenant(databases.central, databases.pools[0])
@@ -139,6 +139,7 @@ async def _let_checks_be_left_out(databases: Databases) -> None:
 
 async def _listen(room: JobsRoom, databases: Databases, undo: AsyncExitStack) -> None:
     listener = Listener(databases.central)
+    room.dispatch.listen(listener)
     room.listen(listener)
     listener.start()
     undo.push_async_callback(listener.stop)

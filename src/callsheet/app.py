@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from callsheet import __version__
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.catalog.routes import admin_asset_router, admin_effect_router, admin_workflow_router, effect_router
+from callsheet.dispatch.room import DispatchRoom, open_dispatch
 from callsheet.fleet.admin_routes import (
     admin_fleet_router,
     admin_worker_router,
@@ -144,6 +145,7 @@ class Rooms:
     identity: IdentityRoom
     media: MediaRoom
     catalog: CatalogRoom
+    dispatch: DispatchRoom
     jobs: JobsRoom
     fleet: FleetRoom
     webhooks: WebhooksRoom
@@ -160,8 +162,15 @@ class Rooms:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines, self.library)
-        return (*(loop for room in rooms for loop in room.loops), self.catalog.unchecked, *self.scaling.loops)
+        return (
+            *(
+                loop
+                for room in (self.identity, self.media, self.dispatch, self.jobs, self.fleet)
+                for loop in room.loops
+            ),
+            *(loop for room in (self.webhooks, self.pipelines, self.library, self.scaling) for loop in room.loops),
+            self.catalog.unchecked,
+        )
 
 
 @asynccontextmanager
@@ -294,6 +303,7 @@ def _assemble(
 
 def _listener(databases: Databases, rooms: Rooms) -> Listener:
     listener = Listener(databases.central)
+    rooms.dispatch.listen(listener)
     rooms.jobs.listen(listener)
     rooms.webhooks.listen(listener)
     listener.subscribe("assignments", rooms.protocol.polls.reassigned)
@@ -329,9 +339,9 @@ def _open_rooms(
         typed=settings.tasks.typed_active_per_user,
         runs=settings.pipelines.jobs_per_user,
     )
-    jobs = open_jobs(
-        databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped=ExpiredLeases(databases).record
-    )
+    dispatch = open_dispatch(databases.central, notifier.notify, settings.jobs)
+    reaped = ExpiredLeases(databases).record
+    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
@@ -343,6 +353,7 @@ def _open_rooms(
         identity=identity,
         media=media,
         catalog=catalog,
+        dispatch=dispatch,
         jobs=jobs,
         fleet=fleet,
         webhooks=webhooks,
@@ -476,7 +487,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         ),
         tenant_management_router(identity.management, authentication),
         quota_router(rooms.media.usage, identity.accounts, authentication),
-        share_router(jobs.shares, authentication),
+        share_router(rooms.dispatch.shares, authentication),
         admin_link_router(identity.links, authentication),
         audit_router(audit, authentication),
         admin_wallet_router(jobs.routing, identity.accounts, audit, authentication, jobs.journal.wallet_changed),

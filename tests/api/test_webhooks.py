@@ -304,7 +304,7 @@ async def test_a_job_that_always_fails_is_one_failure(counter: Counter) -> None:
     for _ in range(2):
         await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
         await counter.shop.central("UPDATE ai_job_dispatches SET not_before = now() WHERE not_before IS NOT NULL")
-        await counter.shop.plane.jobs.lane_keeper.tick(datetime.now(UTC))
+        await counter.shop.plane.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
     provider = (await counter.providers())[PROVIDER]
     assert (provider["state"], provider["failures"]) == ("closed", 1)
 

@@ -192,7 +192,7 @@ async def main(home: str, cast: str, acknowledged: str, seed: str) -> None:
     oracle = LastingOracle(book=Path(home) / "predictions")
     calls = calls_of(databases, room, settings, oracle)
     play = Play(databases, room, calls, oracle, Path(cast), Path(acknowledged), int(seed))
-    LoopGroup([*room.loops, *calls.loops]).start()
+    LoopGroup([*room.dispatch.loops, *room.loops, *calls.loops]).start()
     print("playing", flush=True)  # noqa: T201
     await play.run()
 

@@ -129,10 +129,10 @@ async def test_users_of_a_tenant_share_what_their_tenant_gets(core: Core) -> Non
 
 async def test_a_weight_is_a_share(core: Core) -> None:
     heavy, light = await flooded(core), await flooded(core)
-    await core.room.shares.change("operator", heavy.tenant_id, ChangeShare(weight=3))
+    await core.room.dispatch.shares.change("operator", heavy.tenant_id, ChangeShare(weight=3))
     given = Counter(lease.tenant_id for lease in await leased(core, 16))
     assert given == {heavy.tenant_id: 12, light.tenant_id: 4}
-    share = await core.room.shares.get(heavy.tenant_id)
+    share = await core.room.dispatch.shares.get(heavy.tenant_id)
     assert (share.weight, share.running, share.max_running) == (3, 12, None)
 
 
@@ -216,14 +216,14 @@ async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed
 
 async def test_a_tenant_runs_no_more_at_once_than_it_may(core: Core) -> None:
     flood, other = await flooded(core), await flooded(core, 3)
-    await core.room.shares.change("operator", flood.tenant_id, ChangeShare(max_running=2))
+    await core.room.dispatch.shares.change("operator", flood.tenant_id, ChangeShare(max_running=2))
     leases = await leased(core, 20)
     assert Counter(lease.tenant_id for lease in leases) == {flood.tenant_id: 2, other.tenant_id: 3}
     assert await leased(core) == []
     [mine, _] = [lease for lease in leases if lease.tenant_id == flood.tenant_id]
     await core.room.queue.close(Ending(mine.dispatch_id, "completed", mine.lease_token))
     assert [lease.tenant_id for lease in await leased(core, 3)] == [flood.tenant_id]
-    await core.room.shares.change("operator", flood.tenant_id, ChangeShare(max_running=None))
+    await core.room.dispatch.shares.change("operator", flood.tenant_id, ChangeShare(max_running=None))
     assert len(await leased(core, 5)) == 5
 
 

@@ -151,7 +151,7 @@ async def test_a_copy_of_central_with_the_same_key_changes_no_production_job_and
         room = there.room
         room.reconciler.settle_seconds = room.reconciler.second_look_seconds = 0
         for _ in range(3):
-            for loop in (room.relay, room.reaper, room.reconciler, room.deadlines, room.lane_keeper):
+            for loop in (room.relay, room.reaper, room.reconciler, room.deadlines, room.dispatch.lane_keeper):
                 await loop.tick(datetime.now(UTC) + timedelta(days=1))
         assert not any(room.reconciler.healed.values())
         assert await there.lease("worker-of-the-copy") is None

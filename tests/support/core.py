@@ -21,13 +21,13 @@ from unittest.mock import patch
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.journal import Notify
 from callsheet.jobs.moves import Output
 from callsheet.jobs.reports import Failure, Outcome, Report, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submission import NewJob, Submitted
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.notify import Notify
 from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.ledger import credit

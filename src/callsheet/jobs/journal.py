@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from callsheet.jobs.moves import Move, Moved
 from callsheet.jobs.states import PATHS, Happening
+from callsheet.plumbing.notify import Notify
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)
 CHANNEL = "job_events"
-
-Notify = Callable[[str, str], None]
 
 
 class Journal:

@@ -14,8 +14,9 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.journal import CHANNEL, Notify
+from callsheet.jobs.journal import CHANNEL
 from callsheet.plumbing.database import Database
+from callsheet.plumbing.notify import Notify
 from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.loops import Loop

@@ -156,19 +156,3 @@ class Deadlines(Loop):
             await hit(Failpoint.EXPIRE_BEFORE_RELAY)
             end = cast("EndStatus", moved.status.value)
             await self._relay.close_now(JobEnd(move.tenant_id, move.job_id, move.charge_cycle, end))
-
-
-class LaneKeeper(Loop):
-    """Adds delayed rows to their lanes when they are due, and keeps leases fast and their order fair."""
-
-    name = "lane_keeper"
-    interval_seconds = 0.5
-
-    def __init__(self, queue: Queue):
-        super().__init__()
-        self._queue = queue
-
-    async def tick(self, now: datetime) -> bool:
-        promoted = await self._queue.promote()
-        await self._queue.keep()
-        return promoted >= 1000

@@ -33,6 +33,8 @@ ATTEMPTS = 5
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 
 Subscriber = Callable[[str | None], None]
+# Sends a payload on a channel, as `Notifier.notify` does.
+Notify = Callable[[str, str], None]
 
 
 class Notifier:

@@ -15,9 +15,9 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.jobs.journal import Notify
 from callsheet.jobs.provider_gate import Pause, ProviderPaused
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.notify import Notify
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from callsheet.jobs.journal import Notify
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.notify import Listener
+from callsheet.plumbing.notify import Listener, Notify
 from callsheet.providers.media import Finish, MediaProvider, WebhookProvider
 from callsheet.settings import Settings
 from callsheet.toolbox.clock import Clock, SystemClock

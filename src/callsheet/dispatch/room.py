@@ -1,0 +1,58 @@
+"""Builds all parts of the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.dispatch.affinity import Limits
+from callsheet.dispatch.arrivals import CHANNEL, arrivals
+from callsheet.dispatch.lane_keeper import LaneKeeper
+from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.queue import Queue
+from callsheet.dispatch.retention import HistoryRetention
+from callsheet.dispatch.shares import TenantShares
+from callsheet.dispatch.turns import Terms
+from callsheet.dispatch.waiters import Waiters
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.notify import Listener, Notify
+from callsheet.settings import JobSettings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRoom:
+    queue: Queue
+    overview: Overview
+    shares: TenantShares
+    waiters: Waiters
+    lane_keeper: LaneKeeper
+    # None if the settings keep the history for ever.
+    retention: HistoryRetention | None
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.lane_keeper,) if self.retention is None else (self.lane_keeper, self.retention)
+
+    def listen(self, listener: Listener) -> None:
+        """Lets new dispatches wake waiting polls. The queue comes first, because a woken poll asks it."""
+        listener.subscribe(CHANNEL, self.queue.received)
+        listener.subscribe(CHANNEL, self.waiters.received)
+
+
+def open_dispatch(central: Database, notify: Notify, settings: JobSettings) -> DispatchRoom:
+    queue = Queue(
+        central,
+        arrivals(notify),
+        fair=settings.order == "fair",
+        terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
+        affinity=Limits(settings.warm_look_ahead, settings.warm_most_passed),
+    )
+    days = settings.history_days
+    return DispatchRoom(
+        queue=queue,
+        overview=Overview(central, queue),
+        shares=TenantShares(central, queue),
+        waiters=Waiters(),
+        lane_keeper=LaneKeeper(queue),
+        retention=None if days is None else HistoryRetention(central, days),
+    )
