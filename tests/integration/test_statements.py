@@ -8,14 +8,16 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
+from enum import EnumMeta
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import asyncpg
 import pytest
+from pydantic import BaseModel, Field
 
 import callsheet
 from callsheet.dispatch.facts import Closed, Known, Lease
@@ -172,9 +174,9 @@ def uses() -> Iterator[tuple[str, str, str]]:
                 yield str(module.relative_to(SOURCE)), str(files[ast.unparse(node.value)]), node.slice.value
 
 
-def typed_uses() -> dict[str, tuple[Statement, type[NamedTuple]]]:
+def typed_uses() -> dict[str, tuple[Statement, type[NamedTuple | BaseModel]]]:
     """Every `SQL["name"].rows(connection, Class, …)` in the code: the statement, and the class of its rows."""
-    found: dict[str, tuple[Statement, type[NamedTuple]]] = {}
+    found: dict[str, tuple[Statement, type[NamedTuple | BaseModel]]] = {}
     for file in SOURCE.rglob("*.py"):
         tree = ast.parse(file.read_text("utf-8"))
         files = dict(loaded_files(tree))
@@ -215,17 +217,28 @@ PYTHON_TYPES: dict[str, object] = {
 }
 
 
-def mismatches(attributes: Sequence[asyncpg.Attribute], row_class: type[NamedTuple]) -> list[str]:
+def mismatches(attributes: Sequence[asyncpg.Attribute], row_class: type[NamedTuple | BaseModel]) -> list[str]:
     """How the columns of a statement differ from the fields of the class of its rows."""
     columns = tuple(attribute.name for attribute in attributes)
-    if columns != row_class._fields:
-        return [f"the columns are {columns}, the fields of {row_class.__name__} are {row_class._fields}"]
+    if difference := name_difference(columns, row_class):
+        return [difference]
     hints = get_type_hints(row_class)
     return [
         f"{each.name} is {each.type.name} in PostgreSQL and {hints[each.name]} in {row_class.__name__}"
         for each in attributes
         if not is_of_type(hints[each.name], each.type)
     ]
+
+
+def name_difference(columns: tuple[str, ...], row_class: type[NamedTuple | BaseModel]) -> str | None:
+    """A NamedTuple has the columns in their order. A model has every column, and a default for all its other fields."""
+    if issubclass(row_class, BaseModel):
+        fields = row_class.model_fields
+        needed = {name for name, field in fields.items() if field.is_required()}
+        differ, shown = not needed <= set(columns) <= fields.keys(), tuple(fields)
+    else:
+        differ, shown = columns != row_class._fields, row_class._fields
+    return f"the columns are {columns}, the fields of {row_class.__name__} are {shown}" if differ else None
 
 
 def is_of_type(hint: object, database_type: asyncpg.Type) -> bool:
@@ -236,11 +249,20 @@ def is_of_type(hint: object, database_type: asyncpg.Type) -> bool:
         return all(get_origin(member) in (list, tuple, Sequence) or member in (list, Sequence) for member in members)
     wanted = PYTHON_TYPES.get(database_type.name)
     plain = {type(get_args(member)[0]) if get_origin(member) is Literal else member for member in members}
-    return wanted is None or plain == {wanted}
+    return wanted is None or {base_of(member) for member in plain} == {wanted}
+
+
+def base_of(member: object) -> object:
+    """`str` for an enumeration of texts."""
+    return member._member_type_ if isinstance(member, EnumMeta) else member
 
 
 def flat(hint: object) -> tuple[object, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if get_origin(hint) is Annotated:
+        return flat(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(member for each in get_args(hint) for member in flat(each))
+    return (hint,)
 
 
 async def test_rows_have_the_columns_and_types_of_their_class(
@@ -285,12 +307,40 @@ async def test_a_row_class_that_differs_from_its_statement_would_be_noticed(
     assert [text.startswith(difference or "") for text in found] == ([] if difference is None else [True])
 
 
+class PairResponse(BaseModel):
+    name: str | None
+    number: Annotated[int, Field(ge=0)] = 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "difference"),
+    [
+        ("'a' AS name", None),
+        ("1 AS number, 'a' AS name", None),
+        ("1 AS number", "the columns are"),
+        ("'a' AS name, 1 AS another", "the columns are"),
+        ("'a' AS name, 'b' AS number", "number is text"),
+    ],
+)
+async def test_a_model_that_differs_from_its_statement_would_be_noticed(
+    postgres: EmbeddedPostgres, columns: str, difference: str | None
+) -> None:
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        found = mismatches((await connection.prepare(f"SELECT {columns}")).get_attributes(), PairResponse)
+    finally:
+        await connection.close()
+    assert [text.startswith(difference or "") for text in found] == ([] if difference is None else [True])
+
+
 async def test_rows_are_read_into_their_class(postgres: EmbeddedPostgres) -> None:
     [statement] = parse("-- database: central\n-- name: pairs\nSELECT :number::int4 AS number, NULL::text AS name")
     connection = await asyncpg.connect(postgres.dsn("postgres"))
     try:
         assert await statement.rows(connection, Pair, number=1) == [Pair(1, None)]
         assert await statement.row(connection, Pair, number=2) == Pair(2, None)
+        assert await statement.rows(connection, PairResponse, number=1) == [PairResponse(name=None, number=1)]
+        assert await statement.row(connection, PairResponse, number=2) == PairResponse(name=None, number=2)
     finally:
         await connection.close()
 

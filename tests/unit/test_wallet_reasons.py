@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from callsheet.wallet.reasons import reason_of, title_of
+from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 
-JOB: dict[str, Any] = {"title": "Claymation", "input_name": "fox.mp4", "cost": 7, "kept": 0, "ended": None}
+JOB = TransactionRow(
+    id=1,
+    type="JOB_RESERVE",
+    amount=-7,
+    kept=0,
+    job_id=UUID(int=1),
+    charge_cycle=1,
+    provider_transaction_id=None,
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    cost=7,
+    job_status=None,
+    title="Claymation",
+    input_name="fox.mp4",
+)
 
 
 @pytest.mark.parametrize(
@@ -20,18 +35,18 @@ JOB: dict[str, Any] = {"title": "Claymation", "input_name": "fox.mp4", "cost": 7
         ({"type": "JOB_CONSUME", "cost": 0}, "Free: Claymation, fox.mp4."),
         ({"type": "JOB_CONSUME"}, "7 tokens were spent on Claymation, fox.mp4."),
         ({"type": "JOB_CONSUME", "cost": 1, "input_name": None}, "1 token was spent on Claymation."),
-        ({"type": "JOB_REFUND", "ended": "failed"}, "Given back: Claymation, fox.mp4 failed."),
-        ({"type": "JOB_REFUND", "ended": "expired"}, "Given back: Claymation, fox.mp4 expired."),
-        ({"type": "JOB_REFUND", "ended": None}, "Given back: Claymation, fox.mp4 did not complete."),
+        ({"type": "JOB_REFUND", "job_status": "failed"}, "Given back: Claymation, fox.mp4 failed."),
+        ({"type": "JOB_REFUND", "job_status": "expired"}, "Given back: Claymation, fox.mp4 expired."),
+        ({"type": "JOB_REFUND", "job_status": None}, "Given back: Claymation, fox.mp4 did not complete."),
         (
-            {"type": "JOB_REFUND", "ended": "canceled", "kept": 3},
+            {"type": "JOB_REFUND", "job_status": "canceled", "kept": 3},
             "Given back: Claymation, fox.mp4 was canceled. 3 tokens were spent before that.",
         ),
     ],
 )
 def test_a_line_says_what_happened(row: dict[str, Any], reason: str) -> None:
-    assert reason_of(JOB | row) == reason
+    assert reason_of(JOB._replace(**row)) == reason
 
 
 def test_a_job_that_was_deleted_has_no_title() -> None:
-    assert title_of(JOB | {"title": None, "input_name": None}) is None
+    assert title_of(JOB._replace(title=None, input_name=None)) is None

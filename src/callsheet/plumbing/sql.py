@@ -5,19 +5,21 @@
     SELECT id FROM users WHERE email = :email
 
 `statements("callsheet.identity")["find_user"].row(connection, FoundUser, email=…)`: with a class, a row is a
-NamedTuple whose fields are the columns, in the same order. A test prepares every block of every room against the
-migrated schema, and compares its columns with the class, so a statement that PostgreSQL would refuse does not land.
+NamedTuple whose fields are the columns, in the same order. Where a response has exactly the columns of a row, its
+pydantic model is the class. A test prepares every block of every room against the migrated schema, and compares its
+columns with the class, so a statement that PostgreSQL would refuse does not land.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import asyncpg
+from pydantic import BaseModel
 
 DatabaseKind = Literal["central", "pool"]
 if TYPE_CHECKING:  # generic for the type checker only
@@ -40,8 +42,8 @@ _END = re.compile(_TOKEN.pattern + "| (?P<end>;)", _TOKEN.flags)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
-# A NamedTuple. The type checker has no name for what all of them share.
-RowClass = TypeVar("RowClass", bound=tuple[Any, ...])
+# A NamedTuple, for which the type checker has no name, or the model of a response.
+RowClass = TypeVar("RowClass", bound=tuple[Any, ...] | BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,10 @@ class Statement:
 
     async def rows(self, connection: Connection, into: Any = None, /, **values: object) -> list[Any]:
         records = await connection.fetch(self.text, *self._arguments(values))
-        return records if into is None else [into._make(record) for record in records]
+        if into is None:
+            return records
+        make = _maker(into)
+        return [make(record) for record in records]
 
     @overload
     async def row(self, connection: Connection, into: type[RowClass], /, **values: object) -> RowClass | None: ...
@@ -69,7 +74,7 @@ class Statement:
 
     async def row(self, connection: Connection, into: Any = None, /, **values: object) -> Any:
         record = await connection.fetchrow(self.text, *self._arguments(values))
-        return record if into is None or record is None else into._make(record)
+        return record if into is None or record is None else _maker(into)(record)
 
     async def value(self, connection: Connection, /, **values: object) -> Any:
         return await connection.fetchval(self.text, *self._arguments(values))
@@ -84,6 +89,13 @@ class Statement:
         if values.keys() != set(self.parameters):
             raise TypeError(f"{self.name} takes {self.parameters}, not {tuple(values)}")
         return [values[name] for name in self.parameters]
+
+
+def _maker(row_class: Any) -> Callable[[asyncpg.Record], Any]:
+    if issubclass(row_class, BaseModel):
+        return lambda record: row_class(**record)
+    make: Callable[[asyncpg.Record], Any] = row_class._make
+    return make
 
 
 def statements(package: str, file: str = "statements.sql") -> Mapping[str, Statement]:

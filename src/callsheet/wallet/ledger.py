@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row, statements
-from callsheet.wallet.reasons import reason_of, title_of
+from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS, Hold, Transaction
@@ -36,9 +37,19 @@ class Holdings:
     held: int = 0
 
 
+class HoldingsRow(NamedTuple):
+    balance: int
+    held: Decimal
+
+
+class PaymentRow(NamedTuple):
+    user_id: UUID
+    amount: int
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something the audit found wrong, with the row it is about."""
+    """A violation that the audit found, with its row. Each rule has its own columns, which are only printed."""
 
     rule: str
     pool: str
@@ -65,12 +76,12 @@ async def credit(
     except asyncpg.NumericValueOutOfRangeError:
         has_room = False
     async with pool.connection() as connection:
-        known = await SQL["find_payment"].row(
-            connection, tenant_id=tenant_id, provider_transaction_id=provider_transaction_id
+        payment = await SQL["find_payment"].row(
+            connection, PaymentRow, tenant_id=tenant_id, provider_transaction_id=provider_transaction_id
         )
-    if known is None and not has_room:
+    if payment is None and not has_room:
         raise no_room(await holdings_of(pool, tenant_id, user_id))
-    if known is None or (known["user_id"], known["amount"]) != (user_id, amount):
+    if payment != (user_id, amount):
         raise Conflict(
             "This payment was already credited to another user or with another amount.",
             errors=[FieldProblem("provider_transaction_id", "This payment was already credited.")],
@@ -94,8 +105,8 @@ async def balance_of(pool: Database, tenant_id: UUID, user_id: UUID) -> int:
 
 async def holdings_of(pool: Database, tenant_id: UUID, user_id: UUID) -> Holdings:
     async with pool.connection() as connection:
-        row = await SQL["get_wallet"].row(connection, tenant_id=tenant_id, user_id=user_id)
-    return Holdings(row["balance"], int(row["held"])) if row else Holdings()
+        row = await SQL["get_wallet"].row(connection, HoldingsRow, tenant_id=tenant_id, user_id=user_id)
+    return Holdings(row.balance, int(row.held)) if row else Holdings()
 
 
 async def transactions_of(
@@ -104,32 +115,42 @@ async def transactions_of(
     """Newest first."""
     async with pool.connection() as connection:
         rows = await SQL["list_transactions"].rows(
-            connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
+            connection, TransactionRow, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
         )
     items = [_transaction(row) for row in rows[:limit]]
     return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
 
 async def holds_of(pool: Database, tenant_id: UUID, user_id: UUID, cursor: UUID | None, limit: int) -> Page[Hold]:
-    """What active jobs hold, newest first."""
+    """The tokens that active jobs hold, newest first."""
     async with pool.connection() as connection:
-        rows = await SQL["list_holds"].rows(
-            connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
+        holds = await SQL["list_holds"].rows(
+            connection, Hold, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
         )
-    items = [Hold(**row) for row in rows[:limit]]
-    return Page(items=items, next_cursor=str(items[-1].job_id) if len(rows) > limit else None)
+    items = holds[:limit]
+    return Page(items=items, next_cursor=str(items[-1].job_id) if len(holds) > limit else None)
 
 
-def _transaction(row: Row) -> Transaction:
-    names = ("id", "type", "amount", "kept", "job_id", "charge_cycle", "provider_transaction_id", "created_at")
-    return Transaction(**{name: row[name] for name in names}, title=title_of(row), reason=reason_of(row))
+def _transaction(row: TransactionRow) -> Transaction:
+    return Transaction(
+        id=row.id,
+        type=row.type,
+        amount=row.amount,
+        kept=row.kept,
+        job_id=row.job_id,
+        charge_cycle=row.charge_cycle,
+        provider_transaction_id=row.provider_transaction_id,
+        created_at=row.created_at,
+        title=title_of(row),
+        reason=reason_of(row),
+    )
 
 
 async def audit(pool: Database) -> list[Finding]:
-    """Proves G2 over every wallet of a pool, in one snapshot; an empty answer means it holds."""
+    """Proves G2 over every wallet of a pool, in one snapshot. An empty list means that G2 holds."""
     findings: list[Finding] = []
     async with pool.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        # It reads whole tables: the planner's freedom, which single-row work is better without, is needed here.
+        # The audit reads whole tables, so the planner needs the joins and scans that are off for single rows.
         await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_hashjoin = on")
         await connection.execute("SET LOCAL enable_mergejoin = on; SET LOCAL enable_seqscan = on")
         for rule, statement in RULES.items():
@@ -138,5 +159,5 @@ async def audit(pool: Database) -> list[Finding]:
 
 
 def _whole(row: Row) -> dict[str, object]:
-    """Sums of a damaged ledger may be larger than a bigint; they are whole numbers all the same."""
+    """The row as a dictionary. Sums of a damaged ledger may be larger than a bigint, but are whole numbers."""
     return {name: int(value) if isinstance(value, Decimal) else value for name, value in row.items()}

@@ -1,34 +1,53 @@
-"""What a line of the ledger says, as a sentence for people. Pure."""
+"""A transaction of the ledger as a sentence for people. Pure."""
 
 from __future__ import annotations
 
-from callsheet.plumbing.sql import Row
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
 
 _ENDS = {"failed": "failed", "canceled": "was canceled", "expired": "expired"}
 
 
-def title_of(row: Row) -> str | None:
-    """The job of a line: its effect or actor, and what it works on."""
-    names = [name for name in (row["title"], row["input_name"]) if name]
+class TransactionRow(NamedTuple):
+    id: int
+    type: Literal["PAYMENT_CREDIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
+    amount: int
+    kept: int
+    job_id: UUID | None
+    charge_cycle: int | None
+    provider_transaction_id: str | None
+    created_at: datetime
+    # Cost and status of the job. No status if the job was retried after this charge cycle.
+    cost: int | None
+    job_status: str | None
+    # Effect or actor of the job, and the name of its input.
+    title: str | None
+    input_name: str | None
+
+
+def title_of(row: TransactionRow) -> str | None:
+    """The job of a transaction: its effect or actor, and its input."""
+    names = [name for name in (row.title, row.input_name) if name]
     return ", ".join(names) or None
 
 
-def reason_of(row: Row) -> str:
+def reason_of(row: TransactionRow) -> str:
     job = title_of(row) or "a job"
-    if row["cost"] == 0:
+    if row.cost == 0:
         return f"Free: {job}."
-    match row["type"]:
+    match row.type:
         case "PAYMENT_CREDIT":
             return "Tokens were added."
         case "JOB_RESERVE":
             return f"Held for {job}."
         case "JOB_CONSUME":
-            return f"{_tokens(row['cost'])} spent on {job}."
+            return f"{_tokens(row.cost or 0)} spent on {job}."
     # An earlier cycle of a job that was retried.
-    end = _ENDS.get(row["ended"], "did not complete")
-    if not row["kept"]:
+    end = _ENDS.get(row.job_status or "", "did not complete")
+    if not row.kept:
         return f"Given back: {job} {end}."
-    return f"Given back: {job} {end}. {_tokens(row['kept'])} spent before that."
+    return f"Given back: {job} {end}. {_tokens(row.kept)} spent before that."
 
 
 def _tokens(number: int) -> str:

@@ -2,12 +2,12 @@
 -- owns: token_transactions, token_wallets
 
 -- name: credit
--- The same payment twice is one credit: the line is unique per provider transaction.
-WITH wallet AS MATERIALIZED (
+-- The same payment twice is one credit: the transaction is unique per payment of the provider.
+WITH locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(:tenant_id, :user_id) AS balance
 )
 SELECT wallet_move(:tenant_id, :user_id, 'PAYMENT_CREDIT', :amount, NULL, NULL, :provider_transaction_id) AS balance
-FROM wallet
+FROM locked_wallet
 
 -- name: find_payment
 SELECT user_id, amount FROM token_transactions
@@ -21,7 +21,7 @@ SELECT balance, wallet_held(tenant_id, user_id) AS held FROM token_wallets
 WHERE tenant_id = :tenant_id AND user_id = :user_id
 
 -- name: list_holds
--- Jobs belong to a higher room and live in the same database.
+-- Reads jobs, which belong to another room and are in the same database.
 SELECT job.id AS job_id, job.cost AS amount, described.title, described.input_name, job.status, job.submitted_at AS since
 FROM (
     SELECT tenant_id, user_id, id, cost, status, submitted_at FROM ai_jobs
@@ -36,8 +36,9 @@ LEFT JOIN LATERAL (
 ORDER BY job.id DESC
 
 -- name: list_transactions
--- `ended`: how the charge cycle of a line ended, where that is the job's last one.
-SELECT line.*, job.cost, CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS ended,
+-- job_status is NULL for a charge cycle that the job was retried after: the job's status is that of a later cycle.
+SELECT line.id, line.type, line.amount, line.kept, line.job_id, line.charge_cycle, line.provider_transaction_id,
+    line.created_at, job.cost, CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS job_status,
     described.title, described.input_name
 FROM (
     SELECT tenant_id, user_id, id, type, amount, kept, job_id, charge_cycle, provider_transaction_id, created_at
@@ -55,20 +56,20 @@ LEFT JOIN LATERAL (
 ORDER BY line.id DESC
 
 -- name: audit_balances
--- A balance is the sum of its lines and never negative; there are no lines without a wallet.
+-- A balance is the sum of its transactions and never negative. There are no transactions without a wallet.
 SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0) AS total
 FROM token_wallets w FULL JOIN token_transactions t USING (tenant_id, user_id)
 GROUP BY tenant_id, user_id, w.balance
 HAVING w.balance IS DISTINCT FROM coalesce(sum(t.amount), 0) OR w.balance < 0
 
 -- name: audit_settlements
--- For each job and charge cycle: one reserve of the job's cost and owner; one settlement when that cycle has ended, none
--- before; a refund gives back what was reserved, without what a canceled job kept.
-WITH cycle AS (
+-- Each charge cycle of a job has one reserve, of the job's cost and owner. It has one settlement if the cycle has ended,
+-- and none before. A refund gives back the reserved tokens, without those that a canceled job had spent.
+WITH charge_cycles AS (
     SELECT j.tenant_id, j.id AS job_id, j.user_id, j.cost, c.number AS charge_cycle,
         CASE WHEN c.number < j.charge_cycle THEN 'retried' ELSE j.status END AS status
     FROM ai_jobs j CROSS JOIN LATERAL generate_series(1, j.charge_cycle) AS c (number)
-), counted AS (
+), cycles_with_totals AS (
     SELECT cycle.*,
         count(*) FILTER (WHERE t.type = 'JOB_RESERVE') AS reserves,
         count(*) FILTER (WHERE t.type = 'JOB_CONSUME') AS consumes,
@@ -77,13 +78,13 @@ WITH cycle AS (
         coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_RESERVE'), 0) AS reserved,
         coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_REFUND'), 0) AS refunded,
         coalesce(sum(t.kept), 0) AS kept
-    FROM cycle LEFT JOIN token_transactions t
+    FROM charge_cycles cycle LEFT JOIN token_transactions t
         ON t.tenant_id = cycle.tenant_id AND t.job_id = cycle.job_id AND t.charge_cycle = cycle.charge_cycle
     GROUP BY cycle.tenant_id, cycle.job_id, cycle.user_id, cycle.cost, cycle.charge_cycle, cycle.status
 )
 SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved, refunded,
     kept
-FROM counted
+FROM cycles_with_totals
 WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
    OR consumes <> CASE WHEN status = 'completed' THEN 1 ELSE 0 END
    OR refunds <> CASE WHEN status IN ('retried', 'failed', 'canceled', 'expired') THEN 1 ELSE 0 END
@@ -91,8 +92,8 @@ WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
    OR (kept <> 0 AND (status <> 'canceled' OR refunds <> 1))
 
 -- name: audit_room
--- What is held fits into the wallet when it is refunded. Credits have been refused in time since migration 0010; a wallet
--- that was filled before may have more than a bigint can hold.
+-- The tokens that active jobs hold fit into the wallet if all are refunded. Since migration 0010 a credit that would
+-- break this is refused; an older wallet may have more than a bigint can hold.
 SELECT w.tenant_id, w.user_id, w.balance, held.tokens AS held FROM token_wallets w CROSS JOIN LATERAL (
     SELECT coalesce(sum(j.cost), 0) AS tokens FROM ai_jobs j
     WHERE j.tenant_id = w.tenant_id AND j.user_id = w.user_id AND j.completed_at IS NULL
@@ -100,7 +101,7 @@ SELECT w.tenant_id, w.user_id, w.balance, held.tokens AS held FROM token_wallets
 WHERE w.balance + held.tokens > 9223372036854775807
 
 -- name: audit_strays
--- Lines of cycles that the job never had.
+-- Transactions of charge cycles that the job never had.
 SELECT t.tenant_id, t.user_id, t.job_id, t.charge_cycle, t.type, t.id FROM token_transactions t
 LEFT JOIN ai_jobs j ON j.tenant_id = t.tenant_id AND j.id = t.job_id
 WHERE t.job_id IS NOT NULL AND (j.id IS NULL OR t.charge_cycle > j.charge_cycle)
