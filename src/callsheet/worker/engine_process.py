@@ -19,7 +19,7 @@ from callsheet.worker import engine_launcher
 from callsheet.worker.bounded_log import BoundedLog
 from callsheet.worker.ports import is_free
 from callsheet.worker.private_files import read_private, write_private
-from callsheet.worker.processes import memory_bytes, started_at
+from callsheet.worker.processes import is_group_alive, memory_bytes, started_at
 
 log = get_logger(__name__)
 
@@ -97,6 +97,8 @@ class EngineProcess:
             # For example, the process waits for its driver. Its port stays in use, which the next start reports.
             log.error("engine.process_does_not_end", pid=process.pid)
             self.ended.set()
+        else:
+            await _wait_for_group(process.pid)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -129,6 +131,15 @@ class EngineProcess:
         # Waits for the last output, with a timeout: a child process may hold the pipe open for ever.
         await asyncio.wait({self._tasks[0]}, timeout=1.0)
         self.ended.set()
+
+
+async def _wait_for_group(group: int) -> None:
+    """Children that were killed end later than the process itself. Until then they hold GPU memory and ports."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_SECONDS):
+            # They are not children of this process, so their end can only be polled.
+            while is_group_alive(group):  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_SECONDS)
 
 
 def noted_port(folder: Path) -> int | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PS_SECONDS = 5
+# States of a process that has ended and that its parent has not waited for, or that is being removed.
+ENDED = ("Z", "X")
 
 
 def started_at(pid: int) -> str | None:
@@ -18,9 +20,17 @@ def started_at(pid: int) -> str | None:
     try:
         # The name in brackets may contain spaces and brackets.
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] == "Z" else f"{fields[19]} {_boot_id()}"
+        return None if fields[0] in ENDED else f"{fields[19]} {_boot_id()}"
     except (OSError, IndexError):
         return None if PROC.joinpath("self").exists() else _told_by_ps(pid)
+
+
+def is_group_alive(group: int) -> bool:
+    """Whether a process of this process group still runs. A process that has ended does not count, even if its parent
+    has not waited for it yet."""
+    if not (PROC / "self").exists():
+        return _accepts_signals(group)
+    return any(_runs_in(stat, group) for stat in PROC.glob("[0-9]*/stat"))
 
 
 def memory_bytes(pid: int) -> int | None:
@@ -43,6 +53,24 @@ def _children(pid: int) -> list[int]:
             for child in map(int, (task / "children").read_text().split()):
                 found += [child, *_children(child)]
     return found
+
+
+def _runs_in(stat: Path, group: int) -> bool:
+    # The process may end while its file is read.
+    with suppress(OSError, IndexError):
+        state, _parent, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+        return int(its_group) == group and state not in ENDED
+    return False
+
+
+def _accepts_signals(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _boot_id() -> str:

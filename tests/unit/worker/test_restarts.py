@@ -188,6 +188,33 @@ async def test_what_a_process_prints_is_kept_and_its_children_end_with_it(tmp_pa
     assert (tmp_path / "engine.log").read_text() == process.log.tail
 
 
+async def test_a_stop_waits_for_children_that_end_after_the_process(tmp_path: Path) -> None:
+    # Freeing memory takes time: the child is still there for some milliseconds after it was killed.
+    child = (
+        "import signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "held = b'x' * 2**26\n"
+        "print('ready')\n"
+        "signal.pause()\n"
+    )
+    script = (
+        "import sys\n"
+        "from subprocess import DEVNULL, PIPE, Popen\n"
+        f"child = Popen([sys.executable, '-uc', {child!r}], stdout=PIPE, stderr=DEVNULL)\n"
+        "child.stdout.readline()\n"
+        "print('child', child.pid)\n"
+        "child.wait()\n"
+    )
+    launch = Launch((sys.executable, "-uc", script), dict(os.environ), tmp_path, tmp_path, free_port())
+    process = EngineProcess(launch, 10_000)
+    await process.start()
+    while "\n" not in process.log.tail:
+        await asyncio.sleep(0.01)
+    pid = int(process.log.tail.split()[1])
+    await process.stop()
+    assert started_at(pid) is None
+
+
 async def test_only_the_process_that_a_dead_agent_left_is_ended(tmp_path: Path) -> None:
     async def left(name: str, started: str | None, agent: int) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
