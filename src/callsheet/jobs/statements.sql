@@ -25,7 +25,7 @@ WITH entry AS MATERIALIZED (
         storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files) AS has_room,
         -- A place in the tree of a run, which belongs to a higher room in the same database.
-        CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, cost, slot) END AS slot_refusal
+        CASE WHEN slot IS NOT NULL THEN slot_refusal_2(tenant_id, user_id, cost, slot) END AS slot_refusal
     FROM wallet
 ), job AS (
     INSERT INTO ai_jobs (

@@ -35,7 +35,7 @@ UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id
 -- Each step of a run with what choosing needs to know of it: one row of an index, and the few slots that are open. With
 -- them the run's bases, as they are at that moment: a base that is neither in flight nor counted would be made again.
 SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
-    coalesce(anyone.is_eligible, best.is_eligible, false) AS has_eligible,
+    coalesce(any_parent.is_eligible, best_parent.is_eligible, false) AS has_eligible,
     (SELECT active_bases FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id) AS active_bases
 FROM (
     SELECT * FROM pipeline_steps
@@ -54,28 +54,27 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT true AS is_eligible FROM candidates c
     WHERE c.run_id = :run_id AND c.position = s.position AND c.tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND c.status = 'active' AND c.child_count + c.in_flight < c.max_children AND c.failure_count < c.strikes
-      AND NOT (:best_only AND s.top_k IS NOT NULL)
+      AND candidate_is_eligible(c) AND NOT (:best_only AND s.top_k IS NOT NULL)
     ORDER BY c.number LIMIT 1
-) anyone ON true
+) any_parent ON true
 LEFT JOIN LATERAL (
     -- The same as best_parents.
-    WITH begun AS MATERIALIZED (
-        SELECT c.child_count + c.in_flight < c.max_children AND c.failure_count < c.strikes AS can FROM candidates c
+    WITH started AS MATERIALIZED (
+        SELECT candidate_is_eligible(c) AS is_eligible FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots > 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
-          AND (c.failure_count < c.strikes OR c.child_count > 0)
+          AND (NOT candidate_has_failed(c) OR c.child_count > 0)
         ORDER BY c.number LIMIT s.top_k
-    ), fresh AS (
+    ), best_untried AS (
         SELECT c.max_children FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
-          AND c.failure_count < c.strikes
-        ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM begun), 0)
+          AND NOT candidate_has_failed(c)
+        ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM started), 0)
     )
     SELECT true AS is_eligible
-    WHERE EXISTS (SELECT FROM begun WHERE can) OR EXISTS (SELECT FROM fresh WHERE max_children > 0)
-) best ON true
+    WHERE EXISTS (SELECT FROM started WHERE is_eligible) OR EXISTS (SELECT FROM best_untried WHERE max_children > 0)
+) best_parent ON true
 ORDER BY s.position
 
 -- name: count_active_up_to
@@ -91,7 +90,7 @@ SELECT count(*) FROM (
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
+      AND candidate_is_eligible(candidates)
     ORDER BY number LIMIT :most
 ) parent
 
@@ -100,12 +99,12 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
 SELECT (
     SELECT number FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
+      AND candidate_is_eligible(candidates)
     ORDER BY number LIMIT 1
 ) AS first, (
     SELECT number FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
+      AND candidate_is_eligible(candidates)
     ORDER BY run_id DESC, position DESC, number DESC LIMIT 1
 ) AS last, (
     SELECT elo FROM candidates
@@ -118,26 +117,27 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS call (numbe
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND number = call.number
       AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
+      AND candidate_is_eligible(candidates)
     LIMIT 1
 ) parent
 
 -- name: best_parents
--- As many as may go on: those that have started to, and then the best of the others. Votes do not take a place away that
--- money was spent on, or more would go on than may. A candidate that failed without a child takes no place.
-WITH begun AS MATERIALIZED (
-    SELECT number, elo, child_count + in_flight < max_children AND failure_count < strikes AS can FROM candidates
+-- The `top_k` candidates of a step that may become parents: first those for which a job was started (`started`), then the best of
+-- the others (`best_untried`). A vote does not take away a place for which tokens were spent, or more than `top_k` would become
+-- parents. A candidate that failed too often without a child takes no place.
+WITH started AS MATERIALIZED (
+    SELECT number, elo, candidate_is_eligible(candidates) AS is_eligible FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (failure_count < strikes OR child_count > 0)
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (NOT candidate_has_failed(candidates) OR child_count > 0)
     ORDER BY number LIMIT :top_k
-), fresh AS (
+), best_untried AS (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND failure_count < strikes
-    ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM begun), 0)
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND NOT candidate_has_failed(candidates)
+    ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM started), 0)
 )
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
-    SELECT number, elo FROM begun WHERE can UNION ALL SELECT number, elo FROM fresh ORDER BY number
+    SELECT number, elo FROM started WHERE is_eligible UNION ALL SELECT number, elo FROM best_untried ORDER BY number
 ) parent
 
 -- name: numbered_candidate
@@ -162,7 +162,8 @@ RETURNING id
 -- name: strike_out
 -- The run is locked. Of this candidate nothing can be made: it will never be a parent again.
 WITH parent AS (
-    UPDATE candidates SET failure_count = strikes WHERE tenant_id = :tenant_id AND id = :candidate_id AND failure_count < strikes
+    UPDATE candidates c SET failure_count = c.strikes
+    WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND NOT candidate_has_failed(c)
     RETURNING (child_count + in_flight = 0)::integer AS died
 )
 UPDATE pipeline_runs r SET dead_branches = r.dead_branches + parent.died, due_at = clock_timestamp(),

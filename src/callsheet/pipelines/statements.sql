@@ -135,8 +135,8 @@ RETURNING *
 -- alone without a child was paid for, and may try again.
 WITH locked AS MATERIALIZED (
     SELECT id FROM candidates
-    WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active' AND failure_count >= strikes
-      AND child_count = 0
+    WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active'
+      AND candidate_has_failed(candidates) AND child_count = 0
     ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE candidates SET failure_count = 0
