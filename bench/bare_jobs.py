@@ -20,7 +20,7 @@ from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.jobs.moves import SQL as JOBS
 from callsheet.jobs.moves import arguments
 from callsheet.jobs.states import Happening
-from callsheet.plumbing.database import PLANNING
+from callsheet.plumbing.database import HOT
 from callsheet.plumbing.sql import Statement
 from callsheet.toolbox.ids import uuid7
 
@@ -174,7 +174,7 @@ async def bare_jobs(ground: Ground, order: Order, users: list[UUID]) -> AsyncIte
     async with AsyncExitStack() as undo:
 
         async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
-            connection = await asyncpg.connect(dsn, server_settings=PLANNING)
+            connection = await asyncpg.connect(dsn, server_settings=HOT)
             undo.push_async_callback(connection.close)
             return connection
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.plumbing.database import Database, PoolUnavailable
+from callsheet.plumbing.database import Database, PoolUnavailable, ordinary_connections
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
@@ -99,10 +99,53 @@ async def test_a_database_that_is_opened_twice_keeps_one_set_of_connections(sett
     assert settings.database.dsn is not None
     central = Database("central", "central", settings.database.dsn.get_secret_value(), settings.database)
     await central.open()
-    first = central._pool
+    first = central._hot
     await central.open()
     assert first is not None
     assert first.is_closing()
     async with central.connection() as connection:
         assert await connection.fetchval("SELECT 1") == 1
     await central.close()
+
+
+async def test_lists_have_connections_of_their_own_with_the_planner_settings_of_postgresql(settings: Settings) -> None:
+    assert settings.database.dsn is not None
+    central = Database("central", "central", settings.database.dsn.get_secret_value(), settings.database)
+    await central.open()
+    assert central.connection_counts() == (1, 1)
+    async with central.connection() as hot, central.ordinary() as ordinary:
+        found = {
+            name: (await hot.fetchval(f"SHOW {name}"), await ordinary.fetchval(f"SHOW {name}"))
+            for name in (
+                "enable_seqscan",
+                "enable_hashjoin",
+                "enable_bitmapscan",
+                "plan_cache_mode",
+                "statement_timeout",
+            )
+        }
+    await central.close()
+    assert found == {
+        "enable_seqscan": ("off", "on"),
+        "enable_hashjoin": ("off", "on"),
+        "enable_bitmapscan": ("off", "on"),
+        "plan_cache_mode": ("force_generic_plan", "force_custom_plan"),
+        "statement_timeout": ("30s", "30s"),
+    }
+
+
+async def test_a_process_has_no_more_connections_than_the_setting_says(settings: Settings) -> None:
+    assert settings.database.dsn is not None
+    central = Database("central", "central", settings.database.dsn.get_secret_value(), settings.database)
+    await central.open()
+    assert central._hot is not None
+    assert central._ordinary is not None
+    assert central._hot.get_max_size() + central._ordinary.get_max_size() == settings.database.connections
+    async with central.ordinary(), central.connection():
+        assert central.connection_counts() == (2, 0)
+    await central.close()
+
+
+@pytest.mark.parametrize(("connections", "expected"), [(2, 1), (5, 1), (10, 3), (500, 150)])
+def test_three_in_ten_connections_are_for_lists(connections: int, expected: int) -> None:
+    assert ordinary_connections(connections) == expected

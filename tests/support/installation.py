@@ -46,7 +46,8 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
         settings = load_settings(
             home=home,
             # Each takes PostgreSQL 5 ms to begin, and a control plane that starts takes all it may have.
-            database={"dsn": central, "connections": 4},
+            # Of five, one is for lists.
+            database={"dsn": central, "connections": 5},
             # Whether somebody has built it must not change a verdict.
             server={"port": free_port(), "web_application": False},
             log={"level": "warning"},

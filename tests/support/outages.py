@@ -55,5 +55,6 @@ async def accepting_no_connections(database: Database) -> AsyncIterator[None]:
 
 async def _drop_connections(database: Database) -> None:
     """The next ones are made anew, to the address of that moment."""
-    assert database._pool is not None
-    await database._pool.expire_connections()
+    for pool in (database._hot, database._ordinary):
+        assert pool is not None
+        await pool.expire_connections()

@@ -119,7 +119,7 @@ class Assets:
             return (await ready_assets(connection, [asset_id])).get(asset_id)
 
     async def list(self, status: str | None, before: UUID | None, limit: int) -> Page[Asset]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_assets"].rows(connection, status=status, before=before, limit=limit + 1)
         return page_of([Asset(**row) for row in rows], limit)
 

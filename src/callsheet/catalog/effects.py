@@ -170,7 +170,7 @@ class Effects:
     async def list(
         self, workflow: str | None, is_published: bool | None, before: UUID | None, limit: int
     ) -> Page[EffectRecord]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_effects"].rows(
                 connection, workflow=workflow, is_published=is_published, before=before, limit=limit + 1
             )
@@ -180,7 +180,7 @@ class Effects:
         self, search: str | None, category: str | None, before: UUID | None, limit: int
     ) -> tuple[Sequence[Offer], bool]:
         """And whether there are more."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_published"].rows(
                 connection, search=search, category=category, before=before, limit=limit + 1
             )
@@ -226,7 +226,7 @@ class Effects:
 
     async def selling(self, workflow: str) -> dict[str, UUID] | None:
         """The published effects of a workflow, by slug; None where there is no such workflow."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["published_of_workflow"].rows(connection, slug=workflow)
         return {row["effect"]: row["effect_id"] for row in rows if row["effect_id"]} if rows else None
 

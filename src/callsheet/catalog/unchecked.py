@@ -33,7 +33,7 @@ class UncheckedWorkflows(Loop):
 
     async def tick(self, now: datetime) -> bool:
         """Whether there may be more."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["unchecked_workflows"].rows(connection, after=self._after, limit=self.batch)
         for row in rows:
             self._after = row["id"]

@@ -149,7 +149,7 @@ class Workflows:
         self, is_active: bool | None, before: int | None, limit: int, *, with_actors: bool = False
     ) -> Page[WorkflowSummary]:
         """Without the workflows of actors, which no engine runs and no effect is made of, unless asked for."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_workflows"].rows(
                 connection, is_active=is_active, before=before, limit=limit + 1, with_actors=with_actors
             )

@@ -119,6 +119,7 @@ class Overview:
         """The standing of each job that has an open dispatch."""
         if not keys:
             return {}
+        # Part of the response to each submit, so its plan (2 ms) is kept.
         async with self._central.connection() as connection:
             rows = await SQL["outlook"].rows(
                 connection,
@@ -133,7 +134,7 @@ class Overview:
         self, routes: Sequence[tuple[int, str, str]], tenant_id: UUID, user_id: UUID
     ) -> Mapping[tuple[int, str, str], RouteLoad]:
         """The load of each route (workflow, stage, provider) for a new job of this user, in one statement."""
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             rows = await SQL["route_loads"].rows(
                 connection,
                 workflow_ids=[workflow_id for workflow_id, _, _ in routes],
@@ -155,7 +156,7 @@ class Overview:
             "tenant_id": wanted.tenant_id,
             "limit": limit + 1,
         }
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             if wanted.finished:
                 rows = await SQL["list_finished"].rows(
                     connection, **filters, worker_id=wanted.worker_id, looked_at=MOST_LOOKED_AT
@@ -173,7 +174,7 @@ class Overview:
         return Page(items=items, next_cursor=None if whole else str(rows[0]["last_looked_at"]))
 
     async def get(self, dispatch_id: int) -> Dispatch:
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             row = await SQL["get_open"].row(connection, dispatch_id=dispatch_id)
             # The history is read second, because the dispatch may finish between the two statements.
             row = row or await SQL["get_finished"].row(connection, dispatch_id=dispatch_id)
@@ -182,7 +183,7 @@ class Overview:
         return dispatch_view(row)
 
     async def of_job(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> Dispatch | None:
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             dispatch_id = await SQL["dispatch_of_job"].value(
                 connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle
             )
@@ -224,7 +225,7 @@ class Overview:
         return Reordered(*(row[name] for name in Reordered.__slots__))
 
     async def limits(self, after: str | None, limit: int) -> Page[ConcurrencyLimit]:
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             rows = await SQL["list_limits"].rows(connection, after=after, limit=limit + 1)
         items = [ConcurrencyLimit(**row) for row in rows[:limit]]
         return Page(items=items, next_cursor=items[-1].identifier if len(rows) > limit else None)
@@ -259,13 +260,13 @@ class Overview:
             self._queue.tell_free(lane["workflow_id"], lane["stage"], lane["provider"])
 
     async def known(self, keys: Sequence[JobKey], settle_seconds: float) -> Mapping[JobKey, CentralSide]:
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             rows = await SQL["where_jobs_stand"].rows(connection, **_keys(keys), settle_seconds=settle_seconds)
         return {_key(row): CentralSide(*(row[name] for name in CentralSide.__slots__)) for row in rows}
 
     async def page(self, after: int, limit: int, settle_seconds: float) -> Sequence[OpenDispatch]:
         """Open dispatches in the order of their ids."""
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             rows = await SQL["open_dispatches"].rows(
                 connection, after=after, limit=limit, settle_seconds=settle_seconds
             )

@@ -25,6 +25,6 @@ class HistoryRetention(Loop):
 
     async def tick(self, now: datetime) -> bool:
         """Whether there may be more rows to delete."""
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             deleted = await SQL["delete_old_history"].run(connection, days=self._days, limit=self.batch)
         return deleted == self.batch

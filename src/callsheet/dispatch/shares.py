@@ -21,7 +21,7 @@ class TenantShares:
 
     async def get(self, tenant_id: UUID) -> TenantShare:
         default = self._queue.leasing.default_terms
-        async with self._central.connection() as connection:
+        async with self._central.ordinary() as connection:
             row = await SQL["share_of_tenant"].row(
                 connection,
                 tenant_id=tenant_id,

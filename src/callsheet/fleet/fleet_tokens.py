@@ -34,7 +34,7 @@ class FleetTokens:
 
     async def list(self, fleet_id: int | None, before: int | None, limit: int) -> Page[FleetToken]:
         """Newest first, including tokens that are no longer accepted."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await _tokens(connection, fleet_id=fleet_id, before=before, limit=limit + 1)
         items = [FleetToken(**row) for row in rows[:limit]]
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)

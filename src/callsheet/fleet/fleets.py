@@ -43,17 +43,17 @@ class Fleets:
 
     async def list(self, slug: str | None, stage: str | None, before: int | None, limit: int) -> Page[Fleet]:
         """Newest first."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await _fleets(connection, slug=slug, stage=stage, before=before, limit=limit + 1)
         items = [Fleet(**row) for row in rows[:limit]]
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
     async def get(self, fleet_id: int) -> Fleet:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             return await _fleet(connection, fleet_id)
 
     async def find(self, slug: str, stage: str) -> Fleet:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await _fleets(connection, slug=slug, stage=stage)
         if not rows:
             raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")

@@ -31,7 +31,7 @@ class InstanceValidator(Loop):
         self._workers = workers
 
     async def tick(self, now: datetime) -> None:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["find_unverified_workers"].rows(connection, limit=BATCH)
         for row in rows:
             worker_id, session_id = row["worker_id"], row["session_id"]

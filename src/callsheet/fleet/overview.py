@@ -57,7 +57,7 @@ class FleetOverview:
 
     async def alerts(self) -> Alerts:
         metrics, heads = await self._look()
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
             providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
             killers = await engine_killers(connection)
@@ -83,7 +83,7 @@ class FleetOverview:
         return Alerts(at=metrics.at, alerts=alerts(facts))
 
     async def _look(self) -> tuple[Metrics, list[asyncpg.Record]]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             depth = await SQL["queue_depth"].rows(connection, most=MOST_QUEUED, alive_seconds=ALIVE_SECONDS)
             heads = await SQL["queue_heads"].rows(connection)
             finished = await SQL["finished_lately"].rows(connection, most=MOST_FINISHED)

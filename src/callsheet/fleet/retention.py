@@ -28,7 +28,7 @@ class AuditRetention(Loop):
     async def tick(self, now: datetime) -> bool:
         """Returns whether there may be more."""
         events = sessions = 0
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             if self._log_days is not None:
                 events = await SQL["delete_old_events"].run(connection, days=self._log_days, limit=self.batch)
             if self._session_days is not None:

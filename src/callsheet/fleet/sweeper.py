@@ -50,7 +50,7 @@ class WorkerSweeper(Loop):
 
     async def sweep(self) -> bool:
         """Removes the workers that are stale now; returns whether there may be more."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["find_stale_workers"].rows(connection, stale_seconds=self._stale_seconds, limit=BATCH)
         await all_of(self._remove(row["worker_id"], row["session_id"]) for row in rows)
         return len(rows) == BATCH
@@ -58,7 +58,7 @@ class WorkerSweeper(Loop):
     async def take_left_behind(self) -> None:
         """Requeues leases of workers that left during a poll, or before a crash. As everywhere, the attempt does not
         count if the worker deregistered, and counts if it was revoked or disappeared."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["find_left_behind"].rows(connection, limit=BATCH)
         for row in rows:
             await self._held.take_back(

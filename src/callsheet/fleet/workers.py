@@ -45,13 +45,13 @@ class Workers:
 
     async def list(self, wanted: WorkerFilter, after: str | None, limit: int) -> Page[Worker]:
         """Ordered by id."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await _workers(connection, wanted, after=after, limit=limit + 1)
         items = [Worker(**row) for row in rows[:limit]]
         return Page(items=items, next_cursor=items[-1].worker_id if len(rows) > limit else None)
 
     async def get(self, worker_id: str) -> WorkerDetails:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
             if not rows:
                 raise _no_worker(worker_id)
@@ -69,7 +69,7 @@ class Workers:
 
     async def sessions(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerSession]:
         """Newest first, including sessions of removed workers."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             if worker_id is None:
                 rows = await SQL["list_sessions"].rows(connection, before=before, limit=limit + 1)
             else:
@@ -81,7 +81,7 @@ class Workers:
 
     async def events(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerEvent]:
         """Newest first, including events of removed workers."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             if worker_id is None:
                 rows = await SQL["list_events"].rows(connection, before=before, limit=limit + 1)
             else:

@@ -128,7 +128,7 @@ class Accounts:
 
     async def list_tenants(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Tenant]:
         """Newest first; with `only` this one tenant."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_tenants"].rows(connection, only=only, before=before, limit=limit + 1)
         return page_of([Tenant(**row) for row in rows], limit)
 
@@ -136,7 +136,7 @@ class Accounts:
         self, tenant: str | None, before: UUID | None, limit: int, only: UUID | None = None
     ) -> Page[User]:
         """Newest first, without those who were deleted; with `only` those of this tenant."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_users"].rows(connection, only=only, tenant=tenant, before=before, limit=limit + 1)
         return page_of([User(**row) for row in rows], limit)
 

@@ -77,7 +77,7 @@ class AuditLog:
         """Newest first."""
         # Both together are an index of their own.
         of_subject = wanted.subject_type is not None and wanted.subject_id is not None
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             statement = SQL["list_entries_of_subject"] if of_subject else SQL["list_entries"]
             rows = await statement.rows(connection, **asdict(wanted), before=before, limit=limit + 1)
         items = [AuditEntry(**row) for row in rows[:limit]]

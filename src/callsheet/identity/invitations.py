@@ -91,7 +91,7 @@ class Invitations:
         return CreatedInvitation(**row, tenant=request.tenant, link=link)
 
     async def list(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Invitation]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_invitations"].rows(connection, only=only, before=before, limit=limit + 1)
         return page_of([Invitation(**row) for row in rows], limit)
 

@@ -109,7 +109,7 @@ class Keys:
         return CreatedKey(**row, key=key)
 
     async def list(self, user_id: UUID, before: UUID | None, limit: int) -> Page[Key]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_keys"].rows(connection, user_id=user_id, before=before, limit=limit + 1)
         return page_of([Key(**row) for row in rows], limit)
 

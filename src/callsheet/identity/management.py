@@ -27,7 +27,7 @@ class UserManagement:
 
     async def get(self, user_id: UUID, only: UUID | None = None) -> User:
         """Also of a user who was deleted; with `only` of this tenant."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             row = await SQL["get_user"].row(connection, user_id=user_id)
         if row is None or only not in (None, row["tenant_id"]):
             raise NotFound(NO_USER)

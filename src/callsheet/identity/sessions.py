@@ -111,7 +111,7 @@ class Sessions:
     async def list(self, user_id: UUID, token: str | None) -> list[Session]:
         """Newest first; `token` is that of the session that asks."""
         current = hash_secret(token) if token else None
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_sessions"].rows(connection, user_id=user_id, current=current)
         return [Session(**row) for row in rows]
 

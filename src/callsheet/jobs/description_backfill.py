@@ -31,7 +31,7 @@ class DescriptionBackfill(Backfill):
         self._catalog = catalog
 
     async def fill(self, pool: Database, after: Place) -> None:
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["jobs_to_describe"].rows(
                 connection, **after._asdict(), limit=self.batch, most_bytes=MOST_PAYLOAD_BYTES
             )

@@ -115,7 +115,7 @@ class JobOperations:
         self, tenant_id: UUID, user_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
     ) -> Page[AdminJob]:
         pool = await self._mover.pool_of(tenant_id)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await ADMIN_SQL["list_jobs_of_tenant"].rows(
                 connection,
                 tenant_id=tenant_id,
@@ -137,7 +137,7 @@ class JobOperations:
         self, tenant_id: UUID, user_id: UUID, status: JobStatus | None, before: UUID | None, limit: int
     ) -> Page[AdminJob]:
         pool = await self._mover.pool_of(tenant_id)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
                 connection,
                 tenant_id=tenant_id,
@@ -166,7 +166,7 @@ class JobOperations:
         raise NotFound("There is no such job.")
 
     async def _tenants_in(self, pool: Database, job_id: UUID) -> list[UUID]:
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
         return [row["tenant_id"] for row in rows]
 

@@ -147,7 +147,7 @@ class ProgressSweeper(Loop):
         """Checks all rows of a pool, page by page; returns how many were removed."""
         removed, tenant, job = 0, UUID(int=0), UUID(int=0)
         while True:
-            async with pool.connection() as connection:
+            async with pool.ordinary() as connection:
                 row = await SQL["sweep_progress"].row(connection, after_tenant=tenant, after_job=job, limit=self.batch)
             assert row is not None
             removed += int(row["removed"])

@@ -83,7 +83,7 @@ class JobReader:
             "limit": limit + 1,
         }
         pool = await self.pool(principal)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             if run_id is None:
                 rows = await SQL["list_jobs"].rows(connection, **names)
             else:

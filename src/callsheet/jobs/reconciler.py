@@ -69,7 +69,7 @@ class Reconciler(Loop):
 
     async def _look_at_pool(self, pool: Database) -> None:
         """Checks active jobs whose dispatch is missing or has ended."""
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             page = await SQL["active_jobs_page"].rows(
                 connection, after=self._after_deadline.get(pool.name), limit=self.batch
             )
@@ -170,7 +170,7 @@ class Reconciler(Loop):
     async def _job_sides(self, pool: Database, keys: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], JobSide]:
         if not keys:
             return {}
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["job_sides"].rows(
                 connection,
                 tenant_ids=[tenant_id for tenant_id, _ in keys],

@@ -31,7 +31,7 @@ class EventRetention(Loop):
         return any(await all_of(self._delete_some(pool) for pool in self._pools()))
 
     async def _delete_some(self, pool: Database) -> bool:
-        async with pool.transaction() as connection:
+        async with pool.ordinary() as connection, connection.transaction():
             await SQL["begin_event_retention"].run(connection)
             jobs = await SQL["delete_old_events"].value(connection, days=self._days, limit=self.batch)
         return bool(jobs == self.batch)

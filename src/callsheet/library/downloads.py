@@ -24,7 +24,7 @@ class Downloads:
     async def open(self, principal: Principal, job_ids: Sequence[UUID]) -> AsyncIterator[bytes]:
         """What can be refused is refused before the first byte."""
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["outputs_of_jobs"].rows(
                 connection,
                 tenant_id=principal.tenant_id,

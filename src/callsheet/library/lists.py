@@ -36,7 +36,7 @@ class JobLists:
         """Newest first."""
         names = self._names(principal, filters, cursor, looked_at)
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
                 connection, **names, statuses=[each.value for each in filters.statuses] or None, limit=limit + 1
             )
@@ -56,7 +56,7 @@ class JobLists:
     async def counts(self, principal: Principal, filters: Filters, looked_at: int = LOOKED_AT) -> JobCounts:
         names = self._names(principal, filters, None, looked_at)
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["count_jobs"].rows(connection, **names)
             where = {name: names[name] for name in SQL["last_looked_at"].parameters}
             last = await SQL["last_looked_at"].value(connection, **where)

@@ -103,7 +103,7 @@ class Shares:
         """Links of the principal's that are good, newest first: all of them, or those of a job."""
         if job_id is not None:
             await self._reader.row(principal, job_id)
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_shares"].rows(
                 connection, user_id=principal.user_id, job_id=job_id, before=cursor, limit=limit + 1
             )
@@ -175,7 +175,7 @@ class Shares:
     async def _shown(self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID) -> Sequence[Row]:
         """Nothing where the job made no file that can be read here."""
         pool = await self._databases.pool(pool_name)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await POOL["shared_job"].rows(
                 connection, tenant_id=tenant_id, user_id=user_id, job_id=job_id, most=MOST_FILES
             )

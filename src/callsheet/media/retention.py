@@ -39,7 +39,7 @@ class Retention(Loop):
         return BATCH in (videos, files)
 
     async def _delete_videos(self, pool: Database, at: datetime | None) -> int:
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["find_old_videos"].rows(connection, now=at, days=self._days, limit=BATCH)
         changed_after = (at or datetime.now(UTC)) - timedelta(days=self._days)
         return await _count(
@@ -51,7 +51,7 @@ class Retention(Loop):
 
     async def _delete_files(self, pool: Database, at: datetime | None) -> int:
         """Those without a video: uploads that were inputs only, and outputs of jobs on them."""
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["find_old_files"].rows(connection, now=at, days=self._days, limit=BATCH)
         return await _count(
             self._deletion.file(pool, Owner(row["tenant_id"], row["user_id"]), row["id"]) for row in rows

@@ -105,7 +105,7 @@ class MediaSweeper(Loop):
         return more_files or any(more_folders)
 
     async def _sweep_files(self, pool: Database, at: datetime | None) -> bool:
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             expired = await SQL["mark_expired"].run(connection, now=at, disk=self._disk, limit=BATCH)
             rows = await SQL["find_deleted"].rows(
                 connection, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
@@ -113,7 +113,7 @@ class MediaSweeper(Loop):
         if rows:
             await self._storage.delete_many([path for row in rows for path in paths_of(row)])
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
-            async with pool.connection() as connection:
+            async with pool.ordinary() as connection:
                 forgotten = await SQL["forget_files"].run(
                     connection, tenant_ids=[row["tenant_id"] for row in rows], file_ids=[row["id"] for row in rows]
                 )
@@ -121,7 +121,7 @@ class MediaSweeper(Loop):
         return BATCH in (expired, len(rows))
 
     async def _sweep_folders(self, pool: Database, sweep: FolderSweep, at: datetime | None) -> bool:
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             disk = {"disk": self._disk} if sweep.by_disk else {}
             rows = await sweep.find.rows(connection, now=at, grace_seconds=self._settle_seconds, limit=BATCH, **disk)
         for start in range(0, len(rows), FOLDERS_AT_ONCE):
@@ -155,7 +155,7 @@ class MediaSweeper(Loop):
     async def _strays(pool: Database, found: Sequence[ObjectEntry]) -> list[ObjectEntry]:
         if not found:
             return []
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["known_paths"].rows(connection, paths=[entry.key for entry in found])
         known = {row["path"] for row in rows}
         return [entry for entry in found if entry.key not in known]

@@ -51,7 +51,7 @@ class Videos:
 
     async def get(self, principal: Principal, video_id: UUID) -> Video:
         pool = await self._pool(principal)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             row = await SQL["get_video"].row(
                 connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
             )
@@ -64,7 +64,7 @@ class Videos:
         self, principal: Principal, *, status: VideoStatus | None, before: UUID | None, limit: int
     ) -> Page[Video]:
         pool = await self._pool(principal)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["list_videos"].rows(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -80,7 +80,7 @@ class Videos:
     async def preview(self, principal: Principal, video_id: UUID) -> tuple[bytes, str]:
         """The newest image of the run that goes on, and its type."""
         pool = await self._pool(principal)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             row = await SQL["preview_of_video"].row(
                 connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
             )
@@ -93,7 +93,7 @@ class Videos:
         if not rows:
             return []
         wanted = {file_id for row in rows for file_id in _files_of(row)}
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             found = await SQL["files_by_ids"].rows(connection, tenant_id=rows[0]["tenant_id"], file_ids=sorted(wanted))
         files = {file["id"]: file for file in found}
         return [self._view(row, files) for row in rows]

@@ -152,11 +152,11 @@ class Pruner(Loop):
 
     async def prune(self, pool: Database, left_seconds: float = LEFT_SECONDS) -> bool:
         """True while there is more."""
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             kills = await SQL["kills_left"].rows(connection, left_seconds=left_seconds, limit=BATCH)
         for kill in kills:
             await reject(pool, kill)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["jobs_of_rejected_anywhere"].rows(connection, limit=BATCH)
         await cancel_jobs(self._endings, [(row["tenant_id"], row["job_id"]) for row in rows], actor="branch_pruner")
         return len(rows) == BATCH or len(kills) == BATCH

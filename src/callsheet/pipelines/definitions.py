@@ -146,7 +146,7 @@ class Pipelines:
 
     async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[PipelineSummary]:
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["list_pipelines"].rows(
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, before=before, limit=limit + 1
             )

@@ -39,7 +39,7 @@ class Exports:
         run = await self._gallery.run(principal, run_id)
         steps = await self._gallery.steps(principal, run_id)
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             until = await SQL["last_number"].row(connection, tenant_id=principal.tenant_id, run_id=run_id)
         assert until is not None
         entries = self._entries(principal, run, steps, status, until["last"], until["now"])
@@ -78,7 +78,7 @@ class Exports:
         after = 0
         while True:
             # No connection is held while files are sent: that may take an hour.
-            async with pool.connection() as connection:
+            async with pool.ordinary() as connection:
                 rows = await SQL["exported_candidates"].rows(
                     connection,
                     tenant_id=principal.tenant_id,

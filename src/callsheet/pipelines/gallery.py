@@ -83,7 +83,7 @@ class Gallery:
         of_page = {"tenant_id": principal.tenant_id, "run_id": run_id, "before": before, "limit": limit + 1}
         filters = {**of_page, "status": status.value if status else None}
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             if parent_id is not None:
                 rows = await SQL["list_children"].rows(connection, **filters, parent_id=parent_id)
                 rows = [row for row in rows if position in (None, row["position"])]
@@ -101,7 +101,7 @@ class Gallery:
         run = await self.run(principal, run_id)
         position = await self.position(principal, run_id, step)
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["best_candidates"].rows(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -116,7 +116,7 @@ class Gallery:
         if not candidate_ids:
             return []
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["candidates_by_ids"].rows(
                 connection, tenant_id=principal.tenant_id, candidate_ids=list(candidate_ids)
             )

@@ -41,7 +41,7 @@ class Lineages:
         row = await self._gallery.candidate(principal, candidate_id)
         steps = {step["id"]: step for step in await self._gallery.steps(principal, row["run_id"])}
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["ancestors"].rows(connection, tenant_id=principal.tenant_id, candidate_id=candidate_id)
         # The graph holds values that the effect hides from its users, and names the operator's models.
         with_graph = principal.may(Permission.SEE_PAYLOADS)

@@ -39,7 +39,7 @@ class RunNumbers:
             raise
 
     async def _numbers(self, pool: Database) -> RunsMetrics:
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             row = await SQL["runs_in_numbers"].row(
                 connection,
                 window_seconds=self._window_seconds,

@@ -246,7 +246,7 @@ class Runs:
 
     async def tree(self, principal: Principal, run_id: UUID, after: int, limit: int) -> Page[TreeNode]:
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             if await SQL["get_run"].row(connection, **_owner(principal, run_id)) is None:
                 raise no_such_run()
             rows = await SQL["list_tree"].rows(
@@ -267,7 +267,7 @@ class Runs:
         }
         pipeline_id = (await self._pipelines.get(principal, pipeline)).id if pipeline is not None else None
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             if pipeline_id is None:
                 rows = await SQL["list_runs"].rows(connection, **names)
             else:

@@ -107,7 +107,7 @@ class Votes:
     async def page(self, principal: Principal, run_id: UUID, before: UUID | None, limit: int) -> Page[Vote]:
         await self._gallery.run(principal, run_id)
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["list_votes"].rows(
                 connection, tenant_id=principal.tenant_id, run_id=run_id, before=before, limit=limit + 1
             )

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -88,16 +88,23 @@ async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
 # What connecting raises; ValueError where the DSN cannot be read.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
-# Statements here touch few rows by their keys. Planning them anew costs more than running them (0.9 ms for a move), and
-# the planner's estimate of a queue that is empty now and full in a minute is wrong by nature: it then joins by
-# scanning.
-PLANNING = {
+# For statements that run for each job or worker. They touch few rows by their keys. Planning them anew costs more than
+# running them (0.9 ms for a move), and the planner's estimate of a queue that is empty now and full in a minute is
+# wrong by nature: it then joins by scanning.
+HOT = {
     "plan_cache_mode": "force_generic_plan",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_seqscan": "off",
     # It finds all rows and sorts them, where twenty in the order of the index are wanted.
     "enable_bitmapscan": "off",
+    "jit": "off",
+}
+# For everything else the planner decides, each time, from the values and the present size of the tables. No plan is
+# kept: one that was made while a table was empty scans the full table until the next ANALYZE.
+ORDINARY = {
+    "plan_cache_mode": "force_custom_plan",
+    # Compiling takes longer than reading the few thousand rows that the largest of them read.
     "jit": "off",
 }
 
@@ -108,36 +115,44 @@ class Database:
         self.name = name
         self.dsn = dsn
         self._settings = settings
-        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._hot: asyncpg.Pool[asyncpg.Record] | None = None
+        self._ordinary: asyncpg.Pool[asyncpg.Record] | None = None
         self._outage = Outage(f"requests to {name}")
 
     async def open(self) -> None:
         """Where it is open already, connections made from now on are new ones, and those of before are closed."""
+        ordinary = ordinary_connections(self._settings.connections)
+        before = self._hot, self._ordinary
         try:
-            pool = await asyncpg.create_pool(
-                self.dsn,
-                min_size=1,
-                max_size=self._settings.connections,
-                max_inactive_connection_lifetime=60,
-                command_timeout=self._settings.statement_seconds + 5,
-                timeout=10,
-                connect=self._connect,
-                init=prepare_connection,
-                # The stock reset is one more round trip per release; nothing here leaves state in a session.
-                reset=_keep_as_it_is,
-                server_settings={
-                    "application_name": "callsheet",
-                    "timezone": "UTC",
-                    **PLANNING,
-                    "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
-                    # A process that stalls inside a transaction must not hold its row locks for ever.
-                    "idle_in_transaction_session_timeout": "60000",
-                },
-            )
+            hot = await self._create_pool(HOT, 1, self._settings.connections - ordinary)
         except CANNOT_CONNECT as error:
             raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
-        before, self._pool = self._pool, pool
-        await _close(before)
+        # No connection before the first statement, so this cannot fail.
+        self._hot, self._ordinary = hot, await self._create_pool(ORDINARY, 0, ordinary)
+        for pool in before:
+            await _close(pool)
+
+    async def _create_pool(self, planning: Mapping[str, str], least: int, most: int) -> asyncpg.Pool[asyncpg.Record]:
+        return await asyncpg.create_pool(
+            self.dsn,
+            min_size=least,
+            max_size=most,
+            max_inactive_connection_lifetime=60,
+            command_timeout=self._settings.statement_seconds + 5,
+            timeout=10,
+            connect=self._connect,
+            init=prepare_connection,
+            # The stock reset is one more round trip per release; nothing here leaves state in a session.
+            reset=_keep_as_it_is,
+            server_settings={
+                "application_name": "callsheet",
+                "timezone": "UTC",
+                **planning,
+                "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
+                # A process that stalls inside a transaction must not hold its row locks for ever.
+                "idle_in_transaction_session_timeout": "60000",
+            },
+        )
 
     async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         try:
@@ -148,15 +163,42 @@ class Database:
             raise ConnectionNotAccepted(error) from error
 
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
-        await _close(pool)
+        pools, self._hot, self._ordinary = (self._hot, self._ordinary), None, None
+        for pool in pools:
+            await _close(pool)
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection outside any transaction: each statement commits by itself.
+
+        For what runs for each job or worker: plans by key, made once per connection.
+        """
+        return self._acquired(self._hot)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection outside any transaction: each statement commits by itself."""
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    def ordinary(self) -> AbstractAsyncContextManager[Connection]:
+        """Like `connection`, for lists, overviews and sweeps: the planner decides, each time."""
+        return self._acquired(self._ordinary)
+
+    @property
+    def is_open(self) -> bool:
+        return self._hot is not None
+
+    def connection_counts(self) -> tuple[int, int]:
+        """Connections that are open, and those of them that wait for work."""
+        pools = [pool for pool in (self._hot, self._ordinary) if pool is not None]
+        return sum(pool.get_size() for pool in pools), sum(pool.get_idle_size() for pool in pools)
+
+    @asynccontextmanager
+    async def _acquired(self, pool: asyncpg.Pool[asyncpg.Record] | None) -> AsyncIterator[Connection]:
         is_acquired = False
         try:
-            async with self._opened().acquire() as connection:
+            if pool is None:
+                raise asyncpg.InterfaceError(f"database {self.name} is closed")
+            async with pool.acquire() as connection:
                 is_acquired = True
                 yield connection
         except DATABASE_AWAY as error:
@@ -166,23 +208,11 @@ class Database:
             raise
         self._outage.ended()
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        async with self.connection() as connection, connection.transaction():
-            yield connection
 
-    @property
-    def is_open(self) -> bool:
-        return self._pool is not None
-
-    def connection_counts(self) -> tuple[int, int]:
-        """Connections that are open, and those of them that wait for work."""
-        return (self._pool.get_size(), self._pool.get_idle_size()) if self._pool else (0, 0)
-
-    def _opened(self) -> asyncpg.Pool[asyncpg.Record]:
-        if self._pool is None:
-            raise asyncpg.InterfaceError(f"database {self.name} is closed")
-        return self._pool
+def ordinary_connections(connections: int) -> int:
+    """How many of a process's connections to a database are for lists and sweeps, so that these never take the last
+    one from workers. Pure."""
+    return max(1, connections * 3 // 10)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from callsheet.plumbing.database import CLOSE_SECONDS, DATABASE_AWAY, PLANNING, Database, prepare_connection
+from callsheet.plumbing.database import CLOSE_SECONDS, DATABASE_AWAY, ORDINARY, Database, prepare_connection
 from callsheet.plumbing.sql import Connection
 
 TRY = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
@@ -98,7 +98,7 @@ class Leadership:
             server_settings={
                 "application_name": f"callsheet {self._name}",
                 "timezone": "UTC",
-                **PLANNING,
+                **ORDINARY,
                 "statement_timeout": str(int(STATEMENT_SECONDS * 1000)),
                 "idle_session_timeout": str(int(self._silent_seconds * 1000)),
                 "idle_in_transaction_session_timeout": str(int(self._silent_seconds * 1000)),

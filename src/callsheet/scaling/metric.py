@@ -23,7 +23,7 @@ class FleetMetrics:
         if away:
             # A number that is too small would end workers; without a number, KEDA does not change them.
             raise Unavailable(f"Pool {', '.join(away)} is not served, so its part of the queue is unknown.")
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             row = await SQL["fleet_metric"].row(
                 connection,
                 fleet_id=fleet_id,

@@ -26,7 +26,7 @@ class ScalingRules:
         self._drivers = drivers
 
     async def get(self, fleet_id: int) -> FleetScaling:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             return await _scaling(connection, fleet_id)
 
     async def put(self, fleet_id: int, request: ScalingRequest, actor: str) -> FleetScaling:
@@ -62,7 +62,7 @@ class ScalingRules:
 
     async def decisions(self, fleet_id: int, before: int | None, limit: int) -> Page[ScalingDecision]:
         """Newest first."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             items = await _decisions(connection, fleet_id, before, limit + 1)
         cursor = str(items[limit - 1].id) if len(items) > limit else None
         return Page(items=items[:limit], next_cursor=cursor)

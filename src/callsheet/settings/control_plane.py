@@ -135,7 +135,13 @@ class DatabaseSettings(Section):
         description="URL of the central database (PostgreSQL 15 or newer): postgresql://user:password@host/name. "
         "Default: the embedded server in the data directory.",
     )
-    connections: int = Field(10, ge=2, le=500, description="Largest number of connections per database and process.")
+    connections: int = Field(
+        10,
+        ge=2,
+        le=500,
+        description="Largest number of connections per database and process. Three in ten of them, at least one, are "
+        "only for lists, overviews and sweeps.",
+    )
     # Below a millisecond PostgreSQL would read 0, which means no limit.
     statement_seconds: float = Field(30.0, ge=0.001, le=3600, description="Timeout of one statement, in seconds.")
     migrate_on_start: bool = Field(

@@ -36,7 +36,7 @@ class Products:
 
     async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[Product]:
         pool = await self._databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["list_products"].rows(
                 connection,
                 tenant_id=principal.tenant_id,

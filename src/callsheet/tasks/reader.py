@@ -71,7 +71,7 @@ class TaskReader:
             "limit": limit + 1,
         }
         pool = await self._jobs.pool(principal)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             if workflow_run_id is None:
                 rows = await SQL["list_tasks"].rows(connection, **filters)
             else:

@@ -104,7 +104,7 @@ async def balance_of(pool: Database, tenant_id: UUID, user_id: UUID) -> int:
 
 
 async def holdings_of(pool: Database, tenant_id: UUID, user_id: UUID) -> Holdings:
-    async with pool.connection() as connection:
+    async with pool.ordinary() as connection:
         row = await SQL["get_wallet"].row(connection, HoldingsRow, tenant_id=tenant_id, user_id=user_id)
     return Holdings(row.balance, int(row.held)) if row else Holdings()
 
@@ -113,7 +113,7 @@ async def transactions_of(
     pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
 ) -> Page[Transaction]:
     """Newest first."""
-    async with pool.connection() as connection:
+    async with pool.ordinary() as connection:
         rows = await SQL["list_transactions"].rows(
             connection, TransactionRow, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
         )
@@ -123,7 +123,7 @@ async def transactions_of(
 
 async def holds_of(pool: Database, tenant_id: UUID, user_id: UUID, cursor: UUID | None, limit: int) -> Page[Hold]:
     """The tokens that active jobs hold, newest first."""
-    async with pool.connection() as connection:
+    async with pool.ordinary() as connection:
         holds = await SQL["list_holds"].rows(
             connection, Hold, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
         )
@@ -149,7 +149,7 @@ def _transaction(row: TransactionRow) -> Transaction:
 async def audit(pool: Database) -> list[Finding]:
     """Proves G2 over every wallet of a pool, in one snapshot. An empty list means that G2 holds."""
     findings: list[Finding] = []
-    async with pool.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+    async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         # The audit reads whole tables, so the planner needs the joins and scans that are off for single rows.
         await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_hashjoin = on")
         await connection.execute("SET LOCAL enable_mergejoin = on; SET LOCAL enable_seqscan = on")

@@ -22,6 +22,6 @@ class CallSweeper(Loop):
         self._keep_days = keep_days
 
     async def tick(self, now: datetime) -> bool:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             swept = await SQL["sweep_calls"].run(connection, days=self._keep_days, limit=AT_ONCE)
         return swept == AT_ONCE

@@ -59,7 +59,7 @@ class Worklist:
 
     async def find_closed(self, providers: Collection[str]) -> int:
         """Calls whose job ended while they were waited for: from now on they are to be canceled."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             return await SQL["find_closed"].run(connection, providers=list(providers), limit=CLOSED_AT_ONCE)
 
     async def claim(self, room: Mapping[tuple[str, Work], int]) -> list[ClaimedCall]:
@@ -146,7 +146,7 @@ class Worklist:
             )
 
     async def count(self, providers: Collection[str]) -> dict[str, int]:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["count_calls"].rows(connection, providers=list(providers))
         return {row["provider"]: row["calls"] for row in rows}
 

@@ -14,7 +14,7 @@ class PreviewBackfill(Backfill):
     batch = BATCH
 
     async def fill(self, pool: Database, after: Place) -> None:
-        async with pool.transaction() as connection:
+        async with pool.ordinary() as connection, connection.transaction():
             if not await self.hold(connection, after):
                 return
             names = after._asdict()

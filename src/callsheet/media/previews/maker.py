@@ -88,7 +88,7 @@ class PreviewMaker(Loop):
 
     async def _make_some(self, pool: Database, at: datetime | None, kind: Kind) -> bool:
         after = self._turns.get((pool.name, kind), FIRST)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             rows = await SQL["due_previews"].rows(connection, now=at, kind=kind, after=after, limit=TENANTS_PER_TURN)
         # One at a time: decoding takes a processor to itself, and requests need the others.
         for row in rows:
