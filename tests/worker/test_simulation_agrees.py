@@ -1,13 +1,17 @@
 """What the simulator says is what happens: 200 jobs at real time, on a fleet that the autoscaler scales, and replayed.
 
-The replay gets the arrivals and run times that the installation exports, so that it does not matter how fast this
-machine is. Both have the same policy; how long workers took to start is what the autoscaler measured.
+The machine may be busy with other things, so everything whose duration depends on it is measured in the real run and
+given to the replay: when each job arrived and how long it ran, how long each worker took to start, how long a free
+worker took to start each job, and how often the autoscaler looked. What is compared is what follows from these: which
+job waits for which, how many workers there are at each moment, and so how long the jobs wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -60,18 +64,21 @@ class AgentDriver:
     directory: Path
     name: str = "studio"
     agents: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=dict)
-    started: int = 0
+    # When each worker was ordered, in seconds since 1970, and when the autoscaler looked.
+    ordered_at: dict[str, float] = field(default_factory=dict)
+    looked_at: list[float] = field(default_factory=list)
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         return options
 
     async def actual(self, fleet: ScaledFleet) -> Actual:
+        self.looked_at.append(time.time())
         return Actual(len(self.agents), frozenset(self.agents))
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         while len(self.agents) < wanted:
-            self.started += 1
-            worker_id, over = f"studio-{self.started}", asyncio.Event()
+            worker_id, over = f"studio-{len(self.ordered_at) + 1}", asyncio.Event()
+            self.ordered_at[worker_id] = self.looked_at[-1]
             self.agents[worker_id] = asyncio.create_task(self._live(worker_id, fleet, over)), over
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
@@ -155,10 +162,34 @@ def arrivals(random: Random) -> list[float]:
 class Measured:
     waits: list[float]
     trace: Trace
-    start_seconds: float
-    pickup_seconds: float
+    # Of each worker, in the order in which they were ordered.
+    starts: list[float]
+    # Of each job that a free worker took, by its place in the trace.
+    pickups: dict[int, float]
+    interval_seconds: float
     most_wanted: int
     scale_ins: int
+
+
+class MeasuredTimes:
+    """Start times of workers, in the order of their orders; the mean for more orders than the real fleet had."""
+
+    def __init__(self, seconds: Sequence[float]):
+        self._left = deque(seconds)
+        self._mean = statistics.fmean(seconds)
+
+    def draw(self) -> float:
+        return self._left.popleft() if self._left else self._mean
+
+
+class MeasuredReplay(Replay):
+    def __init__(self, found: Measured):
+        self._pickups, self._mean_pickup = found.pickups, statistics.fmean(found.pickups.values())
+        super().__init__(found.trace, POLICY, Conditions(found.interval_seconds))
+        self._start_times = MeasuredTimes(found.starts)  # type: ignore[assignment]
+
+    def _pickup_seconds(self, job: int) -> float:
+        return self._pickups.get(job, self._mean_pickup)
 
 
 async def measured(shop: Workshop, driver: AgentDriver, random: Random) -> Measured:
@@ -187,7 +218,10 @@ async def measured(shop: Workshop, driver: AgentDriver, random: Random) -> Measu
         await shop.desk.submit(random.choice(people), payload=payload)
     while len(await shop.central("SELECT 1 FROM dispatch_history WHERE status = 'completed'")) < JOBS:
         await asyncio.sleep(0.5)
-    [kept] = await shop.central("SELECT (memory ->> 'start_seconds')::float8 AS start_seconds FROM fleet_scaling")
+    sessions = await shop.central("SELECT worker_id, min(started_at) AS at FROM worker_sessions GROUP BY worker_id")
+    registered = {row["worker_id"]: row["at"].timestamp() for row in sessions}
+    starts = [registered[each] - ordered for each, ordered in driver.ordered_at.items() if each in registered]
+    looks = driver.looked_at
     query = "SELECT max(wanted) AS most, sum((cardinality(drained) > 0)::int) AS ins FROM scaling_decisions"
     [counted] = await shop.central(query)
     async with OperationsClient(shop.plane.settings.public_url, shop.desk.admin.key) as client:
@@ -195,8 +229,15 @@ async def measured(shop: Workshop, driver: AgentDriver, random: Random) -> Measu
         dispatches = [each async for page in client.finished_dispatches() for each in page]
     dispatches.sort(key=lambda each: (each.created_at, each.dispatch_id))
     runs = [_run(each) for each in dispatches]
-    pickup = occupied(trace, runs)
-    return Measured([run.wait for run in runs], trace, kept["start_seconds"], pickup, counted["most"], counted["ins"])
+    return Measured(
+        waits=[run.wait for run in runs],
+        trace=trace,
+        starts=starts,
+        pickups=occupied(trace, runs),
+        interval_seconds=(looks[-1] - looks[0]) / (len(looks) - 1),
+        most_wanted=counted["most"],
+        scale_ins=counted["ins"],
+    )
 
 
 class Run(NamedTuple):
@@ -218,21 +259,21 @@ def _run(each: Dispatch) -> Run:
     return Run(each.worker_id, wait, *(moment.timestamp() for moment in moments))
 
 
-def occupied(trace: Trace, runs: Sequence[Run]) -> float:
-    """Gives each job of the trace the time for which it kept its worker from the next run, and returns how long a free
-    worker took to start a run.
+def occupied(trace: Trace, runs: Sequence[Run]) -> dict[int, float]:
+    """Gives each job of the trace the time for which it kept its worker from the next run, and returns how long free
+    workers took to start the jobs that they got.
 
     An agent uploads the result of one run beside the next run. What that takes depends on this machine, not on the
     dispatch, and most of it on how busy the machine is.
     """
-    pickups = []
+    pickups = {}
     for place, run in enumerate(runs):
         same = [other for other in runs if other.worker_id == run.worker_id and other is not run]
         following = min((other.started for other in same if other.started > run.started), default=run.ended)
         trace.run_seconds[place] = min(run.ended, following) - run.started
         if not any(other.leased <= run.leased < other.ended for other in same):
-            pickups.append(run.started - run.leased)
-    return statistics.fmean(pickups)
+            pickups[place] = run.started - run.leased
+    return pickups
 
 
 @pytest.mark.thorough
@@ -246,8 +287,7 @@ async def test_waits_of_200_jobs_at_real_time_are_those_of_the_simulator(plane: 
         finally:
             await driver.close()
     assert len(found.trace) == JOBS
-    conditions = Conditions(INTERVAL_SECONDS, start_seconds=found.start_seconds, pickup_seconds=found.pickup_seconds)
-    outcome = Replay(found.trace, POLICY, conditions).run()
+    outcome = MeasuredReplay(found).run()
     real, simulated = waits(found.waits, 60.0), waits(outcome.waits, 60.0)
     for name in ("mean", "p50", "p90"):
         assert getattr(simulated, name) == pytest.approx(getattr(real, name), rel=TOLERANCE), (name, real, simulated)

@@ -138,7 +138,8 @@ class Replay:
         while line.length:
             if crew.free:
                 machine, _ = crew.free.popitem(last=False)
-                self._begin(machine, line.take(), self._now + self._conditions.pickup_seconds)
+                job = line.take()
+                self._begin(machine, job, self._now + self._pickup_seconds(job))
                 crew.offer(machine)
             elif crew.fetching:
                 machine, _ = crew.fetching.popitem(last=False)
@@ -148,6 +149,10 @@ class Replay:
                 break
         if line.length > self._outcome.longest_queue:
             self._outcome.longest_queue = line.length
+
+    def _pickup_seconds(self, job: int) -> float:
+        """A test replaces this by what it measured for each job."""
+        return self._conditions.pickup_seconds
 
     def _begin(self, machine: Machine, job: int, moment: float) -> None:
         """The run starts at `moment`; until then the worker fetches its files."""
