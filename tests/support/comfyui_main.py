@@ -7,13 +7,14 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 if Path("broken").exists():
     raise ModuleNotFoundError("No module named 'torch'")
 
-from callsheet.lightbox.node import Input, Node
+from callsheet.lightbox.node import Input, Node, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.server import running_lightbox
 from callsheet.settings import LightboxSettings
@@ -41,6 +42,21 @@ class Deadly(Node):
         raise SystemExit
 
 
+class Held(Node):
+    """Runs as long as the directory has a file `held`, and leaves a file for each run that started."""
+
+    name = "ProbeHeld"
+    category = probes.CATEGORY
+    inputs: ClassVar = {"image": Input("IMAGE"), "salt": Input("STRING")}
+    outputs = probes.ProbeSleep.outputs
+
+    def run(self, context: Any, *, image: Any, salt: str) -> Result:
+        Path(f"run-{salt}-{os.getpid()}").touch()
+        while Path("held").exists():
+            time.sleep(0.02)
+        return Result((image,))
+
+
 def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
@@ -62,5 +78,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    probes.NODES = (*probes.NODES, Deadly)
+    probes.NODES = (*probes.NODES, Deadly, Held)
     asyncio.run(main())
