@@ -33,7 +33,7 @@ from tests.support.people import People
 from tests.support.savings import known_passwords_hashed_once, one_certificate
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
-pytest_plugins = ["tests.support.costs", "tests.support.shares", "tests.support.tiers"]
+pytest_plugins = ["tests.support.costs", "tests.support.leftovers", "tests.support.shares", "tests.support.tiers"]
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -20,6 +20,8 @@ from tests.support.clips import make_picture
 from tests.support.commands import Callsheet
 from tests.support.graphs import node
 from tests.support.installation import installation
+from tests.support.leftovers import tied
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.wheels import ROOT, fresh_environment, run, uv
 
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
@@ -155,12 +157,14 @@ def test_a_worker_of_it_does_a_job_and_its_submit_fetches_the_result(
         }
         for name, value in given.items():
             monkeypatch.setenv(name, value)
-        worker = subprocess.Popen([environment / "callsheet", "worker"], cwd=tmp_path, stderr=subprocess.DEVNULL)
-        try:
-            done = run(environment / "callsheet", "submit", "invert", "a.png", "--watch", cwd=tmp_path)
-        finally:
-            worker.terminate()
-            assert worker.wait(60) == 0
+        command = tied(str(environment / "callsheet"), "worker")
+        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as worker:
+            try:
+                done = run(environment / "callsheet", "submit", "invert", "a.png", "--watch", cwd=tmp_path)
+                worker.terminate()
+                assert worker.wait(PATIENCE_SECONDS) == 0
+            finally:
+                worker.kill()
     assert (done.returncode, done.stdout) == (0, "a-invert.png\n"), done.stderr
     assert done.stderr.endswith("The job cost 3 tokens. You have 7 left.\n")
     with Image.open(tmp_path / "a-invert.png") as after:

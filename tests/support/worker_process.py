@@ -13,6 +13,7 @@ from pathlib import Path
 from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import Settings
+from tests.support.leftovers import tied
 
 
 @dataclass
@@ -39,8 +40,7 @@ class WorkerProcess:
         }
         with (self.directory / "worker.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "callsheet", "worker"),
+                *tied(sys.executable, "-m", "callsheet", "worker"),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.leftovers import tied
 from tests.worker.harness import Site
 
 
@@ -33,7 +34,7 @@ def worker_process(site: Site, directory: Path, worker_id: str, **variables: str
     }
     with (directory / f"{worker_id}.log").open("a") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "callsheet", "worker"],
+            tied(sys.executable, "-m", "callsheet", "worker"),
             cwd=directory,
             env=environment,
             stdout=log,

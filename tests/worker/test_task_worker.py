@@ -22,6 +22,7 @@ from callsheet.settings import Settings
 from tests.support.control_plane_process import control_plane_process
 from tests.support.installation import changed
 from tests.support.jobs import Desk
+from tests.support.leftovers import tied
 from tests.support.people import People, Person
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -105,11 +106,7 @@ class Site:
     async def worker(self, name: str, *arguments: str, **variables: str) -> AsyncIterator[Process]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLSHEET_")}
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "callsheet.worker",
-            "--tasks",
-            *arguments,
+            *tied(sys.executable, "-m", "callsheet.worker", "--tasks", *arguments),
             cwd=self.directory,
             stderr=PIPE,
             env={
