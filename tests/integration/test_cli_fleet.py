@@ -245,6 +245,10 @@ async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, co
     listed = here.call("fleets", "list").out
     assert "why" in listed
     assert here.call("fleets", "decisions", "follows", "--json").json == []
+    again = here.call("fleets", "scale", "follows", "--retry", "--json").json
+    assert (again["minimum"], again["options"]) == (changed["minimum"], changed["options"])
+    assert again["updated_at"] > changed["updated_at"], "saved rules make the autoscaler start workers again"
+    assert "Leave the other options out" in here.refuse("fleets", "scale", "follows", "--off", "--retry")
     assert "Leave the other options out" in here.refuse("fleets", "scale", "follows", "--off", "--max", "2")
     assert "no longer scaled" in here.call("fleets", "scale", "follows", "--off").out
     assert "not scaled" in here.refuse("fleets", "scale", "follows", "--off")

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from callsheet.catalog.environments import forget_unused
+from callsheet.wire.fleet import Fleet
 from tests.support.core import Core, Member
 from tests.support.fleet import join
 from tests.support.scaling import ScalingHarness, an_autoscaler, queue
+
+MODEL = '[{"kind": "model", "name": "sdxl.safetensors"}]'
+IMAGE = "sha256('image')"
 
 
 async def let_workers_lack(scaling: ScalingHarness, workflow: int) -> None:
     """All workers have engines that cannot run the workflow."""
     for query, values in (
-        ("INSERT INTO worker_environments (digest, inventory) VALUES (sha256('image'), '{}')", ()),
-        ("UPDATE comfyui_workers SET environment = sha256('image')", ()),
-        ("INSERT INTO environment_lacks (digest, workflow_id, lacks) VALUES (sha256('image'), $1, '[]')", (workflow,)),
+        (f"INSERT INTO worker_environments (digest, inventory) VALUES ({IMAGE}, '{{}}') ON CONFLICT DO NOTHING", ()),
+        (f"UPDATE comfyui_workers SET environment = {IMAGE}", ()),
+        (
+            "INSERT INTO environment_lacks (digest, workflow_id, lacks) "
+            f"VALUES ({IMAGE}, $1, '{MODEL}') ON CONFLICT DO NOTHING",
+            (workflow,),
+        ),
     ):
         await scaling.rows(query, *values)
+
+
+async def leave_all(scaling: ScalingHarness, fleet: Fleet) -> None:
+    """The workers that the autoscaler ended are gone, for longer than an environment without workers is kept."""
+    assert scaling.cloud.of(fleet.id) == []
+    for worker in await scaling.registered(fleet):
+        await scaling.leave(worker)
+    await scaling.rows("UPDATE worker_environments SET last_used_at = last_used_at - interval '1 day'")
+    async with scaling.core.databases.central.connection() as connection:
+        await forget_unused(connection)
 
 
 async def test_no_worker_is_ordered_that_could_not_register(scaling: ScalingHarness, core: Core, ann: Member) -> None:
@@ -37,7 +56,7 @@ async def test_no_worker_is_ordered_that_could_not_register(scaling: ScalingHarn
     assert state.reason.endswith("the installation has as many workers as fleet.max_workers allows.")
 
 
-async def test_no_worker_is_ordered_for_jobs_that_the_workers_of_the_fleet_cannot_run(
+async def test_a_fleet_whose_image_lacks_a_model_starts_no_worker_until_an_operator_says_so(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet()
@@ -46,21 +65,78 @@ async def test_no_worker_is_ordered_for_jobs_that_the_workers_of_the_fleet_canno
     assert len(await scaling.register(fleet)) == 3
     await let_workers_lack(scaling, core.workflow)
     # They are idle, as they get none of the jobs, and leave; none is ordered in their place.
-    for _ in range(2):
-        await scaling.look()
-    assert scaling.cloud.of(fleet.id) == []
-    for worker in await scaling.registered(fleet):
-        await scaling.leave(worker)
     await scaling.look()
     state = await scaling.rules.get(fleet.id)
-    assert (state.wanted, state.queued_jobs) == (0, 0)
-    assert state.reason == (
-        "No job waits and no worker runs. 3 jobs are not counted: the workers of the fleet cannot run their workflow."
+    assert str(state.reason).endswith(
+        "3 workers go. 3 jobs are not counted, because the workers of the fleet cannot run them. "
+        "No worker has the model sdxl.safetensors."
     )
-    # Nothing is known of the image any more: the next worker says what it has.
-    await scaling.rows("DELETE FROM worker_environments")
+    await scaling.look()
+    await leave_all(scaling, fleet)
+    for _ in range(3):
+        await scaling.look()
+    state = await scaling.rules.get(fleet.id)
+    assert (state.wanted, state.queued_jobs, state.cause) == (0, 0, "cannot_run")
+    assert state.reason == (
+        "3 jobs wait that the workers of this fleet cannot run, so none is started. "
+        "No worker has the model sdxl.safetensors."
+    )
+    assert (await scaling.causes(fleet))[-1] == ("cannot_run", 0)
+    route = (core.workflow, "production", "self_hosted")
+    assert (await scaling.room.capacity.of([route]))[route].missing == "No worker has the model sdxl.safetensors."
+    assert scaling.cloud.of(fleet.id) == []
+    # The operator has corrected the image, and sets the same rules again.
+    await scaling.scale(fleet)
     await scaling.look()
     assert len(scaling.cloud.of(fleet.id)) == 3
+
+
+async def test_after_some_hours_one_worker_tries_whether_the_image_was_corrected(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet()
+    await queue(core, ann, 3)
+    await scaling.look()
+    await scaling.register(fleet)
+    await let_workers_lack(scaling, core.workflow)
+    for _ in range(2):
+        await scaling.look()
+    await leave_all(scaling, fleet)
+    for _ in range(2):
+        await scaling.rows("UPDATE fleet_environments SET seen_at = seen_at - interval '6 hours'")
+        for _ in range(2):
+            await scaling.look()
+        assert len(await scaling.register(fleet)) == 1, "one worker, whatever the number of jobs"
+        await let_workers_lack(scaling, core.workflow)
+        for _ in range(2):
+            await scaling.look()
+        await leave_all(scaling, fleet)
+        await scaling.look()
+        assert scaling.cloud.of(fleet.id) == []
+    # A workflow that requires less is compared with the kept environment, without a worker.
+    await scaling.rows("DELETE FROM environment_lacks")
+    await scaling.look()
+    assert len(scaling.cloud.of(fleet.id)) == 3
+
+
+async def test_an_environment_is_kept_as_long_as_a_scaled_fleet_has_it(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    await scaling.register(fleet)
+    await let_workers_lack(scaling, core.workflow)
+    await scaling.look()
+    kept = "SELECT digest = sha256('image') AS is_image FROM fleet_environments"
+    assert [row["is_image"] for row in await scaling.rows(kept)] == [True]
+    # A worker with an unknown environment may run everything, and so may the next ones.
+    await scaling.rows("UPDATE comfyui_workers SET environment = NULL")
+    await scaling.look()
+    assert await scaling.rows(kept) == []
+    await let_workers_lack(scaling, core.workflow)
+    await scaling.look()
+    await scaling.rules.remove(fleet.id, "operator")
+    assert await scaling.rows(kept) == []
 
 
 async def test_a_free_worker_of_another_fleet_that_cannot_run_a_job_does_not_count(

@@ -63,6 +63,10 @@ UPSCALE = "upscale (production, self_hosted)"
             [("fleet_at_maximum", "warning", "gpu (production)")],
         ),
         (AlertFacts(scaled_fleets=[scaled(cause="paused")]), [("scaling_paused", "warning", "gpu (production)")]),
+        (
+            AlertFacts(scaled_fleets=[scaled(cause="cannot_run", reason="1 job waits.")]),
+            [("fleet_cannot_run", "warning", "gpu (production)")],
+        ),
         (AlertFacts(routes=[route(oldest_wait_seconds=900)]), []),
         (AlertFacts(routes=[route(oldest_wait_seconds=901)]), [("long_wait", "warning", UPSCALE)]),
         (

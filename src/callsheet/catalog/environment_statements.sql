@@ -38,6 +38,7 @@ SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environmen
 DELETE FROM worker_environments e
 WHERE e.last_used_at < clock_timestamp() - make_interval(secs => :seconds)
   AND NOT EXISTS (SELECT FROM comfyui_workers w WHERE w.environment = e.digest)
+  AND NOT EXISTS (SELECT FROM fleet_environments f WHERE f.digest = e.digest)
 
 -- name: models_of_workflows
 SELECT id, models FROM workflows WHERE models <> '{}'

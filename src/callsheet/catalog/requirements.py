@@ -7,6 +7,7 @@ against it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -83,6 +84,14 @@ def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
         f"{count} worker{' lacks' if count == 1 else 's lack'} {_named(lack)}" for lack, count in counts[:MOST_NAMED]
     ]
     return f"{', '.join(parts)}." if parts else "No worker has all that it requires."
+
+
+def missing_in(environments: Sequence[Sequence[Lack]]) -> str:
+    """Why none of the environments can run it. `environments`: what each of them lacks."""
+    counts = Counter((lack.kind, lack.name) for lacking in environments for lack in lacking)
+    return missing_text(
+        [(Lack(kind=kind, name=name), count) for (kind, name), count in counts.most_common()], len(environments)
+    )
 
 
 def _named(lack: Lack) -> str:

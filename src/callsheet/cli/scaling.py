@@ -34,7 +34,7 @@ def scale_fleet(
         [],
         "--option",
         help="Option of the driver: KEY=VALUE. VALUE is parsed as JSON if possible, otherwise taken as text. "
-        "KEY=null removes the option.",
+        "KEY=null removes the option. Options that are not named stay as they are, unless the driver changes.",
     ),
     minimum: int | None = typer.Option(None, "--min", help="Smallest number of workers."),
     maximum: int | None = typer.Option(None, "--max", help="Largest number of workers."),
@@ -61,6 +61,9 @@ def scale_fleet(
     confirm: bool = typer.Option(
         False, "--confirm", help="Scale the fleet from this database, even if this database is a copy."
     ),
+    retry: bool = typer.Option(
+        False, "--retry", help="Start workers again for jobs that the last workers could not run."
+    ),
     off: bool = typer.Option(False, "--off", help="Stop scaling the fleet. Its workers do not change."),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -80,7 +83,7 @@ def scale_fleet(
         "options": _options(options) or None,
     }
     changes = {name: value for name, value in named.items() if value is not None}
-    if off and (changes or confirm):
+    if off and (changes or confirm or retry):
         raise OperatorError("--off removes the rules. Leave the other options out.")
 
     async def scale(found: Fleets, rules: ScalingRules) -> FleetScaling | None:
@@ -93,7 +96,7 @@ def scale_fleet(
             raise OperatorError(
                 f"The fleet {slug} in {stage} is not scaled. Choose a driver: callsheet fleets scale {slug} --driver …"
             )
-        if known is not None and not changes and not confirm:
+        if known is not None and not changes and not (confirm or retry):
             return known
         return await rules.put(fleet.id, _request(known, changes), OPERATOR)
 

@@ -202,6 +202,16 @@ def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
                 message=f"The fleet {where} is not scaled. {each.reason or ''}".strip(),
                 action="Do what the message says.",
             )
+        if each.cause == "cannot_run":
+            yield Alert(
+                code="fleet_cannot_run",
+                severity="warning",
+                subject=where,
+                message=f"Fleet {where}: {each.reason or ''}".strip(),
+                action="Install what is missing in the image of its workers, then run: callsheet fleets scale "
+                f"{each.fleet} --stage {each.stage} --retry. Or change what the workflow requires: callsheet "
+                "workflows show NAME. One worker is tried every six hours.",
+            )
         then, now, seconds = each.queued_seconds_then, each.queued_seconds, each.at_maximum_seconds
         if seconds is None or then is None or now is None:
             continue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from callsheet.catalog.requirements import missing_text
+from callsheet.catalog.requirements import missing_in, missing_text
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
@@ -43,6 +43,11 @@ class RouteCapacity:
 COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable", "starts_in_seconds")
 
 
+class AbsentLackRow(NamedTuple):
+    place: int
+    lacks: Any
+
+
 class Capacity:
     def __init__(self, databases: Databases):
         self._databases = databases
@@ -61,8 +66,14 @@ class Capacity:
                 alive_seconds=ALIVE_SECONDS,
             )
             found = {wanted[row["place"] - 1]: RouteCapacity(**{name: row[name] for name in COLUMNS}) for row in rows}
-            lacking = [route for route, crew in found.items() if crew.unable and not crew.live_workers]
-            return found if not lacking else found | await _with_missing(connection, lacking, found)
+            without = [route for route, crew in found.items() if not crew.live_workers]
+            lacking = [route for route in without if found[route].unable]
+            absent = [route for route in without if not found[route].unable]
+            if lacking:
+                found |= await _with_missing(connection, lacking, found)
+            if absent:
+                found |= await _with_missing_of_absent(connection, absent, found)
+            return found
 
 
 async def _with_missing(
@@ -82,3 +93,20 @@ async def _with_missing(
         route: replace(crews[route], missing=missing_text(found, crews[route].unable))
         for route, found in counts.items()
     }
+
+
+async def _with_missing_of_absent(
+    connection: Connection, routes: Sequence[Route], crews: Mapping[Route, RouteCapacity]
+) -> dict[Route, RouteCapacity]:
+    """The routes whose scaled fleets start no worker, because their last workers lacked something."""
+    rows = await SQL["lacks_of_absent_workers"].rows(
+        connection,
+        AbsentLackRow,
+        workflow_ids=[route.workflow_id for route in routes],
+        stages=[route.stage for route in routes],
+        providers=[route.provider for route in routes],
+    )
+    found: dict[Route, list[list[Lack]]] = {}
+    for row in rows:
+        found.setdefault(routes[row.place - 1], []).append([Lack.model_validate(lack) for lack in row.lacks])
+    return {route: replace(crews[route], missing=missing_in(lacking)) for route, lacking in found.items()}

@@ -625,6 +625,20 @@ WHERE c.is_approved AND c.revoked_at IS NULL AND asked.provider = ANY (c.provide
 GROUP BY asked.place, lack.value
 ORDER BY asked.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
 
+-- name: lacks_of_absent_workers
+-- What the last workers of scaled fleets lacked. Used if no worker of the route is live: no worker is started for its jobs.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+        AS a (workflow_id, stage, provider, place)
+)
+SELECT asked.place, l.lacks
+FROM asked JOIN environment_lacks l ON l.workflow_id = asked.workflow_id
+JOIN fleet_environments e ON e.digest = l.digest
+JOIN fleet_scaling s ON s.fleet_id = e.fleet_id AND asked.provider = ANY (s.providers)
+JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active AND f.stage = asked.stage
+JOIN workflow_fleets wf ON wf.fleet_id = f.id AND wf.workflow_id = asked.workflow_id
+ORDER BY asked.place, e.digest
+
 -- name: delete_old_sessions
 DELETE FROM worker_sessions WHERE id = ANY (ARRAY (
     SELECT id FROM worker_sessions

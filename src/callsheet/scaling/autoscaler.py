@@ -106,7 +106,8 @@ class Autoscaler(Loop):
             return
         seen = look(fleet.policy, scaled.memory, scaled.now, scaled.workers, actual)
         decision = decide(fleet.policy, self._situation(scaled, seen))
-        decision = replace(decision, reason=decision.reason + _unable(scaled.queue))
+        if scaled.queue.unable and decision.cause != "cannot_run":
+            decision = replace(decision, reason=decision.reason + _unable(scaled.queue))
         recorded = await self._record(scaled, seen, decision, actual)
         if recorded is None:
             return
@@ -138,6 +139,8 @@ class Autoscaler(Loop):
             history=seen.memory.history,
             unknown=f"Pool {', '.join(away)} is not served, so its part of the queue is unknown." if away else None,
             places=scaled.places,
+            unable_jobs=scaled.queue.unable,
+            missing=scaled.queue.missing,
         )
 
     async def _record(
@@ -177,6 +180,10 @@ class Autoscaler(Loop):
                 draining=len(seen.workers) - seen.serving,
                 existing=actual.count,
             )
+            if scaled.workers:
+                known = {"fleet_id": fleet.id, "environments": list(scaled.environments)}
+                await SQL["forget_environments"].run(connection, **known)
+                await SQL["keep_environments"].run(connection, **known)
             await SQL["announce"].run(
                 connection, fleet_id=fleet.id, wanted=wanted, next_worker_at=memory.next_worker_at()
             )
@@ -257,10 +264,8 @@ class Autoscaler(Loop):
 
 def _unable(queue: Queue) -> str:
     """A note about jobs that no number of workers would serve."""
-    if not queue.unable:
-        return ""
     jobs = "1 job is" if queue.unable == 1 else f"{queue.unable} jobs are"
-    return f" {jobs} not counted: the workers of the fleet cannot run their workflow."
+    return f" {jobs} not counted, because the workers of the fleet cannot run them. {queue.missing}"
 
 
 async def _end(connection: Connection, seen: Look, scaled: Scaled) -> tuple[str, ...]:

@@ -55,9 +55,6 @@ class Memory:
     ending: tuple[str, ...] = ()
     # Average time from an order to the registration.
     start_seconds: float | None = None
-    # Environments of the fleet's workers, kept while the fleet has none: new workers will have the same. Empty if one
-    # of them did not report its environment.
-    environments: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,7 +72,6 @@ class Memory:
             unregistered_since=dict(kept.get("unregistered_since", {})),
             ending=tuple(kept.get("ending", ())),
             start_seconds=kept.get("start_seconds"),
-            environments=tuple(kept.get("environments", ())),
         )
 
     def next_worker_at(self) -> float | None:
@@ -139,7 +135,6 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
             unregistered_since=since,
             ending=tuple(ending),
             start_seconds=start_seconds,
-            environments=environments_of(memory, registered),
         ),
         workers=workers,
         coming=max(len(orders), starting),
@@ -153,13 +148,6 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
         ),
         gone=tuple(name for name in memory.ending if name not in ending),
     )
-
-
-def environments_of(memory: Memory, registered: Sequence[Registered]) -> tuple[str, ...]:
-    if not registered:
-        return memory.environments
-    found = {worker.environment for worker in registered}
-    return tuple(sorted(each for each in found if each is not None)) if None not in found else ()
 
 
 def ordered(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:

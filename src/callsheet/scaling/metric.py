@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from callsheet.fleet.registry import DEFAULT_PROVIDERS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
@@ -12,6 +14,17 @@ from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.fleet import FleetMetric
 
 SQL = statements("callsheet.scaling", "metric_statements.sql")
+
+
+class MetricRow(NamedTuple):
+    slug: str
+    stage: str
+    queued_jobs: int
+    queued_seconds: float
+    running_jobs: int
+    busy_slots: int
+    # Average of a worker.
+    slots: float
 
 
 class FleetMetrics:
@@ -26,6 +39,7 @@ class FleetMetrics:
         async with self._databases.central.ordinary() as connection:
             row = await SQL["fleet_metric"].row(
                 connection,
+                MetricRow,
                 fleet_id=fleet_id,
                 providers=DEFAULT_PROVIDERS,
                 unmeasured=UNMEASURED_SECONDS,
@@ -33,17 +47,15 @@ class FleetMetrics:
             )
         if row is None:
             raise NotFound("There is no such fleet.")
-        queued, seconds, running = row["queued_jobs"], row["queued_seconds"], row["running_jobs"]
-        slots, busy_slots = max(1.0, row["slots"]), row["busy_slots"]
-        busy = Worker("all of them", busy_slots, busy_slots, False, False, 0.0, None)
-        situation = Situation(now=0.0, queued_jobs=queued, queued_seconds=seconds, workers=[busy], coming=0)
+        busy = Worker("all of them", row.busy_slots, row.busy_slots, False, False, 0.0, None)
+        situation = Situation(0.0, row.queued_jobs, row.queued_seconds, workers=[busy], coming=0)
         policy = Policy(maximum=MOST_WORKERS, target_seconds=target_seconds)
         return FleetMetric(
-            fleet_slug=row["slug"],
-            stage=row["stage"],
-            queued_jobs=queued,
-            queued_seconds=seconds,
-            running_jobs=running,
-            jobs=queued + running,
-            needed_workers=needed_workers(policy, situation, slots),
+            fleet_slug=row.slug,
+            stage=row.stage,
+            queued_jobs=row.queued_jobs,
+            queued_seconds=row.queued_seconds,
+            running_jobs=row.running_jobs,
+            jobs=row.queued_jobs + row.running_jobs,
+            needed_workers=needed_workers(policy, situation, max(1.0, row.slots)),
         )

@@ -19,7 +19,16 @@ ROUNDING_SECONDS = 1e-4
 
 # Cause of a decision, to compare it with the last one; `reason` explains it with the current numbers.
 Cause = Literal[
-    "steady", "first_job", "below_minimum", "backlog", "at_maximum", "cooling", "idle", "above_maximum", "unknown_queue"
+    "steady",
+    "first_job",
+    "below_minimum",
+    "backlog",
+    "at_maximum",
+    "cooling",
+    "idle",
+    "above_maximum",
+    "unknown_queue",
+    "cannot_run",
 ]
 
 
@@ -130,6 +139,9 @@ class Situation:
     unknown: str | None = None
     # How many more workers may register under the installation's own limit; None: enough for any order.
     places: int | None = None
+    # Jobs that no worker of the fleet can run, and a sentence that says what is missing. They are not in queued_jobs.
+    unable_jobs: int = 0
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +328,10 @@ def _hold(policy: Policy, situation: Situation, history: History, have: int, nee
         return _decision(policy, have, (), (), f"No worker goes: {situation.unknown}", history, "unknown_queue")
     if situation.queued_jobs:
         reason = f"{_workers_are(have)} enough for {_waiting(situation)}."
+    elif have == 0 and situation.unable_jobs:
+        jobs = f"{_count(situation.unable_jobs, 'job')} {'waits' if situation.unable_jobs == 1 else 'wait'}"
+        reason = f"{jobs} that the workers of this fleet cannot run, so none is started. {situation.missing}"
+        return _decision(policy, have, (), (), reason, history, "cannot_run")
     elif have == 0:
         reason = "No job waits and no worker runs."
     elif have > enough:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from callsheet.fleet.retiring import reinstate
 from callsheet.identity.audit import record
@@ -18,6 +20,55 @@ from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
 
 SHOWN_DECISIONS = 3
+
+
+class ScalingRow(NamedTuple):
+    fleet_id: int
+    fleet_slug: str
+    stage: str
+    driver: str
+    options: Any
+    providers: list[str]
+    minimum: int
+    maximum: int
+    target_seconds: float
+    warm_up_seconds: float
+    scale_out_cooldown_seconds: float
+    scale_in_cooldown_seconds: float
+    idle_seconds: float
+    on_demand_minimum: int
+    spot_share: float
+    updated_by: str
+    updated_at: datetime
+    wanted: int | None
+    actual: int | None
+    coming: int | None
+    draining: int | None
+    existing: int | None
+    queued_jobs: int | None
+    queued_seconds: float | None
+    cause: str | None
+    reason: str | None
+    looked_at: datetime | None
+    driver_error: str | None
+    driver_failing_since: datetime | None
+
+
+class DecisionRow(NamedTuple):
+    id: int
+    fleet_id: int
+    at: datetime
+    cause: str
+    reason: str
+    wanted: int
+    on_demand: int
+    serving: int
+    coming: int
+    queued_jobs: int
+    queued_seconds: float
+    drained: list[str]
+    undrained: list[str]
+    ended: list[str]
 
 
 class ScalingRules:
@@ -46,6 +97,8 @@ class ScalingRules:
                 central_database=central.database,
                 updated_by=actor,
             )
+            # The next worker may have another image: the operator has perhaps just corrected it.
+            await SQL["forget_environments"].run(connection, fleet_id=fleet_id, environments=[])
             await record(connection, actor, "fleet.scale", "fleet", fleet_id, None, **rules)
             return await _scaling(connection, fleet_id)
 
@@ -55,8 +108,7 @@ class ScalingRules:
             await _lock(connection, fleet_id)
             if await SQL["remove_scaling"].row(connection, fleet_id=fleet_id) is None:
                 raise _not_scaled()
-            rows = await SQL["workers_of_fleet"].rows(connection, fleet_id=fleet_id)
-            await reinstate(connection, [row["worker_id"] for row in rows])
+            await reinstate(connection, await SQL["workers_of_fleet"].value(connection, fleet_id=fleet_id))
             await SQL["announce"].run(connection, fleet_id=fleet_id, wanted=None, next_worker_at=None)
             await record(connection, actor, "fleet.stop_scaling", "fleet", fleet_id, None)
 
@@ -86,17 +138,16 @@ def _policy(request: ScalingRequest) -> Policy:
 
 
 async def _scaling(connection: Connection, fleet_id: int) -> FleetScaling:
-    row = await SQL["get_scaling"].row(connection, fleet_id=fleet_id)
+    row = await SQL["get_scaling"].row(connection, ScalingRow, fleet_id=fleet_id)
     if row is None:
         raise _not_scaled()
     decisions = await _decisions(connection, fleet_id, None, SHOWN_DECISIONS)
-    shown = {name: row[name] for name in FleetScaling.model_fields if name != "decisions"}
-    return FleetScaling(**shown, decisions=decisions)
+    return FleetScaling(**row._asdict(), decisions=decisions)
 
 
 async def _decisions(connection: Connection, fleet_id: int, before: int | None, limit: int) -> list[ScalingDecision]:
-    rows = await SQL["list_decisions"].rows(connection, fleet_id=fleet_id, before=before, limit=limit)
-    return [ScalingDecision(**row) for row in rows]
+    rows = await SQL["list_decisions"].rows(connection, DecisionRow, fleet_id=fleet_id, before=before, limit=limit)
+    return [ScalingDecision(**row._asdict()) for row in rows]
 
 
 async def _lock(connection: Connection, fleet_id: int) -> None:

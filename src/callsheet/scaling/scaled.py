@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from callsheet.catalog.requirements import missing_in
 from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.retiring import AUTOSCALER
 from callsheet.plumbing.ownership import UNKNOWN_SYSTEM, Central
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.scaling.driver import ScaledFleet
-from callsheet.scaling.memory import Memory, Registered, environments_of
+from callsheet.scaling.memory import Memory, Registered
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.sharing import Queue, Server, WaitingRoute, share_out, share_places
+from callsheet.wire.environment import Lack
 
 SQL = statements("callsheet.scaling")
 # More jobs of one route are not counted: this many are minutes of work for a thousand workers.
 MOST_COUNTED = 20_000
 # A fleet whose driver failed this often in a row gets no share of a queue that another fleet serves too.
 FAILS = 3
+# A fleet without workers, whose last workers could not run the jobs that wait, tries one worker after this time.
+TRIAL_SECONDS = 6 * 3600.0
+Lacks = Mapping[int, Sequence[Lack]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class Scaled:
     now: float
     memory: Memory
     workers: Sequence[Registered]
+    # Environments of its workers; if it has no worker, those of its last ones. Empty if they are not all known.
+    environments: Sequence[str]
     queue: Queue
     # How many more workers of the fleet may register; None: enough.
     places: int | None
@@ -60,109 +67,170 @@ class Scaled:
     is_failing: bool
 
 
-def policy_of(row: Row) -> Policy:
-    return Policy(**{field.name: row[field.name] for field in fields(Policy)})
+class FleetRow(NamedTuple):
+    fleet_id: int
+    slug: str
+    stage: str
+    is_active: bool
+    now: float
+    driver: str
+    options: Any
+    providers: list[str]
+    minimum: int
+    maximum: int
+    target_seconds: float
+    warm_up_seconds: float
+    scale_out_cooldown_seconds: float
+    scale_in_cooldown_seconds: float
+    idle_seconds: float
+    on_demand_minimum: int
+    spot_share: float
+    installation_id: UUID
+    central_system: int
+    central_database: int
+    updated_at: datetime
+    memory: Any
+    wanted: int | None
+    on_demand: int | None
+    cause: str | None
+    driver_failures: int
+    workflow_ids: list[int]
+    environments: list[str]
+    is_trial_due: bool
+
+    @property
+    def policy(self) -> Policy:
+        policy = Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
+        # Workers of an inactive fleet get no jobs.
+        return policy if self.is_active else replace(policy, minimum=0, on_demand_minimum=0)
+
+
+class WorkerRow(NamedTuple):
+    fleet_id: int
+    id: str
+    slots: int
+    providers: list[str]
+    is_spot: bool
+    registered_at: float
+    busy: int
+    is_usable: bool
+    is_drained: bool
+    is_retired: bool
+    is_ending: bool
+    environment: str | None
+    ended_leases: int
+    ended_seconds: float
+
+    @property
+    def registered(self) -> Registered:
+        names: tuple[str, ...] = Registered.__slots__
+        return Registered(**{name: getattr(self, name) for name in names})
+
+
+class LackRow(NamedTuple):
+    environment: str
+    workflow_id: int
+    lacks: Any
 
 
 async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]:
     """`most_workers`: limit of registered workers in total (fleet.max_workers)."""
-    rows = await SQL["list_scaled"].rows(connection)
+    rows = await SQL["list_scaled"].rows(connection, FleetRow, trial_seconds=TRIAL_SECONDS)
     if not rows:
         return []
-    found = await SQL["workers_of_scaled"].rows(connection, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER)
-    crews = {
-        row["fleet_id"]: _Crew.of(row, [each for each in found if each["fleet_id"] == row["fleet_id"]]) for row in rows
-    }
-    lacks = await _lacks(connection, crews.values())
-    routes = await SQL["waiting_routes"].rows(connection, most=MOST_COUNTED, alive_seconds=ALIVE_SECONDS)
-    queues = share_out(
-        [WaitingRoute(**route) for route in routes], [_server(row, crews[row["fleet_id"]], lacks) for row in rows]
+    found = await SQL["workers_of_scaled"].rows(
+        connection, WorkerRow, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER
     )
+    crews = [_Crew.of(row, [worker for worker in found if worker.fleet_id == row.fleet_id]) for row in rows]
+    lacks = await _lacks(connection, {each for crew in crews for each in crew.environments})
+    routes = await SQL["waiting_routes"].rows(connection, WaitingRoute, most=MOST_COUNTED, alive_seconds=ALIVE_SECONDS)
+    queues = share_out(routes, [_server(crew, lacks) for crew in crews])
     registered = await SQL["count_registered"].value(connection, own_prefix=OWN_PREFIX)
-    coming = sum(len(crew.memory.orders) for crew in crews.values())
-    needs = {row["fleet_id"]: _need(row, crews[row["fleet_id"]], queues[row["fleet_id"]]) for row in rows}
+    coming = sum(len(crew.memory.orders) for crew in crews)
+    needs = {crew.row.fleet_id: _need(crew, queues[crew.row.fleet_id]) for crew in crews}
     places = share_places(most_workers - registered - coming, needs)
-    return [_scaled(row, crews[row["fleet_id"]], queues, places) for row in rows]
+    return [_scaled(crew, queues[crew.row.fleet_id], places[crew.row.fleet_id]) for crew in crews]
 
 
 @dataclass(frozen=True, slots=True)
 class _Crew:
-    """The workers of a fleet, and the autoscaler's memory of them."""
+    """A fleet, its workers, and the autoscaler's memory of them."""
 
+    row: FleetRow
     memory: Memory
     workers: Sequence[Registered]
     providers: frozenset[str]
+    environments: tuple[str, ...]
 
     @classmethod
-    def of(cls, row: Row, workers: Sequence[Row]) -> _Crew:
-        names: tuple[str, ...] = Registered.__slots__
+    def of(cls, row: FleetRow, workers: Sequence[WorkerRow]) -> _Crew:
         return cls(
-            memory=Memory.from_json(_json(row["memory"])),
-            workers=[Registered(**{name: worker[name] for name in names}) for worker in workers],
-            providers=frozenset((*row["providers"], *(name for worker in workers for name in worker["providers"]))),
+            row=row,
+            memory=Memory.from_json(row.memory if isinstance(row.memory, dict) else {}),
+            workers=[worker.registered for worker in workers],
+            providers=frozenset((*row.providers, *(name for worker in workers for name in worker.providers))),
+            environments=_environments(row.environments, [worker.environment for worker in workers]),
         )
 
-    @property
-    def environments(self) -> tuple[str, ...]:
-        return environments_of(self.memory, self.workers)
+
+def _environments(kept: Iterable[str], reported: Iterable[str | None]) -> tuple[str, ...]:
+    """Those that the workers report, or if there is no worker those of the last ones, which new workers will have."""
+    found = set(reported)
+    if not found:
+        return tuple(kept)
+    return tuple(sorted(each for each in found if each is not None)) if None not in found else ()
 
 
-async def _lacks(connection: Connection, crews: Iterable[_Crew]) -> Mapping[str, frozenset[int]]:
-    """The workflows that each environment cannot run.
-
-    An environment that no worker has had for a while is deleted; a worker that then starts for such jobs reports it.
-    """
-    environments = sorted({each for crew in crews for each in crew.environments})
-    if not environments:
-        return {}
-    rows = await SQL["lacks_of_environments"].rows(connection, environments=environments)
-    return {each: frozenset(row["workflow_id"] for row in rows if row["environment"] == each) for each in environments}
+async def _lacks(connection: Connection, environments: Iterable[str]) -> Mapping[str, Lacks]:
+    """The workflows that each environment cannot run, with what is missing."""
+    found: dict[str, dict[int, Sequence[Lack]]] = {each: {} for each in environments}
+    if found:
+        for row in await SQL["lacks_of_environments"].rows(connection, LackRow, environments=sorted(found)):
+            found[row.environment][row.workflow_id] = [Lack.model_validate(lack) for lack in row.lacks]
+    return found
 
 
-def _server(row: Row, crew: _Crew, lacks: Mapping[str, frozenset[int]]) -> Server:
-    lacked = [lacks[each] for each in crew.environments]
+def _server(crew: _Crew, lacks: Mapping[str, Lacks]) -> Server:
+    row = crew.row
+    of_each = [lacks[each] for each in crew.environments]
+    lacked = frozenset.intersection(*(frozenset(each) for each in of_each)) if of_each else frozenset()
     return Server(
-        fleet_id=row["fleet_id"],
-        stage=row["stage"],
-        workflow_ids=frozenset(row["workflow_ids"]),
+        fleet_id=row.fleet_id,
+        stage=row.stage,
+        workflow_ids=frozenset(row.workflow_ids),
         providers=crew.providers,
-        weight=0.0 if row["driver_failures"] >= FAILS else float(row["maximum"]),
-        lacked=frozenset.intersection(*lacked) if lacked else frozenset(),
+        weight=0.0 if row.driver_failures >= FAILS else float(row.maximum),
+        lacked={workflow: missing_in([each[workflow] for each in of_each]) for workflow in lacked},
+        is_trial_due=row.is_trial_due and not crew.workers,
     )
 
 
-def _need(row: Row, crew: _Crew, queue: Queue) -> int:
+def _need(crew: _Crew, queue: Queue) -> int:
     """Workers that the fleet may still order, if it has jobs or is below its minimum."""
     have = sum(worker.is_usable for worker in crew.workers) + len(crew.memory.orders)
-    return max(0, row["maximum"] - have) if queue.jobs or have < row["minimum"] else 0
+    return max(0, crew.row.maximum - have) if queue.jobs or have < crew.row.minimum else 0
 
 
-def _scaled(row: Row, crew: _Crew, queues: Mapping[int, Queue], places: Mapping[int, int | None]) -> Scaled:
-    policy = policy_of(row)
-    if not row["is_active"]:
-        # Workers of an inactive fleet get no jobs.
-        policy = replace(policy, minimum=0, on_demand_minimum=0)
+def _scaled(crew: _Crew, queue: Queue, places: int | None) -> Scaled:
+    row = crew.row
     return Scaled(
         fleet=ScaledFleet(
-            id=row["fleet_id"],
-            slug=row["slug"],
-            stage=row["stage"],
-            policy=policy,
-            driver=row["driver"],
-            options=row["options"],
+            id=row.fleet_id,
+            slug=row.slug,
+            stage=row.stage,
+            policy=row.policy,
+            driver=row.driver,
+            options=row.options,
         ),
-        is_active=row["is_active"],
-        updated_at=row["updated_at"],
-        place=Place(row["installation_id"], row["central_system"], row["central_database"]),
-        now=row["now"],
+        is_active=row.is_active,
+        updated_at=row.updated_at,
+        place=Place(row.installation_id, row.central_system, row.central_database),
+        now=row.now,
         memory=crew.memory,
         workers=crew.workers,
-        queue=queues[row["fleet_id"]],
-        places=places[row["fleet_id"]],
-        last=(row["wanted"], row["on_demand"], row["cause"]),
-        is_failing=row["driver_failures"] > 0,
+        environments=crew.environments,
+        queue=queue,
+        places=places,
+        last=(row.wanted, row.on_demand, row.cause),
+        is_failing=row.driver_failures > 0,
     )
-
-
-def _json(kept: Any) -> Mapping[str, Any]:
-    return kept if isinstance(kept, dict) else {}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 # Assumed run time of a job whose workflow never ran.
 UNMEASURED_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingRoute:
+class WaitingRoute(NamedTuple):
     """Jobs of a workflow, stage and provider that a worker could take now."""
 
     workflow_id: int
@@ -34,16 +34,21 @@ class Server:
     providers: frozenset[str]
     # Weight of the fleet in a shared queue: its maximum, or 0 while its driver fails.
     weight: float
-    # Workflows that none of its workers can run; a new worker could not run them either.
-    lacked: frozenset[int] = frozenset()
+    # Workflows that none of its workers can run, each with a sentence that says what is missing. A new worker could not
+    # run them either.
+    lacked: Mapping[int, str] = field(default_factory=dict)
+    # Its image may have been corrected since its last worker: one worker is started for all jobs of such workflows.
+    is_trial_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
     jobs: int = 0
     seconds: float = 0.0
-    # Jobs of workflows that the fleet's workers cannot run; `jobs` does not include them.
+    # Jobs of workflows that the fleet's workers cannot run, and what is missing. `jobs` does not include them, except
+    # for one job if a trial is due.
     unable: int = 0
+    missing: str = ""
 
 
 def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapping[int, Queue]:
@@ -56,12 +61,21 @@ def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapp
         seconds = UNMEASURED_SECONDS if route.average_seconds is None else route.average_seconds
         for server, share in zip(able, _shares(jobs, [server.weight for server in able]), strict=True):
             queue = found[server.fleet_id]
-            found[server.fleet_id] = Queue(queue.jobs + share, queue.seconds + share * seconds, queue.unable)
+            found[server.fleet_id] = replace(queue, jobs=queue.jobs + share, seconds=queue.seconds + share * seconds)
         for server in serving:
-            if server not in able:
-                queue = found[server.fleet_id]
-                found[server.fleet_id] = replace(queue, unable=queue.unable + route.jobs)
+            if route.workflow_id in server.lacked and route.jobs:
+                found[server.fleet_id] = _unable(found[server.fleet_id], server, route, seconds)
     return found
+
+
+def _unable(queue: Queue, server: Server, route: WaitingRoute, seconds: float) -> Queue:
+    is_trial = server.is_trial_due and not queue.unable
+    return Queue(
+        jobs=queue.jobs + is_trial,
+        seconds=queue.seconds + is_trial * seconds,
+        unable=queue.unable + route.jobs,
+        missing=queue.missing or server.lacked[route.workflow_id],
+    )
 
 
 def share_places(places: int, needs: Mapping[int, int]) -> Mapping[int, int | None]:

@@ -1,14 +1,21 @@
 -- database: central
--- owns: fleet_scaling, scaling_decisions
+-- owns: fleet_environments, fleet_scaling, scaling_decisions
 
 -- name: has_scaled
 SELECT EXISTS (SELECT FROM fleet_scaling)
 
 -- name: list_scaled
 -- Times are seconds since 1970 by this database's clock, as in the policy.
-SELECT s.*, f.slug, f.stage, f.is_active, extract(epoch FROM clock_timestamp())::float8 AS now,
+SELECT s.fleet_id, f.slug, f.stage, f.is_active, extract(epoch FROM clock_timestamp())::float8 AS now,
+    s.driver, s.options, s.providers, s.minimum, s.maximum, s.target_seconds, s.warm_up_seconds,
+    s.scale_out_cooldown_seconds, s.scale_in_cooldown_seconds, s.idle_seconds, s.on_demand_minimum, s.spot_share,
+    s.installation_id, s.central_system, s.central_database, s.updated_at, s.memory, s.wanted, s.on_demand, s.cause,
+    s.driver_failures,
     ARRAY (SELECT wf.workflow_id FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
-           WHERE wf.fleet_id = f.id AND f.is_active ORDER BY wf.workflow_id) AS workflow_ids
+           WHERE wf.fleet_id = f.id AND f.is_active ORDER BY wf.workflow_id) AS workflow_ids,
+    ARRAY (SELECT encode(e.digest, 'hex') FROM fleet_environments e WHERE e.fleet_id = f.id ORDER BY e.digest) AS environments,
+    coalesce((SELECT max(e.seen_at) FROM fleet_environments e WHERE e.fleet_id = f.id)
+        < clock_timestamp() - make_interval(secs => :trial_seconds), false) AS is_trial_due
 FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id ORDER BY s.fleet_id
 
 -- name: workers_of_scaled
@@ -32,7 +39,7 @@ CROSS JOIN LATERAL (
 ORDER BY c.worker_id
 
 -- name: lacks_of_environments
-SELECT encode(l.digest, 'hex') AS environment, l.workflow_id FROM environment_lacks l
+SELECT encode(l.digest, 'hex') AS environment, l.workflow_id, l.lacks FROM environment_lacks l
 WHERE l.digest = ANY (ARRAY (SELECT decode(hash, 'hex') FROM unnest(:environments::text[]) hash))
 
 -- name: count_registered
@@ -73,8 +80,8 @@ WITH served AS MATERIALIZED (
     WHERE NOT usable.is_narrowed GROUP BY usable.fleet_id, other_fleet.stage, p.provider, usable.environment
 )
 SELECT route.workflow_id, route.stage, route.provider, counted.jobs,
-    (coalesce(fleets.slots, 0) + coalesce(named.slots, 0))::integer AS free_elsewhere,
-    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds,
+    (coalesce(fleets.slots, 0) + coalesce(named.slots, 0))::integer AS free_elsewhere
 FROM route CROSS JOIN LATERAL (
     SELECT count(*)::integer AS jobs FROM (
         SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
@@ -128,6 +135,20 @@ WHERE fleet_id = :fleet_id
 UPDATE fleet_scaling SET looked_at = clock_timestamp(), queued_jobs = :queued_jobs, queued_seconds = :queued_seconds
 WHERE fleet_id = :fleet_id
 
+-- name: forget_environments
+-- All but :environments.
+DELETE FROM fleet_environments WHERE fleet_id = :fleet_id AND encode(digest, 'hex') <> ALL (:environments::text[])
+
+-- name: keep_environments
+-- seen_at is updated once per minute. The lock keeps an environment that no worker has any more from being deleted now.
+WITH environment AS MATERIALIZED (
+    SELECT digest FROM worker_environments
+    WHERE digest = ANY (ARRAY (SELECT decode(hash, 'hex') FROM unnest(:environments::text[]) hash)) FOR KEY SHARE
+)
+INSERT INTO fleet_environments AS kept (fleet_id, digest) SELECT :fleet_id, digest FROM environment
+ON CONFLICT (fleet_id, digest) DO UPDATE SET seen_at = clock_timestamp()
+WHERE kept.seen_at < clock_timestamp() - interval '1 minute'
+
 -- name: announce
 -- Used for estimates and to explain why a job waits.
 SELECT fleet_announce(:fleet_id, :wanted, to_timestamp(:next_worker_at::float8))
@@ -159,8 +180,11 @@ DELETE FROM scaling_decisions WHERE id = ANY (ARRAY (
 ))
 
 -- name: get_scaling
-SELECT s.*, s.serving AS actual, f.slug AS fleet_slug, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id
-WHERE s.fleet_id = :fleet_id
+SELECT s.fleet_id, f.slug AS fleet_slug, f.stage, s.driver, s.options, s.providers, s.minimum, s.maximum,
+    s.target_seconds, s.warm_up_seconds, s.scale_out_cooldown_seconds, s.scale_in_cooldown_seconds, s.idle_seconds,
+    s.on_demand_minimum, s.spot_share, s.updated_by, s.updated_at, s.wanted, s.serving AS actual, s.coming, s.draining,
+    s.existing, s.queued_jobs, s.queued_seconds, s.cause, s.reason, s.looked_at, s.driver_error, s.driver_failing_since
+FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id WHERE s.fleet_id = :fleet_id
 
 -- name: lock_fleet
 SELECT id FROM gpu_fleets WHERE id = :fleet_id FOR NO KEY UPDATE
@@ -190,7 +214,7 @@ ON CONFLICT (fleet_id) DO UPDATE SET
 DELETE FROM fleet_scaling WHERE fleet_id = :fleet_id RETURNING fleet_id
 
 -- name: workers_of_fleet
-SELECT worker_id FROM comfyui_workers WHERE fleet_id = :fleet_id ORDER BY worker_id
+SELECT ARRAY (SELECT worker_id FROM comfyui_workers WHERE fleet_id = :fleet_id ORDER BY worker_id)
 
 -- name: list_decisions
 SELECT id, fleet_id, at, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds, drained, undrained, ended

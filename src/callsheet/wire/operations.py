@@ -201,6 +201,7 @@ class Alert(Answer):
         "failing_loop",
         "scaling_driver_failing",
         "fleet_at_maximum",
+        "fleet_cannot_run",
         "scaling_paused",
         "paused_limit",
         "provider_paused",

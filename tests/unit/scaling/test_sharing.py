@@ -41,10 +41,18 @@ def test_a_single_job_counts_for_the_fleet_that_may_grow_most() -> None:
 
 
 def test_a_fleet_whose_workers_cannot_run_a_workflow_gets_none_for_it() -> None:
-    unable, able = replace(a_server(1, 5.0, (1, 2)), lacked=frozenset({1})), a_server(2, workflows=(1,))
+    unable, able = (
+        replace(a_server(1, 5.0, (1, 2)), lacked={1: "No worker has the model a."}),
+        a_server(2, workflows=(1,)),
+    )
     routes = [a_route(3), a_route(2, workflow=2)]
-    assert share_out(routes, [unable, able]) == {1: Queue(2, 20.0, unable=3), 2: Queue(3, 30.0)}
-    assert share_out(routes, [unable]) == {1: Queue(2, 20.0, unable=3)}
+    lacking = Queue(2, 20.0, unable=3, missing="No worker has the model a.")
+    assert share_out(routes, [unable, able]) == {1: lacking, 2: Queue(3, 30.0)}
+    assert share_out(routes, [unable]) == {1: lacking}
+    assert share_out([a_route(0)], [unable]) == {1: Queue()}
+    # One worker tries all of them, whatever their number and that of their workflows.
+    trying = replace(unable, lacked={1: "a", 2: "b"}, is_trial_due=True)
+    assert share_out(routes, [trying]) == {1: Queue(1, 10.0, unable=5, missing="a")}
 
 
 def test_fleets_share_the_places_that_are_left() -> None:
