@@ -17,9 +17,9 @@ from asyncpg.prepared_stmt import PreparedStatement
 from bench.ground import Ground
 from callsheet.dispatch.facts import EVERYBODY
 from callsheet.dispatch.leasing import SQL as DISPATCH
-from callsheet.jobs.moves import SQL as JOBS
-from callsheet.jobs.moves import arguments
-from callsheet.jobs.states import Happening
+from callsheet.jobs.sql import SQL as JOBS
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transitions import arguments
 from callsheet.plumbing.database import HOT
 from callsheet.plumbing.sql import Statement
 from callsheet.toolbox.ids import uuid7
@@ -197,10 +197,10 @@ async def _pair(
     return Pair(
         submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),
         enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
-        queue=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.QUEUE)),
+        queue=await Bare.prepare(pool, JOBS["move"], **arguments(Transition.QUEUE)),
         lease=await Bare.prepare(central, DISPATCH["take"], lane_ids=[lane_id], seats=[0], now=None),
-        start=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.START)),
+        start=await Bare.prepare(pool, JOBS["move"], **arguments(Transition.START)),
         find=await Bare.prepare(central, DISPATCH["find"]),
-        complete=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.COMPLETE)),
+        complete=await Bare.prepare(pool, JOBS["move"], **arguments(Transition.COMPLETE)),
         close=await Bare.prepare(central, DISPATCH["close"]),
     )

@@ -8,8 +8,8 @@ from bench.counting import Counter, counter
 from bench.ground import Ground, open_ground
 from bench.polling import waiting_pollers
 from bench.results import Result
-from callsheet.jobs.polling import Polling
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.long_poll import LongPoll
+from callsheet.jobs.new_jobs import NewJob
 
 name = "dispatch.idle_workers"
 POLLERS = 1000
@@ -40,7 +40,7 @@ async def _statements_while_waiting(ground: Ground, count: Counter, pollers: int
 
 async def _statements_per_repoll(ground: Ground, count: Counter, pollers: int) -> float:
     """Each asks once, waits until its time is over, and asks again, as a worker does whose long poll ended."""
-    polling = Polling(ground.room.execution, ground.room.waiters)
+    polling = LongPoll(ground.room.starter, ground.room.waiters)
     before = await count.statements()
     for _ in range(2):
         await asyncio.gather(*(polling.next_job(ground.criteria, f"worker-{n}", 0.05) for n in range(pollers)))
@@ -62,5 +62,5 @@ async def _leases_per_arrival(ground: Ground, count: Counter, pollers: int) -> f
             # Whoever was woken for nothing has looked by then.
             await waiting.all_wait()
             worst = max(worst, await count.leases() - before)
-            await ground.room.endings.cancel(ground.tenant_id, submitted.job.id, actor="bench")
+            await ground.room.cancellation.cancel(ground.tenant_id, submitted.job.id, actor="bench")
     return float(worst)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from bench.ground import Ground, open_ground
 from bench.polling import Pollers, waiting_pollers
 from bench.results import Result
-from callsheet.jobs.reports import Report
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.outcomes import Report
 from callsheet.plumbing.failpoints import Failpoint, armed
 
 name = "dispatch.pickup"
@@ -49,7 +49,7 @@ async def _pickup(ground: Ground, pollers: Pollers, job: NewJob) -> float:
     if started.lease.job_id != submitted.job.id:
         raise RuntimeError("a poller was given another job")
     report = Report(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
-    await ground.room.execution.complete(report, {})
+    await ground.room.lease_reports.complete(report, {})
     return answered - committed[0]
 
 

@@ -22,8 +22,8 @@ from bench.ground import TOKENS, unread_logs
 from bench.http_me import HOST, Target, bare_server, create_user
 from bench.processes import ROOT, fresh_home, serving
 from bench.results import Result
+from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.submission import NewJob
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.server import free_address
 from callsheet.settings import JobSettings, load_settings

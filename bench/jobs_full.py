@@ -19,8 +19,8 @@ from bench.peers import procrastinate
 from bench.queues import TENANTS
 from bench.results import Result
 from bench.turns import Drainable, take_turns
-from callsheet.jobs.reports import Report
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.outcomes import Report
 
 name = "jobs.full"
 CALLERS = 200
@@ -52,11 +52,11 @@ class OurJobs:
         for _ in left:
             tenant, user = next(self._members)
             await room.submission.submit(NewJob(tenant, user, "bench", self._ground.workflow_id, PAYLOAD, COST))
-            started = await room.execution.lease_and_start(self._ground.criteria, worker)
+            started = await room.starter.lease_and_start(self._ground.criteria, worker)
             # Each caller has just put one in, so there is one to take out.
             assert started is not None
             lease = started.lease
-            outcome = await room.execution.complete(Report(lease.dispatch_id, lease.lease_token, worker), RESULT)
+            outcome = await room.lease_reports.complete(Report(lease.dispatch_id, lease.lease_token, worker), RESULT)
             done += outcome.status == "completed"
         return done
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bench.ground import Ground
-from callsheet.jobs.polling import Polling
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.long_poll import LongPoll
+from callsheet.jobs.outcomes import StartedLease
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Pollers:
         await self.ground.room.queue.lease(self.ground.criteria, "last in line")
 
     async def run(self, worker: str) -> None:
-        polling = Polling(self.ground.room.execution, self.ground.room.waiters)
+        polling = LongPoll(self.ground.room.starter, self.ground.room.waiters)
         while True:
             started = await polling.next_job(self.ground.criteria, worker, 3600)
             if started is not None:

@@ -22,10 +22,11 @@ from bench.ground import TOKENS, unread_logs
 from bench.http_me import HOST, create_user
 from bench.processes import ROOT, cpu_seconds, fresh_home, serving
 from bench.results import Result
-from callsheet.jobs.moves import Move
+from callsheet.dispatch.facts import JobCycle
+from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.states import Happening
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.notify import Notifier
 from callsheet.plumbing.server import free_address
@@ -96,10 +97,16 @@ async def write_events(
 async def _move(room: JobsRoom, tenant_id: UUID, job: UUID, events: dict[UUID, int], leases: dict[UUID, int]) -> None:
     if events[job] % 2 == 0:
         leases[job] += 1
-        move, happening = Move(tenant_id, job, 1, "bench", new_lease_seq=leases[job]), Happening.START
+        request, transition = (
+            TransitionRequest(JobCycle(tenant_id, job, 1), "bench", new_lease_seq=leases[job]),
+            Transition.START,
+        )
     else:
-        move, happening = Move(tenant_id, job, 1, "bench", lease_seq=leases[job]), Happening.PUT_BACK
-    if await room.mover.move(happening, move) is None:
+        request, transition = (
+            TransitionRequest(JobCycle(tenant_id, job, 1), "bench", lease_seq=leases[job]),
+            Transition.REQUEUE,
+        )
+    if await room.transitions.apply(transition, request) is None:
         raise RuntimeError("a job could not be moved")
     events[job] += 1
 

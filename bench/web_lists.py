@@ -15,7 +15,7 @@ from bench.processes import fresh_home
 from bench.results import Result
 from callsheet.catalog.effects import Effects
 from callsheet.identity.principal import Principal
-from callsheet.jobs.moves import SQL
+from callsheet.jobs.sql import SQL
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.media.files import Files

@@ -342,7 +342,7 @@ def _open_rooms(
     dispatch = open_dispatch(databases.central, notifier.notify, settings.jobs)
     reaped = ExpiredLeases(databases).record
     jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch)
-    fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
+    fleet = open_fleet(databases, settings.fleet, secret, jobs.lease_reports)
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
     protocol = open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate)
@@ -436,7 +436,7 @@ def _user_routers(rooms: Rooms, databases: Databases, settings: Settings, provid
         stream_router(streams, reader, authentication),
         stream_token_router(reader, authentication),
         job_router(jobs, reader, rooms.presenter, authentication),
-        task_router(tasks.submission, task_reader, jobs.endings, streams, authentication),
+        task_router(tasks.submission, task_reader, jobs.cancellation, jobs.retries, streams, authentication),
         provider_router(tasks.actors, providers.media, authentication),
         generation_router(tasks.generation, rooms.presenter, authentication),
         product_router(tasks.products, authentication),
@@ -462,10 +462,10 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
     identity, jobs, fleet = rooms.identity, rooms.jobs, rooms.fleet
     authentication, audit = identity.authentication, identity.audit
     job_operations = JobOperations(
-        lambda: databases.pools, jobs.mover, jobs.overview, jobs.endings, rooms.presenter, audit
+        lambda: databases.pools, jobs.routing, jobs.overview, jobs.cancellation, jobs.retries, rooms.presenter, audit
     )
     dispatch_operations = DispatchOperations(
-        jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
+        jobs.queue, jobs.overview, jobs.lease_reports, jobs.cancellation, jobs.transitions, audit
     )
     overview = FleetOverview(
         databases,
@@ -482,7 +482,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         account_router(identity.accounts, authentication),
         user_management_router(
             identity.management,
-            UserDeletion(databases, identity.management, UserWork(databases, rooms.pipelines.runs, jobs.endings)),
+            UserDeletion(databases, identity.management, UserWork(databases, rooms.pipelines.runs, jobs.cancellation)),
             authentication,
         ),
         tenant_management_router(identity.management, authentication),

@@ -24,7 +24,7 @@ from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.credentials import OWN
 from callsheet.fleet.protocol import WorkerProtocol
 from callsheet.fleet.registry import OWN_PREFIX, Registry
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.plumbing.problems import STATUS_OF_CODE, UNAVAILABLE
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger

@@ -388,7 +388,7 @@ async def test_admins_see_how_runs_do_and_are_told_when_too_many_of_their_jobs_f
                    status, settled_at) VALUES ($1, $2, $4, $3, 1, $4, $5, 0, 1, $6, clock_timestamp())""",
                 *(*columns, draw, job.id, "failed" if draw % 2 else "made"),
             )
-            await local.core.room.endings.cancel(local.ann.tenant.id, job.id, actor="test")
+            await local.core.room.cancellation.cancel(local.ann.tenant.id, job.id, actor="test")
     metrics = (await local.ask("GET", "/api/admin/metrics", person=admin)).json()
     one = next(each for each in metrics["runs"] if each["pool"] == "pool_1")
     assert one["failed"] >= 15

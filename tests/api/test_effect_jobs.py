@@ -54,7 +54,7 @@ async def leased(plane: ControlPlane, effect: dict[str, Any], **changes: Any) ->
     """What a worker of the effect's workflow is given next."""
     workflow = await plane.catalog.workflows.get(effect["workflow"])
     criteria = Criteria((workflow.id,), **changes)
-    return await plane.jobs.execution.lease_and_start(criteria, "effect-worker")
+    return await plane.jobs.starter.lease_and_start(criteria, "effect-worker")
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])

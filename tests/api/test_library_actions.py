@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.reports import Failure
+from callsheet.jobs.outcomes import Failure
 from callsheet.toolbox.ids import uuid7
 from tests.support.answers import assert_refused
 from tests.support.core import report
@@ -40,7 +40,7 @@ async def made(ann: Studio, *outputs: bytes) -> str:
 async def failed(ann: Studio, cost: int = 10) -> str:
     job = await ann.desk.submit(ann.person, cost=cost)
     started = await ann.desk.start()
-    await ann.desk.core.room.execution.fail(report(started), Failure("broken", "It broke."))
+    await ann.desk.core.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
     return str(job["id"])
 
 

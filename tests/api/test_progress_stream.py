@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.progress import ProgressReport
-from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.databases import Databases
 from tests.support.core import Core, Member, open_core, report
 from tests.support.event_stream import Event, EventStream, opened
@@ -169,7 +169,7 @@ async def rows(desk: Desk, person: Person, job_id: str) -> int:
 async def test_only_the_lease_a_job_runs_under_is_listened_to(desk: Desk, ann: Person) -> None:
     job_id, first = await running(desk, ann)
     await say(desk.core, first, percent=10, preview=PICTURE, preview_type="image/png")
-    await desk.core.room.execution.requeue(report(first), "spot")
+    await desk.core.room.lease_reports.requeue(report(first), "spot")
     # Put back: what the old run said is not where the job stands.
     assert await shown(desk, ann, job_id) is None
     await say(desk.core, first, percent=11)

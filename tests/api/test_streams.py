@@ -200,9 +200,9 @@ async def test_what_another_control_plane_does_is_told_at_once(
     job = await desk.submit(ann)
     async with opened(strict_client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
         await stream.next(2)
-        leased = await neighbour.jobs.execution.lease_and_start(desk.core.criteria(), "worker-1")
+        leased = await neighbour.jobs.starter.lease_and_start(desk.core.criteria(), "worker-1")
         assert leased is not None
-        await neighbour.jobs.execution.complete(report(leased), {})
+        await neighbour.jobs.lease_reports.complete(report(leased), {})
         # Well before the reader would have looked by itself.
         seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
         assert [event.to_status for event in seen] == ["processing", "completed"]
@@ -227,10 +227,10 @@ async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_th
 
     async with started(server=patient) as (plane, client):
         # It happens before the readers are back.
-        leased = await plane.jobs.execution.lease_and_start(desk.core.criteria(), "worker-1")
+        leased = await plane.jobs.starter.lease_and_start(desk.core.criteria(), "worker-1")
         assert leased is not None
         async with opened(client, ann, paths[0], 2) as one, opened(client, ann, ALL, 2) as every:
-            await plane.jobs.execution.complete(report(leased), {})
+            await plane.jobs.lease_reports.complete(report(leased), {})
             assert [(event.id, event.to_status) for event in await one.rest()] == [(3, "processing"), (4, "completed")]
             assert [event.id for event in await every.next(2)] == [3, 4]
 

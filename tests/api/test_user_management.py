@@ -269,7 +269,7 @@ async def test_a_deletion_that_crashed_is_repeated(
 ) -> None:
     ann = await desk.person("pool_1", tokens=100)
     await desk.submit(ann)
-    work = UserWork(plane.databases, plane.pipelines.runs, plane.jobs.endings)
+    work = UserWork(plane.databases, plane.pipelines.runs, plane.jobs.cancellation)
     deletion = UserDeletion(plane.databases, UserManagement(plane.databases, plane.keys), work)
     with armed({point: crash}), pytest.raises(Crashed):
         await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.toolbox.ids import uuid7
 from tests.support.answers import assert_refused
 from tests.support.core import report
@@ -177,7 +177,7 @@ async def test_only_the_run_that_goes_on_is_heard(local: Studio) -> None:
     job_id = await local.submit(video)
     stale = await local.desk.start()
     await say(local, stale)
-    await local.desk.core.room.execution.requeue(report(stale), "spot")
+    await local.desk.core.room.lease_reports.requeue(report(stale), "spot")
     assert state(await local.look(video)) == ("queued", None, None, None, None)
     started = await local.desk.start()
     assert state(await local.look(video)) == ("processing", None, None, None, None)
@@ -220,7 +220,7 @@ async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> N
         await local.submit(video)
         started = await local.desk.start()
         output = await local.put_output(started.lease.job_id, b"made")
-        await local.desk.core.room.execution.complete(report(started), {"outputs": outputs}, outputs=[output])
+        await local.desk.core.room.lease_reports.complete(report(started), {"outputs": outputs}, outputs=[output])
         seen = await local.look(video)
         assert (seen["status"], seen["outputs"], seen["processed_file_id"]) == ("completed", [], str(output.file_id))
         assert (await local.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []

@@ -250,7 +250,7 @@ async def test_a_revoked_id_stays_out_until_an_admin_approves_it(crew: Crew) -> 
 
 
 async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(crew: Crew) -> None:
-    cautious = registry(crew.plane.databases, crew.plane.jobs.execution, auto_approve=False, max_workers=100_000)
+    cautious = registry(crew.plane.databases, crew.plane.jobs.lease_reports, auto_approve=False, max_workers=100_000)
     name = f"waits-{uuid4().hex}"
     registered = await join(cautious, name, crew.desk.workflow)
     assert registered.is_approved is False

@@ -12,8 +12,9 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Extended
 from callsheet.jobs.active_limits import CountedAs
-from callsheet.jobs.reports import Outcome, StartedLease
-from callsheet.jobs.submission import NewJob, NewTask, Submitted
+from callsheet.jobs.new_jobs import NewJob, NewTask
+from callsheet.jobs.outcomes import Outcome, StartedLease
+from callsheet.jobs.submit import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import (
@@ -138,7 +139,7 @@ class Submit(Operation):
             **kind,
         )
 
-    def _remember(self, world: World, submitted: Submitted) -> None:
+    def _remember(self, world: World, submitted: SubmittedJob) -> None:
         member = world.members[self.member]
         key = (member.tenant_id, submitted.job.id)
         world.acknowledge(key)
@@ -148,9 +149,9 @@ class Submit(Operation):
 
     def predict(self, state: State, world: World, answer: object) -> None:
         user = _user(world.members[self.member])
-        if isinstance(answer, Submitted) and answer.replayed:
+        if isinstance(answer, SubmittedJob) and answer.replayed:
             assert (user[0], answer.job.id) in state.jobs
-        elif isinstance(answer, Submitted):
+        elif isinstance(answer, SubmittedJob):
             assert state.balances[user] >= self.cost
             assert state.active_jobs(user, self.counted) < CAP
             route = (world.workflows[self.workflow], self.provider, self.identifier, self.priority)
@@ -195,7 +196,7 @@ class SubmitAtOnce(Submit):
 
     def predict(self, state: State, world: World, answer: object) -> None:
         super().predict(state, world, answer)
-        if isinstance(answer, Submitted) and not answer.replayed and answer.job.status == "processing":
+        if isinstance(answer, SubmittedJob) and not answer.replayed and answer.job.status == "processing":
             lease = world.leases[-1].lease
             assert lease.job_id == answer.job.id
             state.dispatches[lease.tenant_id, lease.job_id, lease.charge_cycle].token = lease.lease_token
@@ -276,7 +277,7 @@ class OnLease(Operation):
 @dataclass(frozen=True)
 class Heartbeat(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
-        return await core.room.execution.heartbeat(report(started), run_started=True)
+        return await core.room.lease_reports.heartbeat(report(started), run_started=True)
 
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
         assert isinstance(answer, Extended)
@@ -316,7 +317,7 @@ class Requeue(OnLease):
     points = (Failpoint.PUT_BACK_BEFORE_POOL,)
 
     async def say(self, core: Core, started: StartedLease) -> object:
-        return await core.room.execution.requeue(report(started), "spot notice")
+        return await core.room.lease_reports.requeue(report(started), "spot notice")
 
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
         model.put_back(state, key, attempt_counts=False, requeue=True)
@@ -325,7 +326,9 @@ class Requeue(OnLease):
 @dataclass(frozen=True)
 class Defer(OnLease):
     async def say(self, core: Core, started: StartedLease) -> object:
-        return await core.room.execution.defer(report(started), "prediction", datetime.now(UTC) + timedelta(hours=1))
+        return await core.room.lease_reports.defer(
+            report(started), "prediction", datetime.now(UTC) + timedelta(hours=1)
+        )
 
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
         model.defer(state, key)
@@ -339,7 +342,7 @@ class Callback(OnLease):
 
     async def say(self, core: Core, started: StartedLease) -> object:
         lease = started.lease
-        return await core.room.execution.complete_callback(
+        return await core.room.lease_reports.complete_callback(
             lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider", [output_of(started)]
         )
 
@@ -411,7 +414,7 @@ class Cancel(OnJob):
     points = (Failpoint.CANCEL_BEFORE_RELAY, Failpoint.RELAY_BEFORE_CLOSED)
 
     async def do(self, core: Core, key: JobKey) -> object:
-        return await core.room.endings.cancel(*key, actor="user")
+        return await core.room.cancellation.cancel(*key, actor="user")
 
     def predict_job(self, state: State, key: JobKey, answer: object) -> None:
         if state.jobs[key].active:
@@ -427,7 +430,7 @@ class Retry(OnJob):
     points = (Failpoint.RETRY_BEFORE_RELAY, Failpoint.RELAY_BEFORE_QUEUED)
 
     async def do(self, core: Core, key: JobKey) -> object:
-        return await core.room.endings.retry(*key, actor="user")
+        return await core.room.retries.retry(*key, actor="user")
 
     def predict_job(self, state: State, key: JobKey, answer: object) -> None:
         job = state.jobs[key]

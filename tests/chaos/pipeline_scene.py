@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.candidates import CastVote, Replay, Vote

@@ -20,10 +20,10 @@ from random import Random
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.outcomes import Failure, Report, StartedLease
 from callsheet.jobs.provider_gate import CallReport
-from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.submission import NewJob
 from callsheet.media.storage import open_storage
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases, open_databases
@@ -110,7 +110,7 @@ class Play:
         self._jobs.append((tenant_id, job_id))
 
     async def _work(self, worker_id: str) -> None:
-        started = await self._room.execution.lease_and_start(self._criteria, worker_id)
+        started = await self._room.starter.lease_and_start(self._criteria, worker_id)
         if started is None:
             await asyncio.sleep(0.01)
         elif started.lease.provider == NAME:
@@ -130,9 +130,9 @@ class Play:
             await self._call_back(address.url, made.id)
         # Too short at times: it expires while the callback is on its way.
         seconds = 0.2 if way_of(made.id) == "never" else self._random.choice([0.2, 3600])
-        outcome = await self._room.execution.defer(report, made.id, datetime.now(UTC) + timedelta(seconds=seconds))
+        outcome = await self._room.lease_reports.defer(report, made.id, datetime.now(UTC) + timedelta(seconds=seconds))
         if outcome.settled is not None:
-            await self._calls.gate.told(CallReport("deferred", outcome.settled))
+            await self._calls.gate.record(CallReport("deferred", outcome.settled))
         for _ in range(self._random.randrange(3)):
             await self._call_back(address.url, made.id)
 
@@ -142,22 +142,22 @@ class Play:
             await self._calls.callbacks.receive(NAME, url.rpartition("/")[2], {"signed": "yes"}, body)
 
     async def _report(self, started: StartedLease, report: Report) -> None:
-        execution = self._room.execution
+        reports = self._room.lease_reports
         match self._random.randrange(10):
             case 0:
                 return  # as a worker that died: its lease runs out
             case 1:
-                await execution.requeue(report, "spot notice")
+                await reports.requeue(report, "spot notice")
             case 2:
-                await execution.fail(report, Failure("engine_error", "It broke."))
+                await reports.fail(report, Failure("engine_error", "It broke."))
             case 3:
-                await execution.fail(report, Failure("engine_error", "It broke.", retryable=True))
+                await reports.fail(report, Failure("engine_error", "It broke.", retryable=True))
             case 4:
-                await execution.heartbeat(report, run_started=True)
-                await execution.complete(report, {"outputs": []})
-                await execution.complete(report, {"outputs": ["the same report again"]})
+                await reports.heartbeat(report, run_started=True)
+                await reports.complete(report, {"outputs": []})
+                await reports.complete(report, {"outputs": ["the same report again"]})
             case _:
-                await execution.complete(report, {"outputs": []})
+                await reports.complete(report, {"outputs": []})
 
     async def _decide(self) -> None:
         await asyncio.sleep(0.02)
@@ -165,9 +165,9 @@ class Play:
             return
         tenant_id, job_id = self._random.choice(self._jobs[-50:])
         if self._random.random() < 0.3:
-            await self._room.endings.cancel(tenant_id, job_id, actor="user")
+            await self._room.cancellation.cancel(tenant_id, job_id, actor="user")
         else:
-            await self._room.endings.retry(tenant_id, job_id, actor="user")
+            await self._room.retries.retry(tenant_id, job_id, actor="user")
 
 
 def _job(line: str) -> tuple[UUID, UUID]:

@@ -17,8 +17,8 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.jobs.outcomes import Failure
 from callsheet.jobs.provider_gate import CallReport, ProviderPaused
-from callsheet.jobs.reports import Failure
 from callsheet.media.storage import open_storage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
@@ -109,7 +109,7 @@ class Scene:
         try:
             address = await plane.room.gate.admit(started.lease)
         except ProviderPaused:
-            await plane.core.room.execution.release(started)
+            await plane.core.room.starter.return_lease(started)
             return
         assert address is not None
         self.handed.append(Handed(started, address))
@@ -128,11 +128,11 @@ class Scene:
             found = await self.oracle.find(callback) if callback.may_exist else None
             prediction = found or await self.oracle.submit(Generation("say"), callback)
         except ProviderUnavailable as error:
-            outcome = await plane.core.room.execution.fail(
+            outcome = await plane.core.room.lease_reports.fail(
                 report(handed.started), Failure(error.type, error.message, retryable=True)
             )
             if outcome.settled is not None:
-                await plane.room.gate.told(CallReport("failed", outcome.settled, error.type, error.message))
+                await plane.room.gate.record(CallReport("failed", outcome.settled, error.type, error.message))
             return
         self.called.append((handed, prediction.id))
 
@@ -142,9 +142,9 @@ class Scene:
         # Mostly the newest, which still holds its lease.
         handed, prediction_id = self.called[-1] if random.random() < 0.7 else random.choice(self.called)
         expires = datetime.now(UTC) + timedelta(hours=1)
-        outcome = await plane.core.room.execution.defer(report(handed.started), prediction_id, expires)
+        outcome = await plane.core.room.lease_reports.defer(report(handed.started), prediction_id, expires)
         if outcome.settled is not None:
-            await plane.room.gate.told(CallReport("deferred", outcome.settled))
+            await plane.room.gate.record(CallReport("deferred", outcome.settled))
 
     async def end(self, plane: Plane, random: Random) -> None:
         running = [each.id for each in self.oracle.predictions.values() if each.status == "running"]
@@ -172,11 +172,11 @@ class Scene:
     async def cancel(self, plane: Plane, random: Random) -> None:
         if self.jobs:
             job_id = random.choice(self.jobs)
-            await plane.core.room.endings.cancel(self.ann.tenant_id, job_id, actor="user")
+            await plane.core.room.cancellation.cancel(self.ann.tenant_id, job_id, actor="user")
 
     async def retry(self, plane: Plane, random: Random) -> None:
         if self.jobs:
-            await plane.core.room.endings.retry(self.ann.tenant_id, random.choice(self.jobs), actor="user")
+            await plane.core.room.retries.retry(self.ann.tenant_id, random.choice(self.jobs), actor="user")
 
     async def lose_time(self, plane: Plane, random: Random) -> None:
         """A lease or a wait runs out, pauses are over."""
@@ -207,7 +207,7 @@ class Scene:
                     await self.call(plane, random)
                 for handed, prediction_id in self.called:
                     try:
-                        await plane.core.room.execution.defer(
+                        await plane.core.room.lease_reports.defer(
                             report(handed.started), prediction_id, datetime.now(UTC) + timedelta(hours=1)
                         )
                     except Refusal:

@@ -157,7 +157,7 @@ class CoreMachine(RuleBasedStateMachine):
 @pytest.fixture
 def stage(shared_settings: Settings) -> Iterator[Stage]:
     stage = Stage(shared_settings)
-    with patch("callsheet.jobs.submission.uuid7", next_job_id.get):
+    with patch("callsheet.jobs.submit.uuid7", next_job_id.get):
         yield stage
     stage.close()
 

@@ -31,7 +31,7 @@ async def shoot(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Shoot]
 
 
 def deliveries(shoot: Shoot) -> Deliveries:
-    return Deliveries(shoot.stage.room.files.storage, shoot.core.room.execution, 10**9)
+    return Deliveries(shoot.stage.room.files.storage, shoot.core.room.lease_reports, 10**9)
 
 
 async def run_of(shoot: Shoot, *steps: dict[str, Any], **changes: Any) -> Run:

@@ -68,7 +68,7 @@ def _create_groups(aws: str) -> dict[str, str]:
 def checking(core: Core, endpoint: str, **changes: Any) -> FleetRoom:
     return registry(
         core.databases,
-        core.room.execution,
+        core.room.lease_reports,
         validate_asg_instance=True,
         asg_region=REGION,
         asg_endpoint_url=endpoint,
@@ -183,7 +183,7 @@ async def test_an_instance_that_was_let_in_unasked_is_no_alert_where_aws_is_not_
     core: Core, nobody: str
 ) -> None:
     await register(core, checking(core, nobody), STRANGER)
-    room = registry(core.databases, core.room.execution)
+    room = registry(core.databases, core.room.lease_reports)
     await room.instances.tick(SystemClock().now())
     assert await unverified(core) == 0
     assert (await room.workers.get(STRANGER)).revoked_at is None
@@ -203,7 +203,7 @@ async def test_the_counter_is_there_from_the_start() -> None:
 
 
 async def test_switched_off_nothing_is_asked(core: Core, nobody: str) -> None:
-    room = registry(core.databases, core.room.execution, asg_region=REGION, asg_endpoint_url=nobody)
+    room = registry(core.databases, core.room.lease_reports, asg_region=REGION, asg_endpoint_url=nobody)
     await register(core, room, STRANGER)
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered"]
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from callsheet.jobs.description_backfill import MOST_PAYLOAD_BYTES
-from callsheet.jobs.description_backfill import SQL as JOBS
+from callsheet.jobs.sql import BACKFILL_SQL as JOBS
 from callsheet.media.previews.maker import SQL as PREVIEWS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres

@@ -8,9 +8,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from callsheet.jobs.new_jobs import NewTask
+from callsheet.jobs.outcomes import Failure, StartedLease
 from callsheet.jobs.progress import ProgressReport
-from callsheet.jobs.reports import Failure, StartedLease
-from callsheet.jobs.submission import NewTask
 from callsheet.wire.errors import InvalidTransition
 from tests.support.core import Core, Member, report
 
@@ -37,7 +37,7 @@ async def say(core: Core, started: StartedLease, percent: float, elapsed_ms: int
 
 
 async def cancel(core: Core, member: Member, job_id: UUID) -> None:
-    await core.room.endings.cancel(member.tenant_id, job_id, actor="user:ann")
+    await core.room.cancellation.cancel(member.tenant_id, job_id, actor="user:ann")
 
 
 @pytest.mark.few_forms
@@ -103,7 +103,7 @@ async def test_a_job_that_waits_gets_everything_back_also_after_an_attempt(core:
     waiting = await core.submit(ann, cost=100, refund_on_cancel="unspent")
     await cancel(core, ann, waiting.id)
     started = await running(core, ann, 80.0)
-    await core.room.execution.fail(report(started), Failure("engine_lost", "gone", retryable=True))
+    await core.room.lease_reports.fail(report(started), Failure("engine_lost", "gone", retryable=True))
     await cancel(core, ann, started.lease.job_id)
     for job_id in (waiting.id, started.lease.job_id):
         assert await lines(core, ann, job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
@@ -117,13 +117,13 @@ async def test_by_default_everything_goes_back(core: Core, ann: Member) -> None:
 
 async def test_what_fails_keeps_nothing(core: Core, ann: Member) -> None:
     started = await running(core, ann, 80.0)
-    await core.room.execution.fail(report(started), Failure("broken", "it broke", retryable=False))
+    await core.room.lease_reports.fail(report(started), Failure("broken", "it broke", retryable=False))
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
 
 
 async def test_the_progress_of_an_earlier_lease_does_not_count(core: Core, ann: Member) -> None:
     first = await running(core, ann, 80.0)
-    await core.room.execution.requeue(report(first), "spot")
+    await core.room.lease_reports.requeue(report(first), "spot")
     again = await core.start()
     assert again.lease.job_id == first.lease.job_id
     await cancel(core, ann, again.lease.job_id)

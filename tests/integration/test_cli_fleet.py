@@ -39,7 +39,7 @@ async def core(opened: Databases) -> Core:
 
 @pytest.fixture
 def room(installed: Settings, opened: Databases, core: Core) -> FleetRoom:
-    return open_fleet(opened, installed.fleet, master_secret(installed), core.room.execution)
+    return open_fleet(opened, installed.fleet, master_secret(installed), core.room.lease_reports)
 
 
 async def slug_of(core: Core) -> str:

@@ -84,9 +84,9 @@ async def test_a_wait_for_the_callback_of_a_canceled_job_ends_with_the_next_reap
     ann = await core.member()
     job = await core.submit(ann)
     started = await core.start()
-    await core.room.endings.cancel(ann.tenant_id, job.id, actor="user")
+    await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user")
     # Its worker had not heard of it yet.
-    await core.room.execution.defer(report(started), "prediction-1", soon(hours=20))
+    await core.room.lease_reports.defer(report(started), "prediction-1", soon(hours=20))
 
     await core.reap()
 
@@ -112,7 +112,7 @@ async def test_a_delayed_row_frees_its_slot_for_whoever_waits(core: Core) -> Non
 async def test_a_lease_closes_what_has_ended_and_goes_on_to_the_next_row(core: Core) -> None:
     ann = await core.member()
     canceled, next_in_line = await core.submit(ann), await core.submit(ann)
-    cancel = core.room.endings.cancel(ann.tenant_id, canceled.id, actor="user")
+    cancel = core.room.cancellation.cancel(ann.tenant_id, canceled.id, actor="user")
     assert await crashed_at(Failpoint.CANCEL_BEFORE_RELAY, cancel)
 
     started = await core.start()

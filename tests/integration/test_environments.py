@@ -35,7 +35,7 @@ WITHOUT_CLASS = Environment.model_validate({"node_classes": ["SaveImage"], "mode
 
 @pytest.fixture
 def room(core: Core) -> FleetRoom:
-    return registry(core.databases, core.room.execution)
+    return registry(core.databases, core.room.lease_reports)
 
 
 @pytest.fixture

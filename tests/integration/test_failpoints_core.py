@@ -12,8 +12,8 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.relay import entry_of
-from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Member, job_ids, open_core, report
@@ -61,10 +61,10 @@ class Scene:
         return await self.core.start()
 
     async def cancel(self) -> None:
-        await self.core.room.endings.cancel(self.ann.tenant_id, self.job_id, actor="user")
+        await self.core.room.cancellation.cancel(self.ann.tenant_id, self.job_id, actor="user")
 
     async def retry(self) -> None:
-        await self.core.room.endings.retry(self.ann.tenant_id, self.job_id, actor="user")
+        await self.core.room.retries.retry(self.ann.tenant_id, self.job_id, actor="user")
 
     async def enforce_deadlines(self) -> None:
         # Only in ann's pool: the twin is not late.
@@ -149,7 +149,7 @@ async def born_leased_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
     await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit_at_once())
     row = await scene.core.job(scene.ann, scene.job_id)
     await scene.cancel()
-    operation = scene.core.room.execution.begin(entry_of({**row, "job_id": scene.job_id}), "plane")
+    operation = scene.core.room.starter.start_synchronous(entry_of({**row, "job_id": scene.job_id}), "plane")
     return await crashed_at(Failpoint.START_BEFORE_CLOSE, operation)
 
 
@@ -229,9 +229,9 @@ async def completed_and_reported_again(scene: Scene) -> bool:
 @crash(Failpoint.COMPLETE_BEFORE_CLOSE, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
 async def called_back_but_the_dispatch_is_open(scene: Scene) -> bool:
     started = await scene.leased()
-    execution = scene.core.room.execution
-    await execution.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
-    callback = execution.complete_callback(started.lease.dispatch_id, 1, {"outputs": []}, "provider")
+    reports = scene.core.room.lease_reports
+    await reports.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
+    callback = reports.complete_callback(started.lease.dispatch_id, 1, {"outputs": []}, "provider")
     return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, callback)
 
 
@@ -245,7 +245,7 @@ async def failed_but_the_dispatch_is_open(scene: Scene) -> bool:
 async def requeued_but_the_job_seems_to_run(scene: Scene) -> bool:
     started = await scene.leased()
     return await crashed_at(
-        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.execution.requeue(report(started), "spot notice")
+        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.lease_reports.requeue(report(started), "spot notice")
     )
 
 
@@ -266,7 +266,7 @@ async def requeued_a_job_that_was_canceled(scene: Scene) -> bool:
     started = await scene.leased()
     await scene.cancel()
     return await crashed_at(
-        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.execution.requeue(report(started), "spot notice")
+        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.lease_reports.requeue(report(started), "spot notice")
     )
 
 
@@ -318,7 +318,7 @@ async def reaped_the_last_attempt_but_the_dispatch_is_open(scene: Scene) -> bool
 @crash(Failpoint.REAP_BEFORE_CLOSE, (*ACCEPTED, *RUN, "processing>expired"), RESERVE, REFUND)
 async def waited_in_vain_but_the_dispatch_is_open(scene: Scene) -> bool:
     started = await scene.leased()
-    await scene.core.room.execution.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
+    await scene.core.room.lease_reports.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
     await scene.expire(started)
     return await crashed_at(Failpoint.REAP_BEFORE_CLOSE, scene.core.reap())
 

@@ -138,7 +138,7 @@ async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
 
 async def test_a_cancel_that_crashed_is_sent_again_and_ends(booth: Booth) -> None:
     handed, prediction = await booth.waiting()
-    await booth.core.room.endings.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
+    await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
     assert await crashed_at(Failpoint.WEBHOOK_CANCEL_BEFORE_END, booth.work())
     assert booth.replicate.predictions[prediction.id]["status"] == "canceled"
     assert (await booth.row(handed))["work"] == "cancel"

@@ -260,7 +260,7 @@ async def test_lanes_that_nobody_needs_are_removed(core: Core) -> None:
     member = await core.member(tokens=100_000)
     for priority in range(-50, 0):
         job = await core.submit(member, priority=priority)
-        await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+        await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user")
     kept = await core.submit(member, priority=-60)
     count = (
         "SELECT count(*) AS lanes, count(*) FILTER (WHERE has_work) AS busy FROM dispatch_lanes WHERE workflow_id = $1"
@@ -285,7 +285,7 @@ async def test_a_lane_that_is_removed_while_a_job_comes_is_opened_again(core: Co
     member = await core.member(tokens=100_000)
     for priority in (-1, 0):
         job = await core.submit(member, priority=priority)
-        await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+        await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user")
     removed = "DELETE FROM dispatch_lanes WHERE workflow_id = $1 AND priority = 0 RETURNING lane_id"
     async with holding(core.databases.central, removed, core.workflow):
         [submitting] = await waiting(core.databases.central, core.submit(member))
@@ -298,7 +298,7 @@ async def test_a_lane_that_is_found_empty_while_a_job_comes_has_work(core: Core)
     """The mark says `no work` while a job waits to get in: afterwards it has some, and is found."""
     member = await core.member(tokens=100_000)
     job = await core.submit(member)
-    await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+    await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user")
     empty = "UPDATE dispatch_lanes SET has_work = false WHERE workflow_id = $1 RETURNING lane_id"
     async with holding(
         core.databases.central, "SELECT 1 FROM dispatch_lanes WHERE workflow_id = $1 FOR UPDATE", core.workflow

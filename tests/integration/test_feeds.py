@@ -59,7 +59,7 @@ async def test_a_reader_sees_a_job_from_its_first_event_to_its_last_while_it_hap
         job = await core.submit(ann)
         reader = asyncio.create_task(collect(following(core, ann, job.id)))
         started = await core.start()
-        await core.room.execution.requeue(report(started), "spot")
+        await core.room.lease_reports.requeue(report(started), "spot")
         await core.complete(await core.start())
         assert await reader == [
             *[(1, "pending"), (2, "queued"), (3, "processing"), (4, "queued")],
@@ -72,7 +72,7 @@ async def test_a_reader_sees_a_job_from_its_first_event_to_its_last_while_it_hap
 async def test_a_reader_that_comes_back_gets_what_it_has_not_seen(core: Core, after: int) -> None:
     ann = await core.member("pool_1")
     job_id = await fail(core, ann)
-    await core.room.endings.retry(ann.tenant_id, job_id, actor="user")
+    await core.room.retries.retry(ann.tenant_id, job_id, actor="user")
     # Failed once is not ended: the reader goes on with the retry.
     reader = asyncio.create_task(collect(following(core, ann, job_id, after)))
     await core.complete(await core.start())
@@ -87,7 +87,7 @@ async def test_what_is_refused_after_the_end_is_read_and_the_stream_ends_again(c
     seen = await collect(following(core, ann, job.id))
     assert seen[-1] == (4, "completed")
     with pytest.raises(InvalidTransition):
-        await core.room.endings.cancel(ann.tenant_id, job.id, actor="user")
+        await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user")
     assert await collect(following(core, ann, job.id, after=4)) == [(5, "canceled")]
     assert await collect(following(core, ann, job.id, after=5)) == []
 
@@ -97,7 +97,7 @@ async def test_a_history_longer_than_one_page_is_read_to_its_end(core: Core, mon
     ann = await core.member("pool_1")
     job = await core.submit(ann)
     for _ in range(3):
-        await core.room.execution.requeue(report(await core.start()), "spot")
+        await core.room.lease_reports.requeue(report(await core.start()), "spot")
     await core.complete(await core.start())
     assert [position for position, _ in await collect(following(core, ann, job.id))] == list(range(1, 11))
 
@@ -113,7 +113,7 @@ async def test_a_reader_finds_what_no_notification_told_it(core: Core, monkeypat
     async with asyncio.timeout(PATIENCE_SECONDS):
         # None says that nothing came: it keeps the connection alive.
         assert await anext(lines) is None
-        started = await silent.room.execution.lease_and_start(core.criteria(), "worker-1")
+        started = await silent.room.starter.lease_and_start(core.criteria(), "worker-1")
         assert started is not None
         assert await collect(lines, 1) == [(3, "processing")]
 
@@ -146,7 +146,7 @@ async def test_the_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_com
         await own.submit((ann, bob)[number % 4 == 3])
         started = await own.start(f"worker-{number}")
         if number % 5 == 0:
-            await own.room.execution.requeue(report(started), "spot")
+            await own.room.lease_reports.requeue(report(started), "spot")
             started = await own.start(f"worker-{number}")
         await own.complete(started)
 
@@ -180,7 +180,7 @@ async def test_streams_of_two_tenants_never_cross_even_with_the_same_job_id(core
         for member in (ann, bob, eve):
             await core.submit(member)
     readers = [asyncio.create_task(collect(following(core, member, shared))) for member in (ann, bob, eve)]
-    await core.room.endings.cancel(ann.tenant_id, shared, actor="user")
+    await core.room.cancellation.cancel(ann.tenant_id, shared, actor="user")
     assert await readers[0] == [(1, "pending"), (2, "queued"), (3, "canceled")]
     await core.drain()
     for reader in readers[1:]:

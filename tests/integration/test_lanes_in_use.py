@@ -47,7 +47,7 @@ async def test_a_lane_with_a_dispatch_is_neither_swept_nor_deleted(
     # The first lane of a workflow is never removed: it is not the one that is looked at.
     member = await core.member(tokens=100)
     job = await core.submit(member, priority=-5)
-    await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+    await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user")
     await state(core)
     central = core.databases.central
     before = await core.rows(central, "SELECT DISTINCT lane_id FROM ai_job_dispatches")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import Ending
-from callsheet.jobs.reports import Failure, Report
+from callsheet.jobs.outcomes import Failure, Report
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
 from tests.support.core import Core, Member, open_core, report
@@ -39,10 +39,10 @@ async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool
     row = await core.job(ann, job.id)
     assert (row["status"], row["lease_seq"], row["completed_at"]) == ("processing", 1, None)
     assert row["started_at"] is not None
-    extended = await core.room.execution.heartbeat(report(started), run_started=True)
+    extended = await core.room.lease_reports.heartbeat(report(started), run_started=True)
     assert (extended.cancel_requested, extended.lease_expires_at > lease.lease_expires_at) == (False, True)
 
-    outcome = await core.room.execution.complete(report(started), {"output": "o.mp4"}, provider_job_id="prompt-7")
+    outcome = await core.room.lease_reports.complete(report(started), {"output": "o.mp4"}, provider_job_id="prompt-7")
     assert (outcome.job_id, outcome.status) == (job.id, "completed")
     row = await core.job(ann, job.id)
     assert (row["status"], row["result"], row["provider_job_id"]) == ("completed", {"output": "o.mp4"}, "prompt-7")
@@ -64,7 +64,7 @@ async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool
 
 async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: Core, ann: Member) -> None:
     job, started = await running(core, ann, lease_seconds=100, run_limit_seconds=1000)
-    beat = core.room.execution.heartbeat
+    beat = core.room.lease_reports.heartbeat
     extended = await beat(report(started), run_started=True)
     assert 90 < extended.ttl_seconds <= 100
     first_start = (await hot(core, job))["run_started_at"]
@@ -91,7 +91,7 @@ async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: 
 
 async def test_a_run_that_waits_for_its_engine_is_not_within_its_run_limit_yet(core: Core, ann: Member) -> None:
     job, started = await running(core, ann, lease_seconds=100, run_limit_seconds=1000)
-    beat = core.room.execution.heartbeat
+    beat = core.room.lease_reports.heartbeat
     # As if it had been leased longer ago than a run may take.
     long_ago = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '1200 s', lease_expires_at = now()"
     await core.rows(core.databases.central, long_ago)
@@ -112,7 +112,7 @@ async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(cor
     job, started = await running(core, ann)
     before = (await hot(core, job))["lease_expires_at"]
     with pytest.raises(NotFound):
-        await core.room.execution.heartbeat(
+        await core.room.lease_reports.heartbeat(
             Report(started.lease.dispatch_id, started.lease.lease_token, "another-worker")
         )
     assert (await hot(core, job))["lease_expires_at"] == before
@@ -123,8 +123,8 @@ async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_l
     await core.complete(leases[0])
     foreign = Report(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
     answers = await asyncio.gather(
-        *(core.room.execution.heartbeat(report(started)) for started in leases),
-        core.room.execution.heartbeat(foreign),
+        *(core.room.lease_reports.heartbeat(report(started)) for started in leases),
+        core.room.lease_reports.heartbeat(foreign),
         return_exceptions=True,
     )
     assert [type(answer).__name__ for answer in answers] == ["LeaseLost", *["Extended"] * 3, "NotFound"]
@@ -136,9 +136,9 @@ async def test_of_heartbeats_of_one_lease_that_arrive_together_the_start_of_the_
 ) -> None:
     job, started = await running(core, ann)
     _, other = await running(core, ann)
-    beats = [core.room.execution.heartbeat(report(started), said) for said in (started_first, not started_first)]
+    beats = [core.room.lease_reports.heartbeat(report(started), said) for said in (started_first, not started_first)]
     # The first is alone with the database, and the others wait for it and go together.
-    await asyncio.gather(core.room.execution.heartbeat(report(other)), *beats)
+    await asyncio.gather(core.room.lease_reports.heartbeat(report(other)), *beats)
     assert (await hot(core, job))["run_started_at"] is not None
 
 
@@ -146,7 +146,7 @@ async def test_a_worker_that_stops_for_a_cancel_leaves_no_refusal_in_the_jobs_hi
     job, started = await running(core, ann)
     await cancel(core, ann, job)
     stopped = Failure("canceled", "The job was canceled.")
-    assert (await core.room.execution.fail(report(started), stopped)).status == "canceled"
+    assert (await core.room.lease_reports.fail(report(started), stopped)).status == "canceled"
     assert await core.steps(ann, job.id) == [*STARTED, "processing>canceled"]
     assert (await finished(core, job))["status"] == "canceled"
     await core.check_drained()
@@ -158,7 +158,7 @@ async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until
     job, started = await running(core, ann)
     assert (await cancel(core, ann, job)).status == "canceled"
     assert await core.balance(ann) == 1000
-    extended = await core.room.execution.heartbeat(report(started))
+    extended = await core.room.lease_reports.heartbeat(report(started))
     assert extended.cancel_requested
     row = await hot(core, job)
     assert (row["status"], row["worker_id"]) == ("leased", "worker-1")
@@ -178,7 +178,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
     job, started = await running(core, ann)
     await cancel(core, ann, job)
     if how == "requeue":
-        assert (await core.room.execution.requeue(report(started), "spot")).status == "canceled"
+        assert (await core.room.lease_reports.requeue(report(started), "spot")).status == "canceled"
     elif how == "lease ends":
         await core.expire_lease(started.lease.dispatch_id)
         await core.reap()
@@ -193,18 +193,18 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
 @pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
 async def test_a_repeated_report_is_answered_with_what_is_recorded(core: Core, ann: Member, what: str) -> None:
     job, started = await running(core, ann)
-    execution, told = core.room.execution, report(started)
+    reports, told = core.room.lease_reports, report(started)
 
     async def say() -> str:
         match what:
             case "complete":
-                outcome = await execution.complete(told, {"output": "o.mp4"})
+                outcome = await reports.complete(told, {"output": "o.mp4"})
             case "fail" | "retryable":
-                outcome = await execution.fail(told, Failure("t", "m", retryable=what == "retryable"))
+                outcome = await reports.fail(told, Failure("t", "m", retryable=what == "retryable"))
             case "requeue":
-                outcome = await execution.requeue(told, "spot")
+                outcome = await reports.requeue(told, "spot")
             case _:
-                outcome = await execution.defer(told, "p-1", datetime.now(UTC) + timedelta(hours=1))
+                outcome = await reports.defer(told, "p-1", datetime.now(UTC) + timedelta(hours=1))
         assert outcome.job_id == job.id
         return outcome.status
 
@@ -226,9 +226,9 @@ async def test_a_report_after_the_job_was_completed_is_answered_with_that(core: 
     job, started = await running(core, ann)
     await core.complete(started)
     assert (await core.fail(started)).status == "completed"
-    assert (await core.room.execution.requeue(report(started), "late")).status == "completed"
+    assert (await core.room.lease_reports.requeue(report(started), "late")).status == "completed"
     with pytest.raises(LeaseLost, match="completed"):
-        await core.room.execution.heartbeat(report(started))
+        await core.room.lease_reports.heartbeat(report(started))
     assert await core.status(ann, job.id) == "completed"
     await core.check_drained()
 
@@ -237,7 +237,7 @@ async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_chan
     core: Core, ann: Member
 ) -> None:
     job, started = await running(core, ann)
-    lease, execution = started.lease, core.room.execution
+    lease, reports = started.lease, core.room.lease_reports
     foreign = [
         Report(lease.dispatch_id, uuid4(), "worker-1"),
         Report(lease.dispatch_id, lease.lease_token, "worker-2"),
@@ -246,17 +246,17 @@ async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_chan
     later = datetime.now(UTC) + timedelta(hours=1)
     for stranger in foreign:
         for call in (
-            execution.complete(stranger, {}),
-            execution.fail(stranger, Failure("t", "m")),
-            execution.fail(stranger, Failure("t", "m", retryable=True)),
-            execution.requeue(stranger, "spot"),
-            execution.defer(stranger, "p-1", later),
+            reports.complete(stranger, {}),
+            reports.fail(stranger, Failure("t", "m")),
+            reports.fail(stranger, Failure("t", "m", retryable=True)),
+            reports.requeue(stranger, "spot"),
+            reports.defer(stranger, "p-1", later),
         ):
             with pytest.raises(NotFound):
                 await call
     for stranger in (foreign[0], foreign[2]):
         with pytest.raises(NotFound):
-            await execution.heartbeat(stranger)
+            await reports.heartbeat(stranger)
     assert await core.steps(ann, job.id) == STARTED
     assert (await core.complete(started)).status == "completed"
 
@@ -270,12 +270,12 @@ async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothin
     later = datetime.now(UTC) + timedelta(hours=1)
     for _ in ("while the new one runs", "after it has finished"):
         for call in (
-            core.room.execution.heartbeat(report(old)),
+            core.room.lease_reports.heartbeat(report(old)),
             core.complete(old, {"output": "stale"}),
             core.fail(old),
             core.fail(old, retryable=True),
-            core.room.execution.requeue(report(old), "spot"),
-            core.room.execution.defer(report(old), "p-1", later),
+            core.room.lease_reports.requeue(report(old), "spot"),
+            core.room.lease_reports.defer(report(old), "p-1", later),
         ):
             with pytest.raises(LeaseLost):
                 await call
@@ -381,7 +381,7 @@ async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_what_admi
 
 async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core: Core, ann: Member) -> None:
     job, started = await running(core, ann, max_attempts=2)
-    assert (await core.room.execution.requeue(report(started), "spot instance")).status == "queued"
+    assert (await core.room.lease_reports.requeue(report(started), "spot instance")).status == "queued"
     row = await hot(core, job)
     assert (row["attempts"], row["requeues"], row["not_before"]) == (0, 1, None)
     assert (await core.events(ann, job.id))[-1]["reason"] == "Requeued: spot instance"
@@ -389,13 +389,13 @@ async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core
     await core.rows(
         core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", JobSettings().free_requeues - 1
     )
-    await core.room.execution.requeue(report(await core.start()), "spot")
+    await core.room.lease_reports.requeue(report(await core.start()), "spot")
     row = await hot(core, job)
     assert (row["attempts"], row["requeues"]) == (0, JobSettings().free_requeues)
     # From now on each costs its attempt, and the second of two is the last.
-    await core.room.execution.requeue(report(await core.start()), "spot")
+    await core.room.lease_reports.requeue(report(await core.start()), "spot")
     assert (await hot(core, job))["attempts"] == 1
-    last = await core.room.execution.requeue(report(await core.start()), "spot")
+    last = await core.room.lease_reports.requeue(report(await core.start()), "spot")
     assert last.status == "failed"
     assert (await core.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
@@ -414,11 +414,11 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
     assert await core.room.queue.held_by("worker-1") == []
     assert await core.status(ann, job.id) == "processing"
     with pytest.raises(LeaseLost):
-        await core.room.execution.heartbeat(report(started))
+        await core.room.lease_reports.heartbeat(report(started))
     await core.reap()
     assert await core.lease() is None
 
-    callback = core.room.execution.complete_callback
+    callback = core.room.lease_reports.complete_callback
     with pytest.raises(NotFound):
         await callback(row["dispatch_id"], 2, {"output": "o.png"}, "provider:x")
     with pytest.raises(NotFound):
@@ -434,7 +434,9 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
 
 async def test_a_callback_for_a_job_that_does_not_wait_changes_nothing(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
-    outcome = await core.room.execution.complete_callback(started.lease.dispatch_id, 1, {"output": "x"}, "provider:x")
+    outcome = await core.room.lease_reports.complete_callback(
+        started.lease.dispatch_id, 1, {"output": "x"}, "provider:x"
+    )
     assert outcome.status == "leased"
     assert await core.steps(ann, job.id) == STARTED
 
@@ -447,7 +449,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     row = await core.job(ann, job.id)
     assert (row["status"], row["error"]["type"]) == ("expired", "callback_expired")
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
-    callback = core.room.execution.complete_callback
+    callback = core.room.lease_reports.complete_callback
     assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
     await core.check_drained()
 
@@ -455,7 +457,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     await retry(core, ann, job)
     second = await core.start()
     later = datetime.now(UTC) + timedelta(hours=1)
-    await core.room.execution.defer(report(second), "prediction-10", later)
+    await core.room.lease_reports.defer(report(second), "prediction-10", later)
     assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
     with pytest.raises(NotFound):
         await callback(dispatch_id, 2, {"output": "late"}, "provider:x")
@@ -468,7 +470,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
 
 async def test_a_wait_never_outlives_the_deadline(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
-    await core.room.execution.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
+    await core.room.lease_reports.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
     row = await hot(core, job)
     assert row["lease_expires_at"] == row["deadline_at"]
 
@@ -504,11 +506,11 @@ async def test_lease_attempts_and_free_requeues_are_settings_and_a_job_may_have_
     job, started = await running(strict, ann)
     assert started.lease.lease_seconds == 60
     # The first requeue counts as an attempt, and it was the only one.
-    assert (await strict.room.execution.requeue(report(started), "spot")).status == "failed"
+    assert (await strict.room.lease_reports.requeue(report(started), "spot")).status == "failed"
     assert (await strict.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
     _, started = await running(strict, ann, lease_seconds=30, max_attempts=2)
     assert started.lease.lease_seconds == 30
-    assert (await strict.room.execution.requeue(report(started), "spot")).status == "queued"
+    assert (await strict.room.lease_reports.requeue(report(started), "spot")).status == "queued"
 
 
 async def test_a_changed_setting_does_not_change_what_a_key_was_used_for(core: Core, ann: Member) -> None:

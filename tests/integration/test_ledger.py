@@ -79,7 +79,7 @@ async def test_a_credit_leaves_room_for_what_active_jobs_hold(core: Core, end: s
     assert "active jobs hold 1000" in refused.value.errors[0].reason
     match end:
         case "cancel":
-            await core.room.endings.cancel(ann.tenant_id, job.id, actor="user:ann")
+            await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user:ann")
         case "fail":
             await core.fail(await core.start())
         case _:
@@ -115,7 +115,7 @@ async def test_a_wallet_filled_before_the_limit_keeps_its_tokens_and_settles(cor
     with pytest.raises(InvalidRequest) as refused:
         await core.credit(ann, 1, "now")
     assert "can take 0 more tokens" in refused.value.errors[0].reason
-    await core.room.endings.cancel(ann.tenant_id, job.id, actor="user:ann")
+    await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user:ann")
     assert await core.balance(ann) == much + 1
     await core.check_drained()
 
@@ -165,7 +165,7 @@ async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:
                 with nullcontext() if cost <= wallet.balance else pytest.raises(InsufficientTokens):
                     active.append((await core.submit(ann, cost=cost)).id)
             case "cancel" if active:
-                await core.room.endings.cancel(ann.tenant_id, active.pop(), actor="user:ann")
+                await core.room.cancellation.cancel(ann.tenant_id, active.pop(), actor="user:ann")
             case "complete" | "fail" if active:
                 started = await core.start()
                 active.remove(started.lease.job_id)
@@ -174,12 +174,12 @@ async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:
                 await (core.fail if move == "fail" else core.complete)(started)
             case "retry" if failed:
                 with suppress(InsufficientTokens):
-                    await core.room.endings.retry(ann.tenant_id, failed[-1], actor="user:ann")
+                    await core.room.retries.retry(ann.tenant_id, failed[-1], actor="user:ann")
                     active.append(failed.pop())
         wallet = await holdings_of(ann.pool, *own)
         assert wallet.balance + wallet.held <= MOST_TOKENS
     for job_id in jobs["active"]:
-        await core.room.endings.cancel(ann.tenant_id, job_id, actor="user:ann")
+        await core.room.cancellation.cancel(ann.tenant_id, job_id, actor="user:ann")
     await core.check()
 
 
@@ -200,7 +200,7 @@ async def test_a_job_that_costs_nothing_is_in_the_ledger_too(core: Core) -> None
     ann = await core.member("pool_2", tokens=0)
     free, canceled = await core.submit(ann, cost=0), await core.submit(ann, cost=0)
     await core.complete(await core.start())
-    await core.room.endings.cancel(ann.tenant_id, canceled.id, actor="user:ann")
+    await core.room.cancellation.cancel(ann.tenant_id, canceled.id, actor="user:ann")
     assert await core.ledger(ann, free.id) == [(1, "JOB_RESERVE", 0), (1, "JOB_CONSUME", 0)]
     assert await core.ledger(ann, canceled.id) == [(1, "JOB_RESERVE", 0), (1, "JOB_REFUND", 0)]
     await core.check_drained()
@@ -257,7 +257,7 @@ async def keep_books(core: Core, pool: str) -> Books:
     refunded, retried = await core.submit(ann, cost=10), await core.submit(ann, cost=10)
     await core.fail(await core.start())
     await core.fail(await core.start())
-    await core.room.endings.retry(ann.tenant_id, retried.id, actor="user:ann")
+    await core.room.retries.retry(ann.tenant_id, retried.id, actor="user:ann")
     await core.complete(await core.start())
     # Of a workflow of its own, so that nobody takes it.
     live = await core.submit(ann, cost=10, workflow_id=await core.add_workflow())

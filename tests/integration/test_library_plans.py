@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.moves import SQL as JOBS
+from callsheet.jobs.sql import SQL as JOBS
 from callsheet.library.lists import SQL
 from callsheet.library.search import Filters
 from callsheet.library.shares import SQL as SHARES

@@ -149,7 +149,7 @@ async def test_what_a_lost_lease_uploaded_is_swept_and_what_was_accepted_stays(s
     await stage.core.reap()
     started = await stage.core.start()
     accepted, mask = await stage.put_output(job.id), await stage.put_output(job.id)
-    await stage.core.room.execution.complete(report(started), {}, outputs=[accepted, mask])
+    await stage.core.room.lease_reports.complete(report(started), {}, outputs=[accepted, mask])
     assert len(await stage.paths()) == 3
     await stage.sweep(AFTER_GRACE)
     assert len(await stage.paths()) == 3
@@ -163,7 +163,7 @@ async def test_what_a_worker_uploaded_besides_the_files_it_reported_is_swept(sta
     started = await core.start()
     reported, mask = await stage.put_output(job.id), await stage.put_output(job.id)
     await stage.put_output(job.id)
-    await core.room.execution.complete(report(started), {}, outputs=[reported, mask])
+    await core.room.lease_reports.complete(report(started), {}, outputs=[reported, mask])
     await stage.sweep(AFTER_LEASE)
     assert await stage.paths() == {reported.path, mask.path}
 
@@ -187,12 +187,12 @@ async def test_a_job_that_was_retried_keeps_what_it_uploads(stage: Stage, core: 
     job = await core.submit(stage.ann)
     await core.fail(await core.start())
     await stage.put_output(job.id)
-    await core.room.endings.retry(stage.ann.tenant_id, job.id, actor="user")
+    await core.room.retries.retry(stage.ann.tenant_id, job.id, actor="user")
     started = await core.start()
     accepted = await stage.put_output(job.id)
     await stage.sweep(AFTER_LEASE)
     assert len(await stage.paths()) == 2
-    await core.room.execution.complete(report(started), {}, outputs=[accepted])
+    await core.room.lease_reports.complete(report(started), {}, outputs=[accepted])
     # It ended a moment ago: whoever held a lease may still be writing.
     await stage.sweep(AFTER_GRACE)
     assert len(await stage.paths()) == 2
@@ -235,7 +235,7 @@ async def test_old_videos_and_lone_files_go_when_their_days_are_over(forgetful: 
     video, lone = await forgetful.video(), await forgetful.upload()
     job = await core.submit(forgetful.ann, video_id=video.id, input_file_ids=(video.original_file_id,))
     outputs = [await forgetful.put_output(job.id), await forgetful.put_output(job.id)]
-    await core.room.execution.complete(report(await core.start()), {}, outputs=outputs)
+    await core.room.lease_reports.complete(report(await core.start()), {}, outputs=outputs)
     every = {video.original_file_id, lone, *(output.file_id for output in outputs)}
     await forgetful.sweep(timedelta(days=29))
     assert await forgetful.files() == every
@@ -254,7 +254,7 @@ async def test_what_a_job_needs_or_a_living_video_shows_outlives_its_days(forget
     for _ in range(2):
         started = await core.start()
         outputs = [await forgetful.put_output(started.lease.job_id) for _ in range(2)]
-        await core.room.execution.complete(report(started), {}, outputs=outputs)
+        await core.room.lease_reports.complete(report(started), {}, outputs=outputs)
     aged = "UPDATE files SET created_at = created_at - interval '31 days' WHERE tenant_id = $1"
     await core.rows(forgetful.ann.pool, aged, forgetful.ann.tenant_id)
     await forgetful.sweep(None)

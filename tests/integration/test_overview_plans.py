@@ -15,10 +15,10 @@ import pytest
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
 from callsheet.fleet.overview import SQL as FLEET
-from callsheet.jobs.operations import ADMIN_SQL
-from callsheet.jobs.progress import SQL as PROGRESS
-from callsheet.jobs.reconciler import SQL as RECONCILE
-from callsheet.jobs.retention import SQL as EVENT_RETENTION
+from callsheet.jobs.sql import ADMIN_SQL
+from callsheet.jobs.sql import PROGRESS_SQL as PROGRESS
+from callsheet.jobs.sql import RECONCILE_SQL as RECONCILE
+from callsheet.jobs.sql import RETENTION_SQL as EVENT_RETENTION
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.moves import SQL as JOBS
+from callsheet.jobs.sql import SQL as JOBS
 from callsheet.pipelines.definitions import SQL as PIPELINES
 from callsheet.pipelines.strikes import SQL as LOOP
 from callsheet.plumbing.database import Database

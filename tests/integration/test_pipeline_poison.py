@@ -61,14 +61,14 @@ async def test_a_job_that_cannot_be_canceled_holds_up_neither_the_others_nor_the
     # As a cancel leaves it that crashed on its way.
     query = "UPDATE pipeline_runs SET status = 'canceled', ended_at = now() WHERE id = $1"
     await shoot.core.rows(shoot.ann.pool, query, canceled.id)
-    cancel = shoot.core.room.endings.cancel
+    cancel = shoot.core.room.cancellation.cancel
 
     async def broken(tenant_id: UUID, job_id: UUID, **options: str) -> Job:
         if job_id == poison:
             raise RuntimeError("nobody thought of this")
         return await cancel(tenant_id, job_id, **options)
 
-    monkeypatch.setattr(shoot.core.room.endings, "cancel", broken)
+    monkeypatch.setattr(shoot.core.room.cancellation, "cancel", broken)
     with capture_logs() as logs:
         for _ in range(3):
             await shoot.room.collector.tick(NOW)

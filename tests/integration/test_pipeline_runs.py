@@ -292,7 +292,7 @@ async def test_a_failed_job_of_a_run_is_not_retried_by_hand(shoot: Shoot) -> Non
     started = await shoot.start()
     await shoot.core.fail(started)
     with pytest.raises(WrongState, match=f"replaces a failed job by itself.*POST /api/runs/{run.id}/resume"):
-        await shoot.core.room.endings.retry(shoot.ann.tenant_id, started.lease.job_id, actor="user")
+        await shoot.core.room.retries.retry(shoot.ann.tenant_id, started.lease.job_id, actor="user")
 
 
 async def test_a_result_that_cannot_be_kept_holds_up_no_other(shoot: Shoot, monkeypatch: pytest.MonkeyPatch) -> None:

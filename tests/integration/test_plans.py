@@ -17,9 +17,9 @@ import pytest
 from callsheet.dispatch.facts import EVERYBODY, Criteria
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
-from callsheet.jobs.moves import LEDGER, _steps
-from callsheet.jobs.moves import SQL as JOBS
-from callsheet.jobs.states import Happening, target
+from callsheet.jobs.sql import SQL as JOBS
+from callsheet.jobs.states import Transition, target
+from callsheet.jobs.transitions import LEDGER, steps_of
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
@@ -85,8 +85,8 @@ def route(workflows: list[int]) -> dict[str, object]:
     return {"workflow_ids": workflows, "stage": "production", "providers": ["self_hosted"]}
 
 
-def move(happening: Happening, number: int, tell_central: str | None = None, **changes: object) -> Case:
-    origins, numbers, from_statuses, to_statuses = _steps(happening, None)
+def move(happening: Transition, number: int, tell_central: str | None = None, **changes: object) -> Case:
+    origins, numbers, from_statuses, to_statuses = steps_of(happening)
     is_end = target(happening) in TERMINAL
     entry = {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "actor": "test", **changes}
     indexes = {"ai_jobs_pkey"} | ({"outbox_tenant_id_job_id_charge_cycle_action_key"} if is_end else set())
@@ -100,11 +100,11 @@ def move(happening: Happening, number: int, tell_central: str | None = None, **c
         from_statuses=from_statuses,
         to_statuses=to_statuses,
         ledger=LEDGER.get(happening),
-        is_retry=happening is Happening.RETRY,
+        is_retry=happening is Transition.RETRY,
         is_end=is_end,
         completed="completed",
         sent=is_end,
-        with_payload=happening is Happening.START,
+        with_payload=happening is Transition.START,
         outbox_action=tell_central,
     )
 
@@ -203,10 +203,10 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "promote": central_case("promote", {"dispatches_delayed"}, 200, now=now + timedelta(hours=2), limit=5),
         "raise_low_water": central_case("raise_low_water", queued, 3000, lane_ids=list(range(1, 153))),
-        "start": move(Happening.START, 100, new_lease_seq=2),
-        "complete": move(Happening.COMPLETE, 200, lease_seq=1, result={}),
-        "fail": move(Happening.FAIL, 200, lease_seq=1, error={}),
-        "cancel": move(Happening.CANCEL, 200, tell_central="close"),
+        "start": move(Transition.START, 100, new_lease_seq=2),
+        "complete": move(Transition.COMPLETE, 200, lease_seq=1, result={}),
+        "fail": move(Transition.FAIL, 200, lease_seq=1, error={}),
+        "cancel": move(Transition.CANCEL, 200, close_dispatch=True),
         "deny": pool_case(
             "deny",
             {"ai_jobs_pkey"},
@@ -217,10 +217,17 @@ def cases(rows: int) -> Mapping[str, Case]:
             actor="a",
             reason=None,
         ),
-        "look": pool_case("look", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=1),
+        "state_of_job": pool_case(
+            "state_of_job", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=1
+        ),
         # As if it had been retried: the job's own events are read, and no others.
-        "look, at an earlier cycle": pool_case(
-            "look", {"ai_jobs_pkey", "job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=0
+        "state_of_job, at an earlier cycle": pool_case(
+            "state_of_job",
+            {"ai_jobs_pkey", "job_events_pkey"},
+            20,
+            tenant_id=TENANT,
+            job_id=job_id(500),
+            charge_cycle=0,
         ),
         "inputs_of_jobs": pool_case(
             "inputs_of_jobs", {"ai_jobs_pkey"}, 40, tenant_id=TENANT, job_ids=[job_id(500), job_id(501)]

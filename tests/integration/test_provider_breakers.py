@@ -75,7 +75,7 @@ class TestOpen:
         await opened(booth)
         job_id = await booth.submit()
         criteria = booth.core.criteria(providers=(PROVIDER,))
-        assert await booth.polling.next_job(criteria, "worker-1", 0) is None
+        assert await booth.long_poll.next_job(criteria, "worker-1", 0) is None
         assert await booth.core.status(booth.ann, job_id) == "queued"
         assert await booth.core.steps(booth.ann, job_id) == [">pending", "pending>queued"]
 
@@ -85,7 +85,7 @@ class TestOpen:
         started = await booth.lease()
         with pytest.raises(ProviderPaused):
             await booth.room.gate.admit(started.lease)
-        await booth.core.room.execution.release(started)
+        await booth.core.room.starter.return_lease(started)
         assert await booth.core.status(booth.ann, job_id) == "queued"
         query = "SELECT 1 FROM provider_calls WHERE job_id = $1"
         assert await booth.core.rows(booth.core.databases.central, query, job_id) == []
@@ -105,7 +105,7 @@ class TestOpen:
         other, _ = await booth.waiting()
         booth.replicate.end(prediction.id, Scenario())
         await opened(booth)
-        await booth.core.room.endings.cancel(booth.ann.tenant_id, other.job_id, actor="user")
+        await booth.core.room.cancellation.cancel(booth.ann.tenant_id, other.job_id, actor="user")
         before = len(booth.replicate.calls)
         assert await booth.finished(handed) == "processing"
         assert len(booth.replicate.calls) == before
@@ -149,9 +149,9 @@ class TestHalfOpen:
         for other in started[1:]:
             with pytest.raises(ProviderPaused):
                 await booth.room.gate.admit(other.lease)
-        outcome = await booth.core.room.execution.complete(report(started[0]), {"outputs": []})
+        outcome = await booth.core.room.lease_reports.complete(report(started[0]), {"outputs": []})
         assert outcome.settled is not None
-        await booth.room.gate.told(CallReport("completed", outcome.settled))
+        await booth.room.gate.record(CallReport("completed", outcome.settled))
         assert await booth.room.gate.admit(started[1].lease) is None
 
     async def test_its_success_closes_it(self, booth: Booth) -> None:
@@ -212,7 +212,7 @@ class TestHalfOpen:
                 )
                 assert sorted(type(outcome).__name__ for outcome in outcomes) == ["CallbackAddress", "ProviderPaused"]
                 for lease in leases:
-                    await booth.core.room.execution.complete(report(lease), {})
+                    await booth.core.room.lease_reports.complete(report(lease), {})
 
 
 class TestKnowing:
@@ -220,7 +220,7 @@ class TestKnowing:
         await opened(booth)
         job_id = await booth.submit()
         criteria = booth.core.criteria(providers=(PROVIDER,))
-        poll = asyncio.create_task(booth.polling.next_job(criteria, "worker-1", 30))
+        poll = asyncio.create_task(booth.long_poll.next_job(criteria, "worker-1", 30))
         while not len(booth.core.room.waiters):
             await asyncio.sleep(0)
         await booth.pause_is_over()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.reports import Failure
+from callsheet.jobs.outcomes import Failure
 from callsheet.providers.media import Callback, Generation
 from callsheet.webhooks.worklist import Worklist
 from callsheet.wire.errors import LeaseLost
@@ -88,7 +88,7 @@ class TestStrays:
         if end == "completed":
             await booth.call_back(second, kept.id, PICTURE)
         else:
-            await booth.core.room.endings.cancel(booth.ann.tenant_id, first.job_id, actor="user")
+            await booth.core.room.cancellation.cancel(booth.ann.tenant_id, first.job_id, actor="user")
         assert await booth.finished(second) == end
         stray = await self.say_too_late(booth, first)
         await booth.work()
@@ -190,7 +190,7 @@ class TestIntent:
     async def test_a_provider_that_says_when_is_not_called_before(self, booth: Booth) -> None:
         handed = await booth.new_call()
         busy = Failure("provider_unavailable", "Busy.", {"retry_after_seconds": 120}, retryable=True)
-        assert (await booth.core.room.execution.fail(report(handed.started), busy)).status == "queued"
+        assert (await booth.core.room.lease_reports.fail(report(handed.started), busy)).status == "queued"
         dispatch = await booth.core.dispatch(handed.job_id)
         assert dispatch is not None
         assert dispatch["not_before"] - dispatch["last_leased_at"] >= timedelta(seconds=120)
@@ -199,7 +199,7 @@ class TestIntent:
         first, prediction = await booth.waiting()
         await booth.call_back(first, prediction.id, Scenario(outcome="failed"))
         assert await booth.finished(first) == "failed"
-        await booth.core.room.endings.retry(booth.ann.tenant_id, first.job_id, actor="user")
+        await booth.core.room.retries.retry(booth.ann.tenant_id, first.job_id, actor="user")
         second = await booth.hand_over()
         assert second.callback.url != first.callback.url
         assert not second.callback.may_exist
@@ -317,7 +317,7 @@ class TestCallbacks:
 
     async def test_one_for_a_job_that_was_canceled_is_kept_and_changes_nothing(self, booth: Booth) -> None:
         handed, prediction = await booth.waiting()
-        await booth.core.room.endings.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
+        await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
         await booth.call_back(handed, prediction.id, PICTURE)
         assert await booth.finished(handed) == "canceled"
         assert await booth.refunded(handed.job_id)
@@ -504,7 +504,7 @@ class TestFollowing:
 
     async def test_a_canceled_job_is_canceled_at_the_provider_at_the_next_tick(self, booth: Booth) -> None:
         handed, prediction = await booth.waiting()
-        await booth.core.room.endings.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
+        await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
         await booth.work()
         assert booth.replicate.predictions[prediction.id]["status"] == "canceled"
         assert (await booth.row(handed))["work"] is None
@@ -513,7 +513,7 @@ class TestFollowing:
         booth.replicate.scenario, booth.replicate.deliver = HELD, "never"
         handed = await booth.new_call()
         prediction = await booth.call(handed)
-        await booth.core.room.endings.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
+        await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
         await booth.core.expire_lease(handed.started.lease.dispatch_id)
         await booth.core.reap()
         await booth.work()
@@ -524,7 +524,7 @@ class TestFollowing:
         booth.replicate.scenario, booth.replicate.deliver = HELD, "never"
         handed = await booth.new_call()
         prediction = await booth.call(handed)
-        await booth.core.room.endings.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
+        await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
         await booth.defer(handed, prediction.id)
         # Nobody holds it any more: the reaper's next round ends the wait.
         await booth.core.reap()
@@ -538,7 +538,7 @@ class TestFollowing:
     ) -> None:
         async with open_booth(core, ann, tmp_path, replicate, breaker_failures=1000) as booth:
             handed, prediction = await booth.waiting()
-            await core.room.endings.cancel(ann.tenant_id, handed.job_id, actor="user")
+            await core.room.cancellation.cancel(ann.tenant_id, handed.job_id, actor="user")
             replicate.refuse(1000, 503, calls="/cancel")
             for _ in range(13):
                 await booth.finished(handed)
@@ -549,7 +549,7 @@ class TestFollowing:
 
     async def test_a_job_its_worker_finished_by_itself_is_not_canceled(self, booth: Booth) -> None:
         handed = await booth.new_call()
-        await booth.core.room.execution.complete(report(handed.started), {"result": {}})
+        await booth.core.room.lease_reports.complete(report(handed.started), {"result": {}})
         assert await booth.finished(handed) == "completed"
         assert (await booth.row(handed))["work"] is None
         assert booth.replicate.calls == []

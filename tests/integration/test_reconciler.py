@@ -109,7 +109,7 @@ async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_wor
 ) -> None:
     ann = await core.member(pool)
     job, first = await running(core, ann)
-    await core.room.execution.requeue(report(first), "spot")
+    await core.room.lease_reports.requeue(report(first), "spot")
     second = await core.start()
     await lose_dispatch(core, job)
     assert await reconcile(core) == {"missing_dispatch": 1}
@@ -129,7 +129,7 @@ async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_wor
 async def test_a_retried_job_is_dispatched_again_in_its_own_cycle(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
     await core.fail(started)
-    await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+    await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     await core.rows(core.databases.central, "DELETE FROM ai_job_dispatches WHERE charge_cycle = 2")
     assert await reconcile(core) == {"missing_dispatch": 1}
     assert (await hot(core, job))["charge_cycle"] == 2
@@ -217,7 +217,7 @@ async def test_whoever_holds_a_dispatch_of_an_ended_job_is_told_and_its_report_c
 async def test_an_open_dispatch_of_an_earlier_cycle_is_closed(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
     await crashed(Failpoint.FAIL_BEFORE_CLOSE, core.fail(started))
-    await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+    await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     assert await reconcile(core) == {"open_dispatch_of_ended_job": 1}
     await core.expire_lease(started.lease.dispatch_id)
     await core.reap()
@@ -234,7 +234,7 @@ async def test_a_queued_dispatch_of_an_earlier_cycle_is_closed_as_that_cycle_end
     await core.expire_lease(started.lease.dispatch_id)
     await core.reap()
     assert await core.status(ann, job.id) == "expired"
-    await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+    await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     await core.relay()
     await core.rows(core.databases.central, "DELETE FROM dispatch_history WHERE tenant_job_id = $1", job.id)
     await orphan(core, job, cycle=1, job_id=job.id)
@@ -289,7 +289,7 @@ async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: M
 async def test_a_job_that_was_not_told_that_it_waits_again_is_told(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     job, started = await running(core, ann)
-    work = core.room.execution.requeue(report(started), "spot")
+    work = core.room.lease_reports.requeue(report(started), "spot")
     await crashed(Failpoint.PUT_BACK_BEFORE_POOL, work)
     assert await core.status(ann, job.id) == "processing"
     assert await reconcile(core) == {"status_of_job": 1}
@@ -301,7 +301,7 @@ async def test_a_job_that_was_not_told_that_it_waits_again_is_told(core: Core, p
 async def test_a_queue_that_was_restored_from_a_backup_counts_on_from_the_jobs_leases(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     _, first = await running(core, ann)
-    await core.room.execution.requeue(report(first), "spot")
+    await core.room.lease_reports.requeue(report(first), "spot")
     await core.start("worker-2")
     # The queue as it was before any of that.
     await core.rows(
@@ -329,7 +329,7 @@ async def test_a_crash_between_queue_and_job_leaves_the_order_to_the_queue(core:
     job = await core.submit(ann)
     room = core.room
     operations = DispatchOperations(
-        room.queue, room.overview, room.execution, room.endings, room.reconciler, AuditLog(core.databases)
+        room.queue, room.overview, room.lease_reports, room.cancellation, room.transitions, AuditLog(core.databases)
     )
     work = operations.change_priority((await hot(core, job))["dispatch_id"], 4, "admin:x")
     await crashed(Failpoint.PRIORITY_BEFORE_POOL, work)
@@ -390,7 +390,7 @@ async def test_what_is_well_again_at_the_second_look_is_left_alone(core: Core, a
     await reconcile(core, 1)
     # Meanwhile both come to their end in the usual way.
     await core.complete(started)
-    await core.room.endings.cancel(ann.tenant_id, lost, actor="user")
+    await core.room.cancellation.cancel(ann.tenant_id, lost, actor="user")
     assert await reconcile(core, 3) == {}
     assert (await finished(core, job))["status"] == "completed"
     await core.check_drained()
@@ -402,11 +402,11 @@ async def test_a_healthy_installation_is_left_alone_at_every_moment_of_a_life(co
     await left_alone(core)
     started = await core.start()
     await left_alone(core)
-    await core.room.execution.requeue(report(started), "spot")
+    await core.room.lease_reports.requeue(report(started), "spot")
     await left_alone(core)
     await core.fail(await core.start(), retryable=True)
     await left_alone(core)
-    await core.room.endings.cancel(ann.tenant_id, job.id, actor="user")
+    await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user")
     await left_alone(core)
 
 

@@ -13,9 +13,9 @@ from callsheet.fleet.retention import SQL as FLEET
 from callsheet.fleet.retention import AuditRetention
 from callsheet.identity.audit import SQL as AUDIT
 from callsheet.identity.sessions import SessionSweeper
-from callsheet.jobs.retention import SQL as EVENTS
 from callsheet.jobs.retention import EventRetention
 from callsheet.jobs.room import open_jobs
+from callsheet.jobs.sql import RETENTION_SQL as EVENTS
 from callsheet.plumbing.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
 from tests.support.core import Core, Member
@@ -61,7 +61,7 @@ async def test_how_earlier_cycles_ended_is_known_after_their_events_are_deleted(
     ann = await core.member()
     job = await core.submit(ann, cost=1)
     await core.fail(await core.start())
-    await core.room.endings.retry(ann.tenant_id, job.id, actor="test")
+    await core.room.retries.retry(ann.tenant_id, job.id, actor="test")
     await core.relay()
     await core.complete(await core.start())
     await end(core, ann, job.id, 400)

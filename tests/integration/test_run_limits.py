@@ -12,9 +12,9 @@ import pytest
 
 from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits
-from callsheet.jobs.moves import Output
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.room import open_jobs
+from callsheet.jobs.transition_requests import Output
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote
@@ -45,7 +45,7 @@ async def deliver(shoot: Shoot, started: StartedLease, *mime_types: str) -> None
         await shoot.stage.room.files.storage.put(path, PNG, content_type=mime_type)
         outputs.append(Output(uuid7(), "local", path, f"output-{number}.{extension}", mime_type, len(PNG)))
     result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
-    await shoot.core.room.execution.complete(report(started), result, outputs=outputs)
+    await shoot.core.room.lease_reports.complete(report(started), result, outputs=outputs)
 
 
 async def test_jobs_of_runs_have_a_limit_of_their_own(core: Core, ann: Member, stage: Stage) -> None:

@@ -12,12 +12,14 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits, counted_as
-from callsheet.jobs.moves import Move
+from callsheet.jobs.new_jobs import NewTask
 from callsheet.jobs.room import open_jobs
-from callsheet.jobs.states import Happening
-from callsheet.jobs.submission import NewTask, Submitted
+from callsheet.jobs.states import Transition
+from callsheet.jobs.submit import SubmittedJob
+from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.settings import JobSettings, QuotaSettings, Settings
 from callsheet.toolbox.ids import uuid7
@@ -100,7 +102,7 @@ async def test_fifty_submits_with_different_keys_and_a_cap_of_five_make_five_job
         *(planes[number % 2].submitted(ann, cost=10, idempotency_key=f"key-{number}") for number in range(50)),
         return_exceptions=True,
     )
-    assert Counter(type(answer) for answer in answers) == {Submitted: 5, TooManyActiveJobs: 45}
+    assert Counter(type(answer) for answer in answers) == {SubmittedJob: 5, TooManyActiveJobs: 45}
     refused = next(answer for answer in answers if isinstance(answer, TooManyActiveJobs))
     assert refused.data == {"active": 5, "limit": 5, "setting": "jobs.active_per_user"}
     assert await core.balance(ann) == 950
@@ -127,11 +129,11 @@ async def test_effect_jobs_tasks_and_typed_jobs_are_counted_apart(shared_databas
     # A retry counts as what its job is.
     for setting, job in ended.items():
         row = await core.job(ann, job.id)
-        move = Move(ann.tenant_id, job.id, 1, "test", error={"type": "test", "message": "test"})
-        await core.room.mover.move(Happening.FAIL, move)
+        move = TransitionRequest(JobCycle(ann.tenant_id, job.id, 1), "test", error={"type": "test", "message": "test"})
+        await core.room.transitions.apply(Transition.FAIL, move)
         await core.submit(ann, **kinds[setting][1])
         with pytest.raises(TooManyActiveJobs) as refused:
-            await core.room.endings.retry(ann.tenant_id, row["id"], actor="user:ann")
+            await core.room.retries.retry(ann.tenant_id, row["id"], actor="user:ann")
         assert refused.value.data["setting"] == setting
     await core.check()
 
@@ -157,7 +159,7 @@ async def test_the_cap_counts_what_is_pending_queued_or_processing_and_nothing_t
     third = await core.submit(ann)
     with pytest.raises(TooManyActiveJobs):
         await core.submit(ann)
-    await core.room.endings.cancel(ann.tenant_id, third.id, actor="user:ann")
+    await core.room.cancellation.cancel(ann.tenant_id, third.id, actor="user:ann")
     fourth = await core.submit(ann)
     with pytest.raises(TooManyActiveJobs):
         await core.submit(ann)
@@ -291,7 +293,7 @@ async def test_a_cancel_while_central_is_away_reaches_it_later(core: Core) -> No
     ann = await core.member("pool_2")
     job = await core.submit(ann)
     await core.databases.central.close()
-    assert (await core.room.endings.cancel(ann.tenant_id, job.id, actor="user:ann")).status == "canceled"
+    assert (await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user:ann")).status == "canceled"
     await core.databases.central.open()
     assert [row["action"] for row in await core.outbox(ann.pool)] == ["close"]
     assert await core.balance(ann) == 1000
@@ -340,7 +342,7 @@ async def test_the_same_job_id_in_two_pools_is_two_jobs(core: Core) -> None:
     with job_ids(shared, shared):
         mine, his = await core.submit(ann, cost=10), await core.submit(bob, cost=20)
     assert mine.id == his.id == shared
-    await core.room.endings.cancel(ann.tenant_id, shared, actor="user:ann")
+    await core.room.cancellation.cancel(ann.tenant_id, shared, actor="user:ann")
     assert (await core.status(ann, shared), await core.status(bob, shared)) == ("canceled", "queued")
     assert (await core.balance(ann), await core.balance(bob)) == (100, 30)
     started = await core.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.jobs.reports import Outcome
+from callsheet.jobs.outcomes import Outcome
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
 from tests.support.core import Core, Member, output_of, report
@@ -23,11 +23,11 @@ async def test_a_video_follows_its_job_from_submit_to_completion(core: Core, ann
     started = await core.start()
     assert started.effect_id == effect_id
     assert (await core.video_row(ann, video_id))["status"] == "processing"
-    await core.room.execution.requeue(report(started), "spot notice")
+    await core.room.lease_reports.requeue(report(started), "spot notice")
     assert (await core.video_row(ann, video_id))["status"] == "queued"
     started = await core.start()
     outputs = [output_of(started, "one.mp4"), output_of(started, "two.png")]
-    outcome = await core.room.execution.complete(report(started), {"outputs": []}, outputs=outputs)
+    outcome = await core.room.lease_reports.complete(report(started), {"outputs": []}, outputs=outputs)
     assert outcome.settled is not None
     assert outcome.settled.effect_id == effect_id
     assert outcome.settled.duration_seconds is not None
@@ -48,10 +48,10 @@ async def test_a_failure_is_shown_by_the_video_and_a_retry_clears_it(core: Core,
     await core.fail(await core.start())
     video = await core.video_row(ann, video_id)
     assert (video["status"], video["processing_details"]) == ("failed", {"error": "The engine stopped."})
-    await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+    await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     video = await core.video_row(ann, video_id)
     assert (video["status"], video["processing_details"]) == ("queued", None)
-    await core.room.endings.cancel(ann.tenant_id, job.id, actor="user")
+    await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user")
     assert (await core.video_row(ann, video_id))["status"] == "canceled"
     await core.check()
 
@@ -98,7 +98,7 @@ async def test_a_retry_needs_its_input_and_reserves_nothing_without(core: Core, 
     await core.fail(await core.start())
     await core.rows(ann.pool, "UPDATE files SET deleted_at = now() WHERE purpose = 'upload'")
     with pytest.raises(InvalidRequest, match="deleted"):
-        await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+        await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     assert (await core.status(ann, job.id), await core.balance(ann)) == ("failed", 100)
     await core.check()
 
@@ -108,7 +108,7 @@ async def test_an_older_job_of_a_video_does_not_touch_it_any_more(core: Core, an
     await core.fail(await core.start())
     file_id = (await core.video_row(ann, video_id))["original_file_id"]
     newer = await core.submit(ann, video_id=video_id, input_file_ids=(file_id,))
-    await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+    await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     video = await core.video_row(ann, video_id)
     assert (video["job_id"], video["status"]) == (newer.id, "queued")
     await core.check()
@@ -116,17 +116,17 @@ async def test_an_older_job_of_a_video_does_not_touch_it_any_more(core: Core, an
 
 async def test_a_lease_can_be_answered_again_while_it_is_held(core: Core, ann: Member) -> None:
     job, _ = await core.submit_video(ann, payload={"prompt": "a dog"})
-    started = await core.room.execution.lease_and_start(core.criteria(), "worker-1", "poll-1")
+    started = await core.room.starter.lease_and_start(core.criteria(), "worker-1", "poll-1")
     assert started is not None
     row = await core.dispatch(job.id)
     assert row is not None
     assert row["poll_id"] == "poll-1"
-    again = await core.room.execution.repeat(started.lease.dispatch_id, started.lease.lease_token, "worker-1")
+    again = await core.room.starter.repeat(started.lease.dispatch_id, started.lease.lease_token, "worker-1")
     assert again == started
     with pytest.raises(NotFound):
-        await core.room.execution.repeat(started.lease.dispatch_id, started.lease.lease_token, "worker-2")
+        await core.room.starter.repeat(started.lease.dispatch_id, started.lease.lease_token, "worker-2")
     await core.complete(started)
-    assert await core.room.execution.repeat(started.lease.dispatch_id, started.lease.lease_token, "worker-1") is None
+    assert await core.room.starter.repeat(started.lease.dispatch_id, started.lease.lease_token, "worker-1") is None
 
 
 async def test_a_lease_whose_start_was_cut_off_is_started_when_it_is_asked_for_again(core: Core, ann: Member) -> None:
@@ -134,7 +134,7 @@ async def test_a_lease_whose_start_was_cut_off_is_started_when_it_is_asked_for_a
     lease = await core.room.queue.lease(core.criteria(), "worker-1", "poll-1")
     assert lease is not None
     assert await core.status(ann, job.id) == "queued"
-    again = await core.room.execution.repeat(lease.dispatch_id, lease.lease_token, "worker-1")
+    again = await core.room.starter.repeat(lease.dispatch_id, lease.lease_token, "worker-1")
     assert again is not None
     assert await core.status(ann, job.id) == "processing"
     await core.complete(again)
@@ -147,7 +147,7 @@ async def test_a_worker_that_says_good_bye_gives_its_jobs_back_with_their_attemp
     for _ in jobs:
         await core.start("leaving")
     await core.start("staying")
-    outcomes = await core.room.execution.put_back_held(
+    outcomes = await core.room.lease_reports.requeue_held_by(
         "leaving", attempt_counts=False, reason="shutdown", actor="worker:leaving"
     )
     assert [outcome.status for _, outcome in outcomes] == ["queued", "queued"]
@@ -166,7 +166,7 @@ async def test_leases_taken_from_a_worker_cost_their_attempt_and_the_last_one_fa
     once, twice = await core.submit(ann, max_attempts=1), await core.submit(ann, max_attempts=2)
     stale = await core.start("gone")
     await core.start("gone")
-    await core.room.execution.put_back_held("gone", attempt_counts=True, reason="not seen", actor="stale workers")
+    await core.room.lease_reports.requeue_held_by("gone", attempt_counts=True, reason="not seen", actor="stale workers")
     assert (await core.status(ann, once.id), await core.status(ann, twice.id)) == ("failed", "queued")
     assert await core.ledger(ann, once.id) == [(1, "JOB_RESERVE", -10), (1, "JOB_REFUND", 10)]
     [event] = [event for event in await core.events(ann, once.id) if event["to_status"] == "failed"]
@@ -181,14 +181,14 @@ async def test_leases_taken_from_a_worker_cost_their_attempt_and_the_last_one_fa
 async def test_a_lease_that_could_not_be_answered_goes_back_with_its_attempt(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     started = await core.start()
-    await core.room.execution.release(started)
+    await core.room.starter.return_lease(started)
     row = await core.dispatch(job.id)
     assert row is not None
     assert (row["status"], row["attempts"]) == ("queued", 0)
     assert await core.status(ann, job.id) == "queued"
     await core.start("worker-2")
     with pytest.raises(LeaseLost):
-        await core.room.execution.release(started)
+        await core.room.starter.return_lease(started)
     await core.check()
 
 

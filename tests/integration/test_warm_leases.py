@@ -9,7 +9,7 @@ import pytest
 from callsheet.dispatch.affinity import Cold, Limits
 from callsheet.dispatch.facts import Lease
 from callsheet.dispatch.queue import Queue
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from tests.support.core import Core, Member, report
 
 
@@ -22,7 +22,7 @@ async def other(core: Core) -> int:
 async def take(core: Core, other: int, cold: Cold | None = None, worker: str = "gpu-1") -> StartedLease:
     """By a worker that has the models of the core's workflow loaded."""
     cold = {core.workflow: 0.0, other: 1.0} if cold is None else cold
-    started = await core.room.execution.lease_and_start(core.criteria(core.workflow, other), worker, None, cold)
+    started = await core.room.starter.lease_and_start(core.criteria(core.workflow, other), worker, None, cold)
     assert started is not None
     return started
 
@@ -38,7 +38,7 @@ async def test_of_one_users_jobs_those_with_loaded_models_go_first_up_to_a_limit
     for _ in range(6):
         started = await take(core, other)
         given.append(started.lease.job_id == cold.id)
-        await core.room.execution.complete(report(started), {})
+        await core.room.lease_reports.complete(report(started), {})
         await core.submit(ann)
     assert given == [False, False, False, False, True, False]
     assert core.room.queue.warm.preferred >= 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from callsheet.jobs.reports import Failure
+from callsheet.jobs.outcomes import Failure
 from tests.support.core import Core, Member, report
 from tests.support.lives import REFUNDED, RESERVED, finished, hot, running
 
@@ -20,7 +20,7 @@ async def later(core: Core) -> None:
 async def test_what_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
     younger = await core.submit(ann)
-    outcome = await core.room.execution.fail(report(started), WEDGE)
+    outcome = await core.room.lease_reports.fail(report(started), WEDGE)
     assert outcome.status == "queued"
     await later(core)
     row = await hot(core, job)
@@ -35,11 +35,11 @@ async def test_what_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(c
 
 async def test_the_second_time_the_job_fails_and_names_workflow_and_node(core: Core, ann: Member) -> None:
     job, started = await running(core, ann, cost=10)
-    await core.room.execution.fail(report(started), WEDGE)
+    await core.room.lease_reports.fail(report(started), WEDGE)
     await later(core)
     again = await core.lease()
     assert again is not None
-    assert (await core.room.execution.fail(report(again), WEDGE)).status == "failed"
+    assert (await core.room.lease_reports.fail(report(again), WEDGE)).status == "failed"
     row = await core.job(ann, job.id)
     assert row["error"]["type"] == "engine_stuck"
     slug = await core.room.queue.workflow_slug(again.lease.workflow_id)
@@ -52,7 +52,7 @@ async def test_the_second_time_the_job_fails_and_names_workflow_and_node(core: C
 
 async def test_other_failures_keep_their_place_and_all_their_attempts(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
-    await core.room.execution.fail(report(started), Failure("out_of_memory", "No memory.", retryable=True))
+    await core.room.lease_reports.fail(report(started), Failure("out_of_memory", "No memory.", retryable=True))
     row = await hot(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 0, 0)
 
@@ -60,6 +60,6 @@ async def test_other_failures_keep_their_place_and_all_their_attempts(core: Core
 async def test_a_wedge_that_is_reported_twice_counts_once(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
     for _ in range(2):
-        assert (await core.room.execution.fail(report(started), WEDGE)).status == "queued"
+        assert (await core.room.lease_reports.fail(report(started), WEDGE)).status == "queued"
     row = await hot(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 1, -1)

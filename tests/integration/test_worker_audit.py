@@ -12,7 +12,7 @@ import pytest
 
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
 from callsheet.fleet.retention import AuditRetention
-from callsheet.jobs.reports import Settled
+from callsheet.jobs.outcomes import Settlement
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Row
@@ -50,7 +50,7 @@ def ended(
     effect: Any = None,
     workflow: int | None = None,
 ) -> Event:
-    settled = Settled(1, uuid7(), workflow or core.workflow, effect, run, held)
+    settled = Settlement(1, uuid7(), workflow or core.workflow, effect, run, held)
     return Event("gpu-1", session, outcome, "worker:gpu-1", 1, {"n": 1}, settled, outcome)
 
 

@@ -66,7 +66,7 @@ class Yard:
 @pytest.fixture
 async def yard(core: Core) -> Yard:
     [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
-    return Yard(core, registry(core.databases, core.room.execution, stale_seconds=STALE), row["slug"])
+    return Yard(core, registry(core.databases, core.room.lease_reports, stale_seconds=STALE), row["slug"])
 
 
 async def crashed(point: Failpoint, work: Coroutine[Any, Any, object]) -> None:

@@ -72,7 +72,7 @@ async def test_a_lease_that_was_put_back_meanwhile_leaves_its_place(race: Race) 
     first = Call(PROVIDER, started.lease.tenant_id, started.lease.dispatch_id, started.lease.lease_seq)
     second = await leased(race, race.two)
     await breakers(race.one).permit(first)
-    await race.one.room.execution.requeue(report(started), "spot notice")
+    await race.one.room.lease_reports.requeue(report(started), "spot notice")
     await breakers(race.two).permit(second)
     with pytest.raises(ProviderPaused):
         await breakers(race.one).permit(first)

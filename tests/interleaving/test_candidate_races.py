@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.submission import SlotRefused
+from callsheet.jobs.new_jobs import SlotRefused
 from callsheet.pipelines import branches
 from callsheet.pipelines.collector import Collector
 from callsheet.pipelines.director import SQL as LOOP
@@ -55,8 +55,10 @@ async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
     other = replace(race.ann, pool=race.pool)
     tree = await Tree.plant(race.one, race.ann)
     async with open_stage(race.one, race.ann, tmp_path) as first, open_stage(race.two, other, tmp_path) as second:
-        pools, endings = lambda: race.one.databases.pools, race.one.room.endings
-        collector = Collector(pools, first.room.files, endings, PipelineSettings(), OpenJobs(), collected=lambda: None)
+        pools, cancellation = lambda: race.one.databases.pools, race.one.room.cancellation
+        collector = Collector(
+            pools, first.room.files, cancellation, PipelineSettings(), OpenJobs(), collected=lambda: None
+        )
         one, two = Jury.open(race.one, first, tree), Jury.open(race.two, second, tree)
         yield Juries(race, tree, one, two, first, collector)
 
@@ -247,7 +249,7 @@ async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_t
     made = {"outputs": [{"file_id": str(output.file_id)}]}
     async with stalled_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
         assert await tree.active() == {child}
-        await race.two.room.execution.complete(report(await race.one.start()), made, outputs=[output])
+        await race.two.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
         await juries.collector.collect(race.ann.pool)
         assert len(await tree.active()) == 2
     assert (await killing).rejected == 3
@@ -290,7 +292,7 @@ async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_
     output = await juries.stage.put_output(job.id)
     async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
         made = {"outputs": [{"file_id": str(output.file_id)}]}
-        await race.two.room.execution.complete(report(started), made, outputs=[output])
+        await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
     assert (await killing).canceled_jobs == 0
     assert await race.one.status(race.ann, job.id) == "completed"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, CONSUME]
@@ -313,7 +315,7 @@ async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orph
         job = await tree.begin(parent)
         output = await juries.stage.put_output(job.id)
         made = {"outputs": [{"file_id": str(output.file_id)}]}
-        await race.one.room.execution.complete(report(await race.one.start()), made, outputs=[output])
+        await race.one.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
         works = [juries.two.kill(parent), juries.collector.collect(race.ann.pool)]
         async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
             tasks = await waiting(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
@@ -330,7 +332,7 @@ async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_b
         started, output = await race.one.start(), await juries.stage.put_output(job.id)
         async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
             made = {"outputs": [{"file_id": str(output.file_id)}]}
-            await race.two.room.execution.complete(report(started), made, outputs=[output])
+            await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
         await killing
         works = [juries.two.restore(parent), juries.collector.collect(race.ann.pool)]
         async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):

@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.jobs.deletion import JobDeletion
 from callsheet.jobs.journal import Journal
-from callsheet.jobs.reports import Failure
+from callsheet.jobs.outcomes import Failure
 from callsheet.media.deletion import Deletion
 from callsheet.media.storage import open_storage
 from callsheet.settings import Settings
@@ -33,12 +33,12 @@ def deletion(race: Race, tmp_path: Path) -> JobDeletion:
 
 async def failed(race: Race) -> Job:
     job, started = await race.started()
-    await race.one.room.execution.fail(report(started), Failure("broken", "It broke."))
+    await race.one.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
     return job
 
 
 async def retry(race: Race, job: Job) -> Job:
-    return await race.one.room.endings.retry(race.ann.tenant_id, job.id, actor="user")
+    return await race.one.room.retries.retry(race.ann.tenant_id, job.id, actor="user")
 
 
 async def test_a_retry_that_waits_while_the_job_is_deleted_finds_nothing(race: Race, deletion: JobDeletion) -> None:

@@ -21,7 +21,7 @@ WORKER = "gpu-1"
 @pytest.fixture
 async def room(race: Race) -> FleetRoom:
     """The second control plane's, where a worker has registered."""
-    room = registry(race.two.databases, race.two.room.execution)
+    room = registry(race.two.databases, race.two.room.lease_reports)
     await join(room, WORKER, await slug(race))
     return room
 
@@ -122,7 +122,7 @@ async def test_a_job_that_would_begin_at_a_drained_worker_is_to_be_queued(race: 
 
 
 async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race, room: FleetRoom) -> None:
-    first = registry(race.one.databases, race.one.room.execution)
+    first = registry(race.one.databases, race.one.room.lease_reports)
     async with draining(race, "gpu-2"):
         registered = await join(first, "gpu-2", await slug(race))
         assert not (await first.authentication.of(bearer(registered.token))).is_draining
@@ -131,7 +131,7 @@ async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race
 
 async def test_of_two_drains_at_once_both_succeed_and_the_first_is_on_record(race: Race, room: FleetRoom) -> None:
     lock = "SELECT pg_advisory_xact_lock_shared(hashtextextended('callsheet drains', 0))"
-    other = registry(race.one.databases, race.one.room.execution)
+    other = registry(race.one.databases, race.one.room.lease_reports)
     async with holding(race.central, lock):
         first, second = await waiting(
             race.central, room.workers.drain(WORKER, "ann", "new disk"), other.workers.drain(WORKER, "bob")

@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from callsheet.jobs.moves import Move, move_jobs
+from callsheet.dispatch.facts import JobCycle
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.progress import ProgressReport
-from callsheet.jobs.reports import StartedLease
-from callsheet.jobs.states import Happening
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import apply_transition
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs
 from callsheet.wire.jobs import Job
@@ -25,15 +27,15 @@ FAR = timedelta(days=400)
 
 
 async def cancel(core: Core, race: Race, job: Job) -> Job:
-    return await core.room.endings.cancel(race.ann.tenant_id, job.id, actor="user")
+    return await core.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
 
 
 async def retry(core: Core, race: Race, job: Job) -> Job:
-    return await core.room.endings.retry(race.ann.tenant_id, job.id, actor="user")
+    return await core.room.retries.retry(race.ann.tenant_id, job.id, actor="user")
 
 
-def move(race: Race, job: Job, **changes: object) -> Move:
-    return Move(race.ann.tenant_id, job.id, 1, "test", **changes)  # type: ignore[arg-type]
+def move(race: Race, job: Job, **changes: object) -> TransitionRequest:
+    return TransitionRequest(JobCycle(race.ann.tenant_id, job.id, 1), "test", **changes)  # type: ignore[arg-type]
 
 
 async def enforce_far_ahead(core: Core, race: Race) -> None:
@@ -109,7 +111,7 @@ async def test_complete_after_cancel_adopts_the_cancel(race: Race) -> None:
     job, started = await race.started()
     async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await cancel(race.two, race, job)).status == "canceled"
-        beat = await race.two.room.execution.heartbeat(report(started))
+        beat = await race.two.room.lease_reports.heartbeat(report(started))
         assert beat.cancel_requested
     assert (await completing).status == "canceled"
     await race.is_as(job.id, [*STARTED, "processing>canceled", "canceled!completed"], REFUNDED)
@@ -129,7 +131,7 @@ async def test_cancel_that_waits_while_complete_commits_is_refused(race: Race) -
 async def test_cancel_that_waits_for_the_job_of_an_open_complete_is_refused(race: Race) -> None:
     job, started = await race.started()
     async with race.pool.transaction() as connection:
-        assert await move_jobs(connection, Happening.COMPLETE, [move(race, job, lease_seq=1, result={})])
+        assert await apply_transition(connection, Transition.COMPLETE, [move(race, job, lease_seq=1, result={})])
         [canceling] = await waiting(race.pool, cancel(race.one, race, job))
     with pytest.raises(InvalidTransition):
         await canceling
@@ -140,7 +142,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_complete_is_refused(race
 async def test_cancel_that_waits_for_the_job_of_an_open_start_cancels_what_is_running(race: Race) -> None:
     job = await race.submit()
     async with race.pool.transaction() as connection:
-        assert await move_jobs(connection, Happening.START, [move(race, job, new_lease_seq=1)])
+        assert await apply_transition(connection, Transition.START, [move(race, job, new_lease_seq=1)])
         [canceling] = await waiting(race.pool, cancel(race.one, race, job))
     assert (await canceling).status == "canceled"
     await race.is_as(job.id, [*STARTED, "processing>canceled"], REFUNDED)
@@ -149,7 +151,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_start_cancels_what_is_ru
 async def test_a_start_that_waits_for_an_open_cancel_is_refused(race: Race) -> None:
     job = await race.submit()
     async with race.pool.transaction() as connection:
-        assert await move_jobs(connection, Happening.CANCEL, [move(race, job)], tell_central="close")
+        assert await apply_transition(connection, Transition.CANCEL, [move(race, job)], close_dispatch=True)
         [leasing] = await waiting(race.pool, race.one.lease())
     assert await leasing is None
     await race.one.relay()
@@ -160,7 +162,7 @@ async def test_a_start_that_waits_for_an_open_cancel_is_refused(race: Race) -> N
 async def test_a_complete_that_waits_for_an_open_start_of_a_newer_lease_is_refused(race: Race) -> None:
     job, started = await race.started()
     async with race.pool.transaction() as connection:
-        assert await move_jobs(connection, Happening.START, [move(race, job, new_lease_seq=2)])
+        assert await apply_transition(connection, Transition.START, [move(race, job, new_lease_seq=2)])
         [completing] = await waiting(race.pool, race.one.complete(started))
     with pytest.raises(LeaseLost):
         await completing
@@ -250,7 +252,7 @@ async def test_the_deadline_of_a_waiting_job_does_not_fail_what_started_meanwhil
 
 async def deferred(race: Race) -> tuple[Job, StartedLease]:
     job, started = await race.started()
-    await race.one.room.execution.defer(report(started), "prediction-1", later())
+    await race.one.room.lease_reports.defer(report(started), "prediction-1", later())
     return job, started
 
 
@@ -263,14 +265,16 @@ async def test_a_late_callback_of_the_earlier_cycle_changes_nothing_after_a_retr
     await race.one.expire_lease(started.lease.dispatch_id)
     async with stalled_at(Failpoint.REAP_BEFORE_CLOSE, race.one.reap()) as reaping:
         assert (await retry(race.two, race, job)).charge_cycle == 2
-        outcome = await race.two.room.execution.complete_callback(
+        outcome = await race.two.room.lease_reports.complete_callback(
             started.lease.dispatch_id, 1, {"late": True}, "provider"
         )
         assert outcome.status == "expired"
     await reaping
     steps = [*EXPIRED_AND_RETRIED, "pending>queued", "queued!completed"]
     await race.is_as(job.id, steps, TWO_CYCLES, hot="queued")
-    again = await race.two.room.execution.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
+    again = await race.two.room.lease_reports.complete_callback(
+        started.lease.dispatch_id, 1, {"late": True}, "provider"
+    )
     assert again.status == "expired"
     await race.one.complete(await race.one.start())
     await race.is_as(
@@ -282,9 +286,11 @@ async def test_a_late_callback_of_the_earlier_cycle_changes_nothing_after_a_retr
 async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_changes_nothing(race: Race) -> None:
     job, started = await deferred(race)
     async with race.pool.transaction() as connection:
-        await move_jobs(connection, Happening.EXPIRE, [move(race, job)])
-        await move_jobs(connection, Happening.RETRY, [move(race, job)], tell_central="dispatch")
-        callback = race.one.room.execution.complete_callback(started.lease.dispatch_id, 1, {"late": True}, "provider")
+        await apply_transition(connection, Transition.EXPIRE, [move(race, job)])
+        await apply_transition(connection, Transition.RETRY, [move(race, job)])
+        callback = race.one.room.lease_reports.complete_callback(
+            started.lease.dispatch_id, 1, {"late": True}, "provider"
+        )
         [calling] = await waiting(race.pool, callback)
     assert (await calling).status == "expired"
     await race.two.relay()
@@ -295,7 +301,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
 async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
     job, started = await deferred(race)
     await race.one.expire_lease(started.lease.dispatch_id)
-    callback = race.one.room.execution.complete_callback(started.lease.dispatch_id, 1, {"n": 1}, "provider")
+    callback = race.one.room.lease_reports.complete_callback(started.lease.dispatch_id, 1, {"n": 1}, "provider")
     async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await waiting(race.pool, race.two.reap())
         assert (await callback).status == "completed"
@@ -314,7 +320,7 @@ async def test_retry_while_the_old_dispatch_is_still_there(race: Race, kind: str
     elif kind == "leased":
         point, work = Failpoint.FAIL_BEFORE_CLOSE, race.one.fail(started)
     else:
-        await race.one.room.execution.defer(report(started), "prediction-1", later())
+        await race.one.room.lease_reports.defer(report(started), "prediction-1", later())
         await race.one.expire_lease(started.lease.dispatch_id)
         point, work = Failpoint.REAP_BEFORE_CLOSE, race.one.reap()
     with armed({point: crash}), pytest.raises(Crashed):

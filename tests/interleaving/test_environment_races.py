@@ -43,7 +43,7 @@ async def side(race: Race, tmp_path: Path) -> AsyncIterator[Side]:
     catalog = open_catalog(race.one.databases, storage, 1_000_000, b"s" * 32)
     request = CreateWorkflow(slug="raced", name="Raced", graph=GRAPH, output_node_id="2")
     workflow = await catalog.workflows.create(request, "operator")
-    yield Side(race, catalog, registry(race.two.databases, race.two.room.execution), workflow.id)
+    yield Side(race, catalog, registry(race.two.databases, race.two.room.lease_reports), workflow.id)
     await storage.close()
 
 

@@ -129,8 +129,8 @@ async def test_a_stalled_start_that_comes_first_after_all_is_fenced_by_its_token
     for refused in (
         race.one.complete(older),
         race.one.fail(older),
-        race.one.room.execution.requeue(report(older), "spot"),
-        race.one.room.execution.heartbeat(report(older)),
+        race.one.room.lease_reports.requeue(report(older), "spot"),
+        race.one.room.lease_reports.heartbeat(report(older)),
     ):
         with pytest.raises(LeaseLost):
             await refused
@@ -156,7 +156,7 @@ async def test_a_reaper_late_for_an_exhausted_lease_does_not_fail_the_newer_one(
     await race.one.expire_lease(older.lease.dispatch_id)
     async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await waiting(race.pool, race.one.reap())
-        await race.two.room.execution.requeue(report(older), "spot")
+        await race.two.room.lease_reports.requeue(report(older), "spot")
         newer = await race.two.start("newer")
     await reaping
     taken = [*STARTED, "processing>queued", "queued>processing"]
@@ -170,7 +170,7 @@ async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_n
     await race.one.expire_lease(older.lease.dispatch_id)
     async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [reaping] = await waiting(race.pool, race.one.reap())
-        assert (await race.two.room.execution.requeue(report(older), "spot")).status == "queued"
+        assert (await race.two.room.lease_reports.requeue(report(older), "spot")).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued", "queued>failed"], REFUNDED)
     assert await race.finished(job.id) == [(1, "failed")]
@@ -179,7 +179,7 @@ async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_n
 async def test_a_heartbeat_after_expiry_but_before_the_reap_keeps_the_lease(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
-    extended = await race.one.room.execution.heartbeat(report(started))
+    extended = await race.one.room.lease_reports.heartbeat(report(started))
     assert extended.ttl_seconds > 0
     await race.two.reap()
     await race.one.complete(started)
@@ -303,7 +303,7 @@ async def test_requeue_and_reap_of_one_lease_put_it_back_once(race: Race) -> Non
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     async with holding(race.central, LOCK, [started.lease.dispatch_id]):
-        requeue = race.one.room.execution.requeue(report(started), "spot")
+        requeue = race.one.room.lease_reports.requeue(report(started), "spot")
         [requeuing] = await waiting(race.central, requeue)
         reaping = asyncio.create_task(race.two.reap())
     assert (await requeuing).status == "queued"
@@ -315,7 +315,7 @@ async def test_a_requeue_after_the_reaper_put_it_back_in_central_changes_nothing
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
-        assert (await race.one.room.execution.requeue(report(started), "spot")).status == "queued"
+        assert (await race.one.room.lease_reports.requeue(report(started), "spot")).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
     # Expiry keeps the attempt.
@@ -440,7 +440,7 @@ async def test_waiting_for_a_callback_and_the_reaper_cannot_both_have_the_lease(
     await race.one.expire_lease(started.lease.dispatch_id)
     later = datetime.now(UTC) + timedelta(hours=1)
     async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
-        outcome = await race.one.room.execution.defer(report(started), "prediction-1", later)
+        outcome = await race.one.room.lease_reports.defer(report(started), "prediction-1", later)
         assert outcome.status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.submission import Submitted
+from callsheet.jobs.submit import SubmittedJob
 from callsheet.media.storage import ObjectInfo
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.sql import Connection
@@ -38,7 +38,7 @@ class Stages:
         ann = self.race.ann
         return holding(self.race.pool, LOCK_WALLET, ann.tenant_id, ann.user_id)
 
-    async def submit(self, video: Video) -> Submitted:
+    async def submit(self, video: Video) -> SubmittedJob:
         inputs = (video.original_file_id,)
         return await self.race.one.submitted(self.race.ann, video_id=video.id, input_file_ids=inputs)
 
@@ -67,7 +67,7 @@ async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(s
     async with stages.wallet_held():
         tasks = await waiting(stages.race.pool, stages.submit(video), stages.two.delete_video(video.id))
     submitted, deleted = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(submitted, Submitted)
+    assert isinstance(submitted, SubmittedJob)
     assert isinstance(deleted, InUse)
     assert await stages.race.one.ledger(stages.race.ann, submitted.job.id) == [RESERVE]
     assert len(await stages.one.paths()) == 1
@@ -222,7 +222,7 @@ async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(stages: 
     at = datetime.now(UTC) + LATER
     sweeping = stages.two.room.sweeper.sweep(stages.two.ann.pool, at)
     async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
-        await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+        await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
         started = await core.start()
         fresh = await stages.one.put_output(job.id)
         # And lost again: asked for once more, the sweep under way must not forget it.

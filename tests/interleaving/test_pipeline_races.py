@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.jobs.submission import SlotRefused
+from callsheet.jobs.new_jobs import SlotRefused
 from callsheet.pipelines.slots import NewSlot
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus

@@ -168,7 +168,7 @@ async def test_a_put_back_of_a_leased_row_is_not_crossed_by_a_change(race: Race)
     with pytest.raises(WrongState):
         await race.two.room.overview.change_priority(moved, 5, ADMIN)
     async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
-        requeue = race.one.room.execution.requeue(report(started), "spot")
+        requeue = race.one.room.lease_reports.requeue(report(started), "spot")
         [requeuing] = await waiting(race.central, requeue)
     await requeuing
     await race.two.room.overview.change_priority(moved, 5, ADMIN)

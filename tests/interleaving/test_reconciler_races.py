@@ -69,7 +69,7 @@ async def test_a_completion_that_stalls_before_its_pool_is_not_taken_for_lost(ra
 
 async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it_once(race: Race) -> None:
     job = await race.submit()
-    cancel = race.one.room.endings.cancel(race.ann.tenant_id, job.id, actor="user")
+    cancel = race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
     async with stalled_at(Failpoint.CANCEL_BEFORE_RELAY, cancel) as canceling:
         assert await reconcile(race.two, 3) == 1
     assert (await canceling).status == "canceled"
@@ -79,7 +79,7 @@ async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it
 
 async def test_a_requeue_that_stalls_before_its_pool_and_the_reconciler_tell_the_job_once(race: Race) -> None:
     job, started = await race.started()
-    work = race.one.room.execution.requeue(report(started), "spot")
+    work = race.one.room.lease_reports.requeue(report(started), "spot")
     async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, work) as requeuing:
         assert await reconcile(race.two, 3) == 1
     assert (await requeuing).status == "queued"
@@ -99,7 +99,7 @@ async def test_a_job_that_is_canceled_while_its_dispatch_is_made_again_leaves_no
     await lose_dispatch(race, job.id)
     await hasty(race.two).tick(datetime.now(UTC))
     async with stalled_at(Failpoint.RECONCILE_BEFORE_POOL, hasty(race.two).tick(datetime.now(UTC))) as healing:
-        await race.one.room.endings.cancel(race.ann.tenant_id, job.id, actor="user")
+        await race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
     await healing
     assert await race.finished(job.id) == [(1, "canceled")]
     await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
@@ -113,7 +113,7 @@ async def test_a_job_that_is_canceled_before_its_dispatch_is_made_again_leaves_n
     await reconciler.tick(datetime.now(UTC))
     async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
         [healing] = await waiting(race.central, reconciler.tick(datetime.now(UTC)))
-        await race.one.room.endings.cancel(race.ann.tenant_id, job.id, actor="user")
+        await race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
     await healing
     assert await race.one.steps(race.ann, job.id) == [*QUEUED, "queued>canceled"]
     assert await race.one.ledger(race.ann, job.id) == REFUNDED

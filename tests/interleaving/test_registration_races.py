@@ -14,7 +14,7 @@ from callsheet.fleet.credentials import TokenCredential
 from callsheet.fleet.registry import Registry
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.tokens import hash_token
-from callsheet.jobs.reports import Settled
+from callsheet.jobs.outcomes import Settlement
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock
@@ -68,7 +68,7 @@ class Gate:
 
 @pytest.fixture
 async def gate(race: Race) -> Gate:
-    rooms = [registry(core.databases, core.room.execution) for core in (race.one, race.two)]
+    rooms = [registry(core.databases, core.room.lease_reports) for core in (race.one, race.two)]
     [row] = await race.one.rows(race.central, "SELECT slug FROM workflows WHERE id = $1", race.one.workflow)
     return Gate(race, rooms[0], rooms[1], row["slug"])
 
@@ -94,7 +94,9 @@ async def test_of_two_registrations_of_one_id_one_is_accepted(gate: Gate) -> Non
 
 
 async def test_of_two_registrations_for_the_last_place_one_is_accepted(gate: Gate) -> None:
-    one, two = [registry(core.databases, core.room.execution, max_workers=1) for core in (gate.race.one, gate.race.two)]
+    one, two = [
+        registry(core.databases, core.room.lease_reports, max_workers=1) for core in (gate.race.one, gate.race.two)
+    ]
     answers = await both(gate, (one.registry, "gpu-1"), (two.registry, "gpu-2"))
     assert kinds(answers) == ["Forbidden", "Registered"]
     [count] = await gate.rows("SELECT count(*) FROM comfyui_workers")
@@ -394,7 +396,7 @@ async def test_two_control_planes_that_write_about_the_same_sessions_do_not_stop
     ]
 
     def event(session: int) -> Event:
-        settled = Settled(1, uuid7(), gate.race.one.workflow, None, 1.0, 1.0)
+        settled = Settlement(1, uuid7(), gate.race.one.workflow, None, 1.0, 1.0)
         return Event("w", session, "complete", "worker:w", settled=settled, outcome="completed")
 
     works = [

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.jobs.moves import Move, move_jobs
-from callsheet.jobs.states import Happening
+from callsheet.dispatch.facts import JobCycle
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import apply_transition
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.jobs import Job
@@ -22,7 +24,7 @@ FAR = timedelta(days=400)
 
 
 async def cancel(race: Race, job_id: object) -> None:
-    await race.two.room.endings.cancel(race.ann.tenant_id, job_id, actor="user")  # type: ignore[arg-type]
+    await race.two.room.cancellation.cancel(race.ann.tenant_id, job_id, actor="user")  # type: ignore[arg-type]
 
 
 async def unrelayed(race: Race, point: Failpoint = Failpoint.SUBMIT_BEFORE_RELAY) -> Job:
@@ -68,7 +70,7 @@ async def test_a_complete_before_the_relay_marked_the_job_queued_stays(race: Rac
 async def test_a_requeue_before_the_relay_marked_the_job_queued_keeps_one_dispatch(race: Race) -> None:
     async with stalled_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         started = await race.two.start()
-        await race.two.room.execution.requeue(report(started), "spot")
+        await race.two.room.lease_reports.requeue(report(started), "spot")
     job = await submitting
     assert await race.one.steps(race.ann, job.id) == [*STARTED, "processing>queued"]
     await race.one.complete(await race.one.start())
@@ -167,9 +169,11 @@ async def test_a_relay_that_read_the_row_before_a_retry_does_not_disturb_the_new
     async with holding(race.central, LOCK_LANES):
         [relaying] = await waiting(race.central, relayed(race))
         async with race.pool.transaction() as connection:
-            move = Move(race.ann.tenant_id, job.id, 1, "test", reason="too late", error={"type": "x", "message": "y"})
-            await move_jobs(connection, Happening.FAIL, [move], tell_central="close")
-            await move_jobs(connection, Happening.RETRY, [move], tell_central="dispatch")
+            move = TransitionRequest(
+                JobCycle(race.ann.tenant_id, job.id, 1), "test", reason="too late", error={"type": "x", "message": "y"}
+            )
+            await apply_transition(connection, Transition.FAIL, [move], close_dispatch=True)
+            await apply_transition(connection, Transition.RETRY, [move])
     await relaying
     await race.two.relay()
     assert await race.finished(job.id) == [(1, "failed")]
@@ -193,9 +197,9 @@ async def test_a_close_relayed_twice_closes_once(race: Race) -> None:
 async def test_a_close_of_the_earlier_cycle_relayed_after_a_retry_leaves_the_new_dispatch(race: Race) -> None:
     job = await race.submit()
     async with race.pool.transaction() as connection:
-        move = Move(race.ann.tenant_id, job.id, 1, "test", error={"type": "x", "message": "y"})
-        await move_jobs(connection, Happening.FAIL, [move], tell_central="close")
-    await race.two.room.endings.retry(race.ann.tenant_id, job.id, actor="user")
+        move = TransitionRequest(JobCycle(race.ann.tenant_id, job.id, 1), "test", error={"type": "x", "message": "y"})
+        await apply_transition(connection, Transition.FAIL, [move], close_dispatch=True)
+    await race.two.room.retries.retry(race.ann.tenant_id, job.id, actor="user")
     await race.one.relay()
     assert await race.finished(job.id) == [(1, "failed")]
     steps = [*QUEUED, "queued>failed", "failed>pending", "pending>queued"]

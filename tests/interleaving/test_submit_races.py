@@ -7,9 +7,11 @@ import asyncio
 import asyncpg
 import pytest
 
-from callsheet.jobs.moves import Move, move_jobs
-from callsheet.jobs.states import Happening
-from callsheet.jobs.submission import Submitted
+from callsheet.dispatch.facts import JobCycle
+from callsheet.jobs.states import Transition
+from callsheet.jobs.submit import SubmittedJob
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import apply_transition
 from callsheet.plumbing.database import Database
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wallet.ledger import credit
@@ -65,7 +67,7 @@ async def test_of_two_different_requests_with_one_key_the_later_is_refused(race:
         ]
         tasks = await waiting(race.pool, *works)
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Submitted, IdempotencyKeyReused]
+    assert [type(answer) for answer in answers] == [SubmittedJob, IdempotencyKeyReused]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (1, 997)
     await race.one.check()
 
@@ -101,7 +103,7 @@ async def test_two_submits_at_the_cap_make_one_job(race: Race) -> None:
         works = [core.submitted(race.ann, idempotency_key=key) for core, key in ((one, "a"), (two, "b"))]
         tasks = await waiting(race.pool, *works)
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [Submitted, TooManyActiveJobs]
+    assert [type(answer) for answer in answers] == [SubmittedJob, TooManyActiveJobs]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (5, 950)
     await race.one.check()
 
@@ -110,8 +112,8 @@ async def test_a_submit_that_waits_for_the_cancel_that_makes_room_is_accepted(ra
     one = capped(race.one, 1)
     job = await one.submit(race.ann)
     async with race.pool.transaction() as connection:
-        move = Move(race.ann.tenant_id, job.id, 1, "user")
-        assert await move_jobs(connection, Happening.CANCEL, [move], tell_central="close")
+        move = TransitionRequest(JobCycle(race.ann.tenant_id, job.id, 1), "user")
+        assert await apply_transition(connection, Transition.CANCEL, [move], close_dispatch=True)
         [submitting] = await waiting(race.pool, one.submit(race.ann))
     assert (await submitting).id != job.id
     assert await race.one.balance(race.ann) == 990
@@ -123,7 +125,7 @@ async def test_two_reserves_of_one_wallet_never_go_below_zero(race: Race) -> Non
     async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
         tasks = await waiting(race.pool, race.one.submitted(carl), race.two.submitted(carl))
     first, second = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(first, Submitted)
+    assert isinstance(first, SubmittedJob)
     assert isinstance(second, InsufficientTokens)
     assert second.data == {"required_tokens": 10, "balance": 5}
     assert (await jobs_of(race, carl), await race.one.balance(carl)) == (1, 5)
@@ -146,7 +148,7 @@ async def test_a_retry_and_a_submit_for_the_last_tokens_spend_them_once(race: Ra
     job = await race.one.submit(carl)
     await race.one.fail(await race.one.start())
     async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
-        retrying = race.two.room.endings.retry(carl.tenant_id, job.id, actor="user")
+        retrying = race.two.room.retries.retry(carl.tenant_id, job.id, actor="user")
         tasks = await waiting(race.pool, race.one.submit(carl), retrying)
     submitted, refused = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(refused, InsufficientTokens)
@@ -160,7 +162,7 @@ async def test_many_submits_of_one_wallet_from_two_control_planes_spend_exactly_
     carl = await race.one.member("pool_2", tokens=50)
     works = [core.submitted(carl) for _ in range(8) for core in (race.one, race.two)]
     answers = await asyncio.gather(*works, return_exceptions=True)
-    assert sum(isinstance(answer, Submitted) for answer in answers) == 5
+    assert sum(isinstance(answer, SubmittedJob) for answer in answers) == 5
     assert sum(isinstance(answer, InsufficientTokens) for answer in answers) == 11
     assert await race.one.balance(carl) == 0
     await race.one.check()
@@ -226,10 +228,10 @@ async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, o
     async with holding(pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
         tasks = await waiting(pool, *(works if order == "the job first" else works[::-1]))
     answers = await asyncio.gather(*tasks, return_exceptions=True)
-    submitted = next(answer for answer in answers if isinstance(answer, Submitted))
+    submitted = next(answer for answer in answers if isinstance(answer, SubmittedJob))
     [refused] = [answer for answer in answers if isinstance(answer, Exception)]
     assert isinstance(refused, InvalidRequest)
-    await race.one.room.endings.cancel(carl.tenant_id, submitted.job.id, actor="user")
+    await race.one.room.cancellation.cancel(carl.tenant_id, submitted.job.id, actor="user")
     assert await race.one.balance(carl) == MOST_TOKENS - 10
     await race.one.check()
 
@@ -239,8 +241,8 @@ async def test_a_credit_that_waited_for_a_cancel_counts_its_refund_once(race: Ra
     pool = pool_of(race, carl)
     job = await race.one.submit(carl, cost=100)
     async with pool.transaction() as connection:
-        move = Move(carl.tenant_id, job.id, 1, "user")
-        assert await move_jobs(connection, Happening.CANCEL, [move], tell_central="close")
+        move = TransitionRequest(JobCycle(carl.tenant_id, job.id, 1), "user")
+        assert await apply_transition(connection, Transition.CANCEL, [move], close_dispatch=True)
         [crediting] = await waiting(pool, credit(carl.pool, carl.tenant_id, carl.user_id, 1, "one more"))
     with pytest.raises(InvalidRequest):
         await crediting

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.relay import entry_of
-from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.registry import Registry
 from callsheet.settings import TaskSettings
@@ -137,7 +137,9 @@ async def test_two_control_planes_that_bear_the_same_job_give_it_to_one(race: Ra
     [row] = await race.one.outbox(race.ann.pool)
     job = await race.one.job(race.ann, row["job_id"])
     entry = entry_of({**job, "job_id": row["job_id"]})
-    births = await asyncio.gather(*(core.room.execution.begin(entry, core_name) for core, core_name in _both(race)))
+    births = await asyncio.gather(
+        *(core.room.starter.start_synchronous(entry, core_name) for core, core_name in _both(race))
+    )
     [started] = [each for each in births if each is not None]
     assert await race.one.steps(race.ann, row["job_id"]) == AT_ONCE
     await race.one.complete(started)
@@ -151,7 +153,7 @@ def _both(race: Race) -> list[tuple[Core, str]]:
 async def test_a_synchronous_job_canceled_before_its_start_is_not_run(race: Race) -> None:
     async with stalled_at(Failpoint.LEASE_BEFORE_START, submit_at_once(race.one, race)) as birth:
         [row] = await race.one.rows(race.pool, "SELECT id FROM ai_jobs WHERE kind = 'copy'")
-        await race.two.room.endings.cancel(race.ann.tenant_id, row["id"], actor="user")
+        await race.two.room.cancellation.cancel(race.ann.tenant_id, row["id"], actor="user")
     assert await birth is None
     assert await race.one.steps(race.ann, row["id"]) == [">pending", "pending>canceled"]
     await race.one.relay()

@@ -17,9 +17,9 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.polling import Polling
+from callsheet.jobs.long_poll import LongPoll
+from callsheet.jobs.outcomes import Failure, Outcome, StartedLease
 from callsheet.jobs.provider_gate import CallReport
-from callsheet.jobs.reports import Failure, Outcome, StartedLease
 from callsheet.media.storage import Storage, open_storage
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
@@ -64,8 +64,8 @@ class Booth:
     ann: Member
 
     @property
-    def polling(self) -> Polling:
-        return Polling(self.core.room.execution, self.core.room.waiters, self.room.gate)
+    def long_poll(self) -> LongPoll:
+        return LongPoll(self.core.room.starter, self.core.room.waiters, self.room.gate)
 
     @property
     def provider(self) -> WebhookProvider:
@@ -97,9 +97,9 @@ class Booth:
 
     async def defer(self, handed: Handed, prediction_id: str, expires_in: float = 3600) -> Outcome:
         expires = datetime.now(UTC) + timedelta(seconds=expires_in)
-        outcome = await self.core.room.execution.defer(report(handed.started), prediction_id, expires)
+        outcome = await self.core.room.lease_reports.defer(report(handed.started), prediction_id, expires)
         if outcome.settled is not None:
-            await self.room.gate.told(CallReport("deferred", outcome.settled))
+            await self.room.gate.record(CallReport("deferred", outcome.settled))
         return outcome
 
     async def waiting(self, **changes: Any) -> tuple[Handed, Prediction]:
@@ -112,9 +112,9 @@ class Booth:
 
     async def fail(self, handed: Handed, error_type: str = ProviderUnavailable.TYPE) -> Outcome:
         failure = Failure(error_type, "It did not answer.", retryable=True)
-        outcome = await self.core.room.execution.fail(report(handed.started), failure)
+        outcome = await self.core.room.lease_reports.fail(report(handed.started), failure)
         if outcome.settled is not None:
-            await self.room.gate.told(CallReport("failed", outcome.settled, failure.type, failure.message))
+            await self.room.gate.record(CallReport("failed", outcome.settled, failure.type, failure.message))
         return outcome
 
     async def call_back(

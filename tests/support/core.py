@@ -21,10 +21,11 @@ from unittest.mock import patch
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.moves import Output
-from callsheet.jobs.reports import Failure, Outcome, Report, StartedLease
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.outcomes import Failure, Outcome, Report, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.submission import NewJob, Submitted
+from callsheet.jobs.submit import SubmittedJob
+from callsheet.jobs.transition_requests import Output
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Notify
@@ -104,11 +105,11 @@ class Core:
     async def submit(self, member: Member, **changes: Any) -> Job:
         return (await self.submitted(member, **changes)).job
 
-    async def submitted(self, member: Member, **changes: Any) -> Submitted:
+    async def submitted(self, member: Member, **changes: Any) -> SubmittedJob:
         return await self.room.submission.submit(self.new_job(member, **changes))
 
     async def lease(self, worker: str = WORKER, criteria: Criteria | None = None) -> StartedLease | None:
-        return await self.room.execution.lease_and_start(criteria or self.criteria(), worker)
+        return await self.room.starter.lease_and_start(criteria or self.criteria(), worker)
 
     def criteria(self, *workflows: int, **changes: Any) -> Criteria:
         return Criteria(workflows or (self.workflow,), **changes)
@@ -123,7 +124,7 @@ class Core:
         made: dict[str, Any] = {"metadata": {"frames": 3}}
         if started.lease.kind == "scrape":
             made["result"] = {"product": {"title": "Lamp", "url": "https://shop.example/lamp"}}
-        return await self.room.execution.complete(report(started), result or made, outputs=[output_of(started)])
+        return await self.room.lease_reports.complete(report(started), result or made, outputs=[output_of(started)])
 
     async def video(self, member: Member) -> tuple[UUID, UUID]:
         """An uploaded file and its video: (video_id, file_id)."""
@@ -159,7 +160,7 @@ class Core:
 
     async def fail(self, started: StartedLease, *, retryable: bool = False) -> Outcome:
         failure = Failure("engine_error", "The engine stopped.", {"node": 4}, "Traceback …", retryable)
-        return await self.room.execution.fail(report(started), failure)
+        return await self.room.lease_reports.fail(report(started), failure)
 
     async def job(self, member: Member, job_id: UUID) -> Row:
         rows = await self.rows(
@@ -288,5 +289,5 @@ def output_of(started: StartedLease, name: str = "output.mp4") -> Output:
 def job_ids(*ids: UUID) -> Iterator[None]:
     """The next submits give these ids: for the same id in two pools."""
     given = iter(ids)
-    with patch("callsheet.jobs.submission.uuid7", lambda: next(given)):
+    with patch("callsheet.jobs.submit.uuid7", lambda: next(given)):
         yield

@@ -14,8 +14,8 @@ from callsheet.fleet.credentials import Credential, SecretCredential
 from callsheet.fleet.leases import ExpiredLeases
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import fleet_secret
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.reaper import Reaper
+from callsheet.jobs.reap import Reaper
+from callsheet.jobs.report import LeaseReports
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.secrets import master_secret
@@ -119,14 +119,14 @@ class Crew:
         return await self.desk.core.rows(self.plane.databases.central, query, *values)
 
 
-def registry(databases: Databases, execution: Execution, **settings: Any) -> FleetRoom:
+def registry(databases: Databases, lease_reports: LeaseReports, **settings: Any) -> FleetRoom:
     """A registry of its own over these databases; open several for several control planes."""
-    return open_fleet(databases, FleetSettings(**settings), SECRET, execution)
+    return open_fleet(databases, FleetSettings(**settings), SECRET, lease_reports)
 
 
 def recording_reaped(core: Core) -> JobsRoom:
     """The room of jobs of `core`, with a reaper that records expired leases in the workers' logs."""
-    reaper = Reaper(core.room.queue, core.room.mover, ExpiredLeases(core.databases).record)
+    reaper = Reaper(core.room.queue, core.room.transitions, ExpiredLeases(core.databases).record)
     return replace(core.room, reaper=reaper)
 
 

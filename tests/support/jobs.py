@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from tests.support.core import Core
 from tests.support.people import People, Person
 

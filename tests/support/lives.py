@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, report
 
@@ -33,11 +33,11 @@ async def running(core: Core, member: Member, **changes: Any) -> tuple[Job, Star
 
 
 async def cancel(core: Core, member: Member, job: Job) -> Job:
-    return await core.room.endings.cancel(member.tenant_id, job.id, actor="user:x", reason="changed my mind")
+    return await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user:x", reason="changed my mind")
 
 
 async def retry(core: Core, member: Member, job: Job, **options: Any) -> Job:
-    return await core.room.endings.retry(member.tenant_id, job.id, actor="user:x", **options)
+    return await core.room.retries.retry(member.tenant_id, job.id, actor="user:x", **options)
 
 
 async def hot(core: Core, job: Job) -> Any:
@@ -65,7 +65,7 @@ async def overdue(core: Core, member: Member, job: Job) -> None:
 async def deferred(core: Core, member: Member, **changes: Any) -> tuple[Job, StartedLease]:
     job, started = await running(core, member, **changes)
     later = datetime.now(UTC) + timedelta(hours=1)
-    assert (await core.room.execution.defer(report(started), "prediction-9", later)).status == "waiting"
+    assert (await core.room.lease_reports.defer(report(started), "prediction-9", later)).status == "waiting"
     return job, started
 
 

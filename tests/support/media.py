@@ -12,8 +12,8 @@ from uuid import UUID
 import httpx
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.moves import Output
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
+from callsheet.jobs.transition_requests import Output
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Member, report
@@ -114,7 +114,7 @@ class Studio:
         """With outputs that really are in storage."""
         made = [await self.put_output(started.lease.job_id, content) for content in outputs]
         result = {"outputs": [{"file_id": str(output.file_id)} for output in made], "metadata": {}}
-        await self.desk.core.room.execution.complete(report(started), result, outputs=made)
+        await self.desk.core.room.lease_reports.complete(report(started), result, outputs=made)
         return made
 
     async def put_output(self, job_id: UUID, content: bytes) -> Output:

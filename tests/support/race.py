@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.dispatch.facts import Entry
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job

@@ -151,7 +151,7 @@ def an_autoscaler(
 
 def harness(core: Core, cloud: Cloud | None = None) -> ScalingHarness:
     cloud = cloud or Cloud()
-    room = registry(core.databases, core.room.execution)
+    room = registry(core.databases, core.room.lease_reports)
     rules = ScalingRules(core.databases, {cloud.name: cloud})
     numbers = ScalingNumbers()
     return ScalingHarness(core, room, cloud, rules, an_autoscaler(core.databases, cloud, numbers), numbers)

@@ -18,8 +18,8 @@ from uuid import UUID
 
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.moves import Output
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
+from callsheet.jobs.transition_requests import Output
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
@@ -108,7 +108,7 @@ class Shoot:
             await self.stage.room.files.storage.put(path, content, content_type="image/png")
             outputs.append(Output(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))
         result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
-        await self.core.room.execution.complete(report(started), result, outputs=outputs)
+        await self.core.room.lease_reports.complete(report(started), result, outputs=outputs)
 
     async def work(self, fails: Fails = lambda started: False) -> int:
         """Everything that is queued is rendered, or fails; answers how many jobs that were."""

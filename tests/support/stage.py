@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.jobs.moves import Output
+from callsheet.jobs.transition_requests import Output
 from callsheet.media.deletion import Owner
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.storage import open_storage

@@ -159,8 +159,8 @@ class Jury:
             tree,
             gallery,
             Votes(core.databases, gallery),
-            Branches(core.databases, gallery, core.room.endings, lambda: None),
-            Pruner(lambda: core.databases.pools, core.room.endings),
+            Branches(core.databases, gallery, core.room.cancellation, lambda: None),
+            Pruner(lambda: core.databases.pools, core.room.cancellation),
         )
 
     async def vote(self, winner: UUID, loser: UUID) -> Vote:

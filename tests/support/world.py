@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.submission import NewTask
+from callsheet.jobs.new_jobs import NewTask
 from callsheet.wire.candidates import CastVote
 from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
 from callsheet.wire.tasks import task_id_of

@@ -7,17 +7,18 @@ from uuid import uuid4
 
 import pytest
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import CentralSide
 from callsheet.jobs.discrepancies import Discrepancy, JobSide, compare, ending_of
-from callsheet.jobs.states import Happening
+from callsheet.jobs.states import Transition
 from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
 
-KEY = (uuid4(), uuid4(), 2)
+CYCLE = JobCycle(uuid4(), uuid4(), 2)
 NOTHING = CentralSide(None, None, None, None, False, None, None, None)
 
 
 def job(status: str = "queued", **changes: Any) -> JobSide:
-    values = {"charge_cycle": 2, "lease_seq": 1, "priority": 0, "is_untold": False, "has_settled": True, "row": {}}
+    values = {"charge_cycle": 2, "lease_seq": 1, "priority": 0, "awaits_relay": False, "has_settled": True, "row": {}}
     return JobSide(status=JobStatus(status), **{**values, **changes})
 
 
@@ -35,7 +36,7 @@ def finished(status: str, *, settled: bool = True, error: str | None = None) -> 
         (job("pending"), NOTHING, Discrepancy.MISSING_DISPATCH),
         (job("queued"), NOTHING, Discrepancy.MISSING_DISPATCH),
         (job("processing"), NOTHING, Discrepancy.MISSING_DISPATCH),
-        (job("pending", is_untold=True), NOTHING, None),
+        (job("pending", awaits_relay=True), NOTHING, None),
         (job("pending", has_settled=False), NOTHING, None),
         (job("completed"), NOTHING, None),
         (job("queued", charge_cycle=3), NOTHING, None),
@@ -46,7 +47,7 @@ def finished(status: str, *, settled: bool = True, error: str | None = None) -> 
         (job(charge_cycle=3), dispatch(), Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB),
         (job("canceled", has_settled=False), dispatch(), None),
         (job("pending"), dispatch(), Discrepancy.STATUS_OF_JOB),
-        (job("pending", is_untold=True), dispatch(), None),
+        (job("pending", awaits_relay=True), dispatch(), None),
         (job("pending"), dispatch("leased"), None),
         (job("queued"), dispatch(), None),
         (job("queued", lease_seq=0), dispatch("leased"), None),
@@ -62,44 +63,44 @@ def finished(status: str, *, settled: bool = True, error: str | None = None) -> 
         (job("queued", priority=5), dispatch(), Discrepancy.PRIORITY_OF_JOB),
         (job("queued"), finished("failed"), Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH),
         (job("queued"), finished("failed", settled=False), None),
-        (job("pending", is_untold=True), finished("failed"), None),
+        (job("pending", awaits_relay=True), finished("failed"), None),
         (job("failed"), finished("failed"), None),
     ],
 )
 def test_what_is_wrong_between_a_job_and_its_dispatch(
     side: JobSide | None, central: CentralSide, found: Discrepancy | None
 ) -> None:
-    suspicion = compare(KEY, side, central)
+    suspicion = compare(CYCLE, side, central)
     assert (suspicion.kind if suspicion else None) == found
     if suspicion:
-        assert (suspicion.key, suspicion.lease_seq) == (KEY, side.lease_seq if side else 0)
+        assert (suspicion.job, suspicion.lease_seq) == (CYCLE, side.lease_seq if side else 0)
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 def test_an_open_dispatch_of_an_ended_job_is_found_until_its_holder_was_told(status: str) -> None:
-    suspicion = compare(KEY, job(status), dispatch("leased"))
+    suspicion = compare(CYCLE, job(status), dispatch("leased"))
     assert suspicion is not None
     assert suspicion.kind is Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
-    assert compare(KEY, job(status), dispatch("leased", told=True)) is None
-    assert compare(KEY, None, dispatch("leased", told=True)) is None
+    assert compare(CYCLE, job(status), dispatch("leased", told=True)) is None
+    assert compare(CYCLE, None, dispatch("leased", told=True)) is None
 
 
 @pytest.mark.parametrize("status", sorted(ACTIVE))
 @pytest.mark.parametrize(
-    ("end", "happening"),
+    ("end", "transition"),
     [
-        ("failed", Happening.FAIL),
-        ("canceled", Happening.CANCEL),
-        ("completed", Happening.FAIL),
-        ("expired", Happening.EXPIRE),
+        ("failed", Transition.FAIL),
+        ("canceled", Transition.CANCEL),
+        ("completed", Transition.FAIL),
+        ("expired", Transition.EXPIRE),
     ],
 )
 def test_a_job_ends_as_its_dispatch_did_and_never_completes_by_that(
-    status: str, end: str, happening: Happening
+    status: str, end: str, transition: Transition
 ) -> None:
     found, error = ending_of(job(status), finished(end, error="It broke."))
     # Only what runs can expire.
-    expected = Happening.FAIL if end == "expired" and status != "processing" else happening
+    expected = Transition.FAIL if end == "expired" and status != "processing" else transition
     assert found is expected
     assert (error is None) == (end == "canceled")
     if error and end != "completed":

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from callsheet.dispatch.facts import Lease
 from callsheet.fleet.deliveries import fresh_inputs, input_file, own_path, stored_assets, url_seconds, with_addresses
 from callsheet.fleet.outputs import Claim, Expected, claims_of, extension_of, judge, oddity, output_key
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.media.storage.keys import validate_key
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.worker import CompleteRequest

@@ -20,7 +20,7 @@ from callsheet.fleet.polls import (
     unknown_leases,
 )
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.wire.worker import PollRequest
 
 WORKER = WorkerPrincipal("w", 1, "staging", ("self_hosted", "cloud"), 1, True, False, None, (3, 5))

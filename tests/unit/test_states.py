@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from callsheet.jobs.moves import LEDGER
-from callsheet.jobs.states import PATHS, TRANSITIONS, Happening, diagram, path, target
+from callsheet.jobs.states import PATHS, TRANSITIONS, Transition, diagram, path, target
+from callsheet.jobs.transitions import LEDGER
 from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
 
 # As the architecture has it, row by row. None is a job that does not exist yet.
@@ -23,19 +23,19 @@ ALLOWED = {
     ("failed", "pending"),
     ("expired", "pending"),
 }
-# What each happening is for: where it may begin, and where it ends.
-HAPPENINGS = {
+# The statuses from which each transition starts, and the status in which it ends.
+EXPECTED = {
     "queue": ({"pending"}, "queued"),
     "start": ({"pending", "queued", "processing"}, "processing"),
-    "begin": ({"pending", "queued"}, "processing"),
-    "put_back": ({"processing"}, "queued"),
+    "start_synchronous": ({"pending", "queued"}, "processing"),
+    "requeue": ({"processing"}, "queued"),
     "complete": ({"processing"}, "completed"),
     "fail": ({"pending", "queued", "processing"}, "failed"),
     "cancel": ({"pending", "queued", "processing"}, "canceled"),
     "expire": ({"processing"}, "expired"),
     "retry": ({"failed", "expired"}, "pending"),
 }
-EVERYTHING = list(itertools.product(Happening, JobStatus))
+EVERYTHING = list(itertools.product(Transition, JobStatus))
 
 
 @pytest.mark.parametrize("pair", list(itertools.product([None, *JobStatus], JobStatus)), ids=str)
@@ -45,22 +45,20 @@ def test_a_transition_is_in_the_table_exactly_when_the_architecture_allows_it(
     assert (pair in TRANSITIONS) is (pair in ALLOWED)
 
 
-@pytest.mark.parametrize(("happening", "status"), EVERYTHING)
-def test_what_happens_to_a_status_is_allowed_exactly_where_it_should_be(
-    happening: Happening, status: JobStatus
-) -> None:
-    origins, end = HAPPENINGS[happening]
-    steps = path(happening, status)
+@pytest.mark.parametrize(("transition", "status"), EVERYTHING)
+def test_a_transition_starts_from_the_allowed_statuses_and_no_others(transition: Transition, status: JobStatus) -> None:
+    origins, end = EXPECTED[transition]
+    steps = path(transition, status)
     assert (steps is not None) is (status in origins)
     if steps is not None:
         assert steps[0].from_status == status
-        assert steps[-1].to_status == end == target(happening)
+        assert steps[-1].to_status == end == target(transition)
         assert all(before.to_status == after.from_status for before, after in itertools.pairwise(steps))
         assert all((step.from_status, step.to_status) in TRANSITIONS for step in steps)
 
 
-def test_every_happening_and_every_status_is_covered() -> None:
-    assert set(PATHS) == set(Happening) == set(HAPPENINGS)
+def test_every_transition_and_every_status_is_covered() -> None:
+    assert set(PATHS) == set(Transition) == set(EXPECTED)
     assert {status for pair in ALLOWED for status in pair} - {None} == set(JobStatus)
     assert set(JobStatus) == ACTIVE | TERMINAL
     assert not ACTIVE & TERMINAL
@@ -74,11 +72,11 @@ def test_every_transition_but_birth_is_somebodys_step() -> None:
 
 
 def test_what_ends_a_job_settles_it_and_what_revives_it_reserves_again() -> None:
-    settled = {happening: line for happening, line in LEDGER.items() if target(happening) in TERMINAL}
-    assert set(settled) == {happening for happening in Happening if target(happening) in TERMINAL}
-    assert {happening for happening, line in settled.items() if line == "JOB_CONSUME"} == {"complete"}
-    assert {line for happening, line in settled.items() if happening != "complete"} == {"JOB_REFUND"}
-    assert {happening: line for happening, line in LEDGER.items() if happening not in settled} == {
+    settled = {transition: line for transition, line in LEDGER.items() if target(transition) in TERMINAL}
+    assert set(settled) == {transition for transition in Transition if target(transition) in TERMINAL}
+    assert {transition for transition, line in settled.items() if line == "JOB_CONSUME"} == {"complete"}
+    assert {line for transition, line in settled.items() if transition != "complete"} == {"JOB_REFUND"}
+    assert {transition: line for transition, line in LEDGER.items() if transition not in settled} == {
         "retry": "JOB_RESERVE"
     }
 

@@ -9,9 +9,9 @@ from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.arrivals import CHANNEL, Arrival, arrivals
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.polling import Polling
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.long_poll import LongPoll
+from callsheet.jobs.outcomes import StartedLease
+from callsheet.jobs.start import Starter
 
 GPU = Criteria((1, 2))
 OTHER = Criteria((3,))
@@ -142,7 +142,7 @@ async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> No
 async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed() -> None:
     waiters = Waiters()
 
-    class Desk(Execution):
+    class Desk(Starter):
         """Has nothing at first, and is given something the moment after it said so."""
 
         def __init__(self) -> None:
@@ -157,7 +157,7 @@ async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed()
             return None
 
     desk = Desk()
-    assert await Polling(desk, waiters).next_job(GPU, "worker", 0.05) is None
+    assert await LongPoll(desk, waiters).next_job(GPU, "worker", 0.05) is None
     assert desk.asked == 2
     assert len(waiters) == 0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from callsheet.fleet.worker_errors import FALLBACK, failure_of, sanitize_worker_error
-from callsheet.jobs.execution import retry_delay
+from callsheet.jobs.report import retry_delay
 from callsheet.toolbox.sanitizing import LONGEST_MESSAGE, clean_line
 from callsheet.wire.worker import FailRequest
 

@@ -406,8 +406,8 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
         steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes, secret))
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
         pipelines = Pipelines(databases, steps, Quotas(databases, settings.quotas))
-        runs = Runs(databases, pipelines, steps, jobs.endings, settings.pipelines, wake=lambda: None)
-        yield UserDeletion(databases, rooms.management, UserWork(databases, runs, jobs.endings))
+        runs = Runs(databases, pipelines, steps, jobs.cancellation, settings.pipelines, wake=lambda: None)
+        yield UserDeletion(databases, rooms.management, UserWork(databases, runs, jobs.cancellation))
     finally:
         await notifier.close()
         await storage.close()

@@ -415,7 +415,9 @@ async def _opened(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
     try:
         # Jobs that go back to the queue wake the workers that wait for them.
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
-        return await work(open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.execution))
+        return await work(
+            open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.lease_reports)
+        )
     finally:
         await notifier.close()
         await databases.close()

@@ -19,6 +19,14 @@ Route = tuple[int, str, str]
 EndStatus = Literal["completed", "failed", "canceled", "expired"]
 
 
+class JobCycle(NamedTuple):
+    """One charge cycle of a job: its first run, or one of its retries. Each is charged separately."""
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A job to run, with the fields that the queue needs."""
@@ -103,6 +111,10 @@ class Lease(NamedTuple):
     # How many of its runs left an engine stuck.
     wedges: int = 0
 
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
+
 
 @dataclass(frozen=True, slots=True)
 class Beat:
@@ -150,6 +162,10 @@ class Known(NamedTuple):
     run_limit_seconds: int
     finished: bool
     wedges: int
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +241,7 @@ class Expired:
     cancel_requested_at: datetime | None
     workflow_id: int
     held_seconds: float
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.dispatch.facts import Entry
+from callsheet.dispatch.facts import Entry, JobCycle
 from callsheet.dispatch.leasing import SQL as QUEUE_SQL
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.audit import record
@@ -30,9 +30,6 @@ MOST_AHEAD = 1001
 MOST_COUNTED = 200
 # Rows that a filtered list reads per request.
 MOST_LOOKED_AT = 5000
-
-# Tenant, job and charge cycle.
-JobKey = tuple[UUID, UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +103,8 @@ class OpenDispatch:
     has_settled: bool
 
     @property
-    def key(self) -> JobKey:
-        return self.tenant_id, self.job_id, self.charge_cycle
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
 
 class Overview:
@@ -115,7 +112,7 @@ class Overview:
         self._central = central
         self._queue = queue
 
-    async def standing(self, keys: Sequence[JobKey]) -> Mapping[JobKey, Standing]:
+    async def standing(self, keys: Sequence[JobCycle]) -> Mapping[JobCycle, Standing]:
         """The standing of each job that has an open dispatch."""
         if not keys:
             return {}
@@ -259,7 +256,7 @@ class Overview:
         for lane in lanes:
             self._queue.tell_free(lane["workflow_id"], lane["stage"], lane["provider"])
 
-    async def known(self, keys: Sequence[JobKey], settle_seconds: float) -> Mapping[JobKey, CentralSide]:
+    async def known(self, keys: Sequence[JobCycle], settle_seconds: float) -> Mapping[JobCycle, CentralSide]:
         async with self._central.ordinary() as connection:
             rows = await SQL["where_jobs_stand"].rows(connection, **_keys(keys), settle_seconds=settle_seconds)
         return {_key(row): CentralSide(*(row[name] for name in CentralSide.__slots__)) for row in rows}
@@ -272,7 +269,7 @@ class Overview:
             )
         return [OpenDispatch(*(row[name] for name in OpenDispatch.__slots__)) for row in rows]
 
-    async def count_on(self, key: JobKey, lease_seq: int) -> bool:
+    async def count_on(self, key: JobCycle, lease_seq: int) -> bool:
         """Raises lease_seq of a queued dispatch to its job's last lease; False if lease_seq was not behind."""
         async with self._central.connection() as connection:
             return await _count_on(connection, key, lease_seq) > 0
@@ -282,12 +279,12 @@ class Overview:
         async with self._central.transaction() as connection:
             placed = await self._queue.place(connection, [entry])
             if placed:
-                await _count_on(connection, (entry.tenant_id, entry.job_id, entry.charge_cycle), lease_seq)
+                await _count_on(connection, JobCycle(entry.tenant_id, entry.job_id, entry.charge_cycle), lease_seq)
         self._queue.tell_arrivals(placed)
         return bool(placed)
 
 
-async def _count_on(connection: Connection, key: JobKey, lease_seq: int) -> int:
+async def _count_on(connection: Connection, key: JobCycle, lease_seq: int) -> int:
     tenant_id, job_id, charge_cycle = key
     return await SQL["count_leases_on"].run(
         connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, lease_seq=lease_seq
@@ -298,7 +295,7 @@ def dispatch_view(row: asyncpg.Record) -> Dispatch:
     return Dispatch(**{name: row.get(name) for name in Dispatch.model_fields})
 
 
-def _keys(keys: Sequence[JobKey]) -> dict[str, object]:
+def _keys(keys: Sequence[JobCycle]) -> dict[str, object]:
     return {
         "tenant_ids": [tenant_id for tenant_id, _, _ in keys],
         "job_ids": [job_id for _, job_id, _ in keys],
@@ -306,5 +303,5 @@ def _keys(keys: Sequence[JobKey]) -> dict[str, object]:
     }
 
 
-def _key(row: asyncpg.Record) -> JobKey:
-    return row["tenant_id"], row["job_id"], row["charge_cycle"]
+def _key(row: asyncpg.Record) -> JobCycle:
+    return JobCycle(row["tenant_id"], row["job_id"], row["charge_cycle"])

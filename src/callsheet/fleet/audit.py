@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import asyncpg
 
-from callsheet.jobs.reports import Settled
+from callsheet.jobs.outcomes import Settlement
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -35,7 +35,7 @@ class Event:
     actor: str
     dispatch_id: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    settled: Settled | None = None
+    settled: Settlement | None = None
     outcome: LeaseOutcome | None = None
 
     def as_entry(self, place: int) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import Extended
 from callsheet.fleet.outputs import Expected, extension_of, output_key
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.reports import Report, StartedLease
+from callsheet.jobs.outcomes import Report, StartedLease
+from callsheet.jobs.start import Starter
 from callsheet.jobs.task_files import addressed, files_of
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.port import LONGEST_URL_SECONDS
@@ -50,9 +50,9 @@ class Addresses:
 
 
 class Deliveries:
-    def __init__(self, storage: Storage, execution: Execution, max_upload_bytes: int):
+    def __init__(self, storage: Storage, starter: Starter, max_upload_bytes: int):
         self._storage = storage
-        self._execution = execution
+        self._starter = starter
         self._max_upload_bytes = max_upload_bytes
         self._expected: OrderedDict[tuple[UUID, UUID], Expected] = OrderedDict()
 
@@ -142,7 +142,7 @@ class Deliveries:
         found = self._expected.get((tenant_id, job_id))
         if found is not None:
             return found
-        started = await self._execution.repeat(report.dispatch_id, report.token, report.worker_id)
+        started = await self._starter.repeat(report.dispatch_id, report.token, report.worker_id)
         if started is None:
             raise NotFound("This worker has no such lease.")
         return self._remember(started)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from callsheet.dispatch.facts import Expired
 from callsheet.fleet.audit import Audit, Event, taken_back_as
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.reports import Outcome, Report, Settled
+from callsheet.jobs.outcomes import Outcome, Report, Settlement
+from callsheet.jobs.report import LeaseReports
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -37,22 +37,24 @@ class ExpiredLeases:
                 "reaper",
                 lease.dispatch_id,
                 {"status": became},
-                settled=Settled(lease.dispatch_id, lease.tenant_id, lease.workflow_id, None, None, lease.held_seconds),
+                settled=Settlement(
+                    lease.dispatch_id, lease.tenant_id, lease.workflow_id, None, None, lease.held_seconds
+                ),
                 outcome=taken_back_as(became),
             )
         )
 
 
 class HeldLeases:
-    def __init__(self, execution: Execution, audit: Audit):
-        self._execution = execution
+    def __init__(self, lease_reports: LeaseReports, audit: Audit):
+        self._lease_reports = lease_reports
         self._audit = audit
 
     async def put_back(
         self, worker_id: str, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> int:
         """Requeues all leases of the worker; returns how many. `attempt_counts`: each counts as an attempt."""
-        taken = await self._execution.put_back_held(
+        taken = await self._lease_reports.requeue_held_by(
             worker_id, attempt_counts=attempt_counts, reason=reason, actor=actor
         )
         for dispatch_id, outcome in taken:
@@ -64,7 +66,7 @@ class HeldLeases:
     ) -> None:
         """Takes back one lease."""
         try:
-            outcome = await self._execution.take_back(report, attempt_counts=attempt_counts, reason=reason, actor=actor)
+            outcome = await self._lease_reports.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
         except (LeaseLost, NotFound):
             return  # reported, reaped or taken back by another process at this moment
         if outcome.settled is not None:

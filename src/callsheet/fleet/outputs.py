@@ -18,7 +18,7 @@ from uuid import UUID, uuid4, uuid5
 
 from prometheus_client import CollectorRegistry, Counter
 
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard

@@ -20,11 +20,11 @@ from callsheet.fleet.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.departures import unless_client_leaves
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
 from callsheet.fleet.tokens import token_in
-from callsheet.jobs.execution import NOT_TAKEN
-from callsheet.jobs.polling import Polling
+from callsheet.jobs.long_poll import LongPoll
+from callsheet.jobs.outcomes import Failure, Report, StartedLease
 from callsheet.jobs.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
-from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.start import NOT_TAKEN
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
 from callsheet.wire.worker import PollAnswer, PollRequest, most_leases
@@ -77,7 +77,7 @@ class Polls:
         self._has_spare_work = has_spare_work
         self._warmth = warmth
         self._gate = gate or EveryProvider()
-        self._polling = Polling(room.execution, room.waiters, self._gate)
+        self._long_poll = LongPoll(room.starter, room.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
         self._under_way: dict[str | None, list[_Asking]] = {}
 
@@ -142,7 +142,7 @@ class Polls:
         until = asking.since + (request.wait_seconds or 0.0)
         while True:
             wait = max(0.0, until - time.monotonic())
-            finding = self._polling.next_job(
+            finding = self._long_poll.next_job(
                 criteria, worker.worker_id, wait, request.poll_id, lambda: asking.is_outdated, cold
             )
             started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)
@@ -180,7 +180,7 @@ class Polls:
             worker = await self._authentication.of(header, for_poll=True)
             reason = reason_after_wait(worker, request, started)
             if reason is not None:
-                await self._room.execution.release(started)
+                await self._room.starter.return_lease(started)
                 return _answer(worker, reason)
         return _answer(worker, await self._hand_over(worker, started, started.lease.lease_seconds, "leased"))
 
@@ -201,7 +201,7 @@ class Polls:
         if held is None:
             return None
         try:
-            started = await self._room.execution.repeat(held.dispatch_id, held.lease_token, worker.worker_id)
+            started = await self._room.starter.repeat(held.dispatch_id, held.lease_token, worker.worker_id)
         except (LeaseLost, NotFound):
             return None
         if started is None:
@@ -221,7 +221,7 @@ class Polls:
             report = Report(held.dispatch_id, held.lease_token, worker.worker_id)
             reason = "its worker does not know it"
             try:
-                outcome = await self._room.execution.requeue(report, reason)
+                outcome = await self._room.lease_reports.requeue(report, reason)
             except (LeaseLost, NotFound):
                 continue  # the reaper took the lease at this moment
             details = {"reason": reason, "status": outcome.status}
@@ -255,7 +255,7 @@ class Polls:
         lease = started.lease
         log.error("job.undeliverable", job_id=str(lease.job_id), reason=str(why))
         failure = Failure("undeliverable", "The job's files cannot be handed out.", {"reason": str(why)})
-        await self._room.execution.fail(Report(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
+        await self._room.lease_reports.fail(Report(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
 
@@ -263,7 +263,7 @@ class Polls:
         if started is None:
             return
         try:
-            await self._room.execution.release(started, reason, delay_seconds=delay_seconds)
+            await self._room.starter.return_lease(started, reason, delay_seconds=delay_seconds)
         except (LeaseLost, NotFound):
             return  # another process has the job already
 

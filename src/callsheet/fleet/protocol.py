@@ -43,12 +43,19 @@ def open_protocol(
     gate: ProviderGate | None = None,
 ) -> WorkerProtocol:
     gate = gate or EveryProvider()
-    deliveries = Deliveries(storage, jobs.execution, settings.storage.max_upload_bytes)
+    deliveries = Deliveries(storage, jobs.starter, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
     polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, Warmth(databases), gate)
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
     reports = Reports(
-        jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend, gate=gate
+        jobs.starter,
+        jobs.lease_reports,
+        jobs.progress,
+        deliveries,
+        inspection,
+        fleet.audit,
+        disk=settings.storage.backend,
+        gate=gate,
     )
     router = protocol_router(fleet.authentication, polls, reports, Envelope(settings.fleet.answer_envelope))
     return WorkerProtocol(router, polls, reports, deliveries)

@@ -12,11 +12,12 @@ from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
 from callsheet.fleet.outputs import Expected, OutputInspection, Seen, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.worker_errors import failure_of
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.moves import Output
+from callsheet.jobs.outcomes import Failure, Outcome, Report
 from callsheet.jobs.progress import Progress, ProgressReport
 from callsheet.jobs.provider_gate import CallReport, EveryProvider, ProviderGate
-from callsheet.jobs.reports import Failure, Outcome, Report
+from callsheet.jobs.report import LeaseReports
+from callsheet.jobs.start import Starter
+from callsheet.jobs.transition_requests import Output
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
@@ -40,7 +41,8 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    execution: Execution
+    starter: Starter
+    lease_reports: LeaseReports
     progress: Progress
     deliveries: Deliveries
     inspection: OutputInspection
@@ -53,7 +55,7 @@ class Reports:
         refuse_repeated_names([output.name for output in outputs])
         self.deliveries.refuse_too_large(outputs)
         report = _report(worker, request)
-        extended = await self.execution.heartbeat(report, bool(request.run_started), bool(request.run_waiting))
+        extended = await self.lease_reports.heartbeat(report, bool(request.run_started), bool(request.run_waiting))
         answer: dict[str, Any] = {
             "lease_expires_at": extended.lease_expires_at,
             "lease_ttl_seconds": extended.ttl_seconds,
@@ -74,7 +76,7 @@ class Reports:
         return HeartbeatAnswer(**answer)
 
     async def _fresh(self, report: Report, ttl_seconds: float) -> dict[str, Any]:
-        started = await self.execution.repeat(report.dispatch_id, report.token, report.worker_id)
+        started = await self.starter.repeat(report.dispatch_id, report.token, report.worker_id)
         if started is None:
             raise LeaseLost()
         try:
@@ -90,7 +92,7 @@ class Reports:
 
     async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteAnswer:
         report = _report(worker, request)
-        known = await self.execution.holding(report)
+        known = await self.lease_reports.holding(report)
         if isinstance(known, Outcome):
             return CompleteAnswer(job_id=known.job_id, status=known.status)
         expected = await self.deliveries.expected(report, known.tenant_id, known.job_id)
@@ -100,13 +102,13 @@ class Reports:
         if refusal is not None:
             await self.inspection.put_back(seen)
             # If the job has ended meanwhile, it needs no outputs: the response says that it ended, not what is missing.
-            if not await self.execution.has_ended(known):
+            if not await self.lease_reports.has_ended(known):
                 raise refusal
             seen = []
         outputs = [self._output(each) for each in seen]
         result = result_of(request, seen, outputs)
         # From here on the copies stay: only the pool knows whether a file refers to them, and the sweep checks there.
-        outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
+        outcome = await self.lease_reports.complete_held(known, report, result, request.provider_job_id, outputs)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
         await self.inspection.clear(seen)
         await self._tell_gate("completed", outcome)
@@ -140,19 +142,21 @@ class Reports:
 
     async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchAnswer:
         failure = failure_of(request)
-        outcome = await self.execution.fail(_report(worker, request), failure)
+        outcome = await self.lease_reports.fail(_report(worker, request), failure)
         await self._tell_gate("failed", outcome, failure)
         details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
         return await self._note(worker, request, "failed", outcome, details)
 
     async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchAnswer:
         reason = clean_line(request.reason or "") or "no reason given"
-        outcome = await self.execution.requeue(_report(worker, request), reason)
+        outcome = await self.lease_reports.requeue(_report(worker, request), reason)
         return await self._note(worker, request, "requeued", outcome, {"reason": reason})
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
         try:
-            outcome = await self.execution.defer(_report(worker, request), request.provider_job_id, request.expires_at)
+            outcome = await self.lease_reports.defer(
+                _report(worker, request), request.provider_job_id, request.expires_at
+            )
         except LeaseLost:
             await self.gate.strayed(request.dispatch_id, request.provider_job_id)
             raise
@@ -171,7 +175,7 @@ class Reports:
             return
         said = (None, None) if failure is None else (failure.type, failure.message)
         try:
-            await self.gate.told(CallReport(happened, settled, *said))
+            await self.gate.record(CallReport(happened, settled, *said))
         except DATABASE_AWAY as error:  # the report was recorded, and the gate reads the missed outcome from the rows
             log.warning("gate.not_told", dispatch_id=settled.dispatch_id, error=repr(error))
 

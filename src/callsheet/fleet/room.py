@@ -16,7 +16,7 @@ from callsheet.fleet.registry import Registry
 from callsheet.fleet.retention import AuditRetention
 from callsheet.fleet.sweeper import WorkerSweeper
 from callsheet.fleet.workers import Workers
-from callsheet.jobs.execution import Execution
+from callsheet.jobs.report import LeaseReports
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.loops import Loop
@@ -43,9 +43,9 @@ class FleetRoom:
         return (self.authentication.presence, self.sweeper, self.instances, self.retention)
 
 
-def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
+def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, lease_reports: LeaseReports) -> FleetRoom:
     audit = Audit(databases)
-    held = HeldLeases(execution, audit)
+    held = HeldLeases(lease_reports, audit)
     groups = AutoscalingGroups(settings)
     workers = Workers(databases, held, secret)
     return FleetRoom(

@@ -8,7 +8,7 @@ from callsheet.catalog.environments import forget_unused
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.registry import OWN_PREFIX
-from callsheet.jobs.reports import Report
+from callsheet.jobs.outcomes import Report
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import statements

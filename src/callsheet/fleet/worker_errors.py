@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from callsheet.jobs.reports import Failure
+from callsheet.jobs.outcomes import Failure
 from callsheet.toolbox.redaction import cut, redact_json, redact_start, redact_text
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.worker import TRACEBACK, FailRequest, WorkerError

@@ -13,10 +13,10 @@ from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
+from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.room import JobsRoom
-from callsheet.jobs.submission import NewJob
 from callsheet.jobs.views import job_for, page_for
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.jobs.journal import Journal
-from callsheet.jobs.moves import SQL
+from callsheet.jobs.sql import SQL
 from callsheet.media.deletion import Deletion, Owner
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import NotFound, WrongState

@@ -10,13 +10,13 @@ from callsheet.catalog.effects import Recipe
 from callsheet.catalog.graphs import Graph
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.descriptions import Description, texts_in, texts_of
+from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.plumbing.backfills import Backfill, Place
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import Row
 from callsheet.wire.catalog import PropertyType
 
-SQL = statements("callsheet.jobs", "backfill_statements.sql")
 BATCH = 100
 # The stored, compressed size. A graph has some kilobytes; a hundred of the largest payloads would not fit into memory.
 MOST_PAYLOAD_BYTES = 65_536
@@ -32,7 +32,7 @@ class DescriptionBackfill(Backfill):
 
     async def fill(self, pool: Database, after: Place) -> None:
         async with pool.ordinary() as connection:
-            rows = await SQL["jobs_to_describe"].rows(
+            rows = await BACKFILL_SQL["jobs_to_describe"].rows(
                 connection, **after._asdict(), limit=self.batch, most_bytes=MOST_PAYLOAD_BYTES
             )
         described = await self._described([row for row in rows if row["is_bare"]])
@@ -41,7 +41,7 @@ class DescriptionBackfill(Backfill):
             if not await self.hold(connection, after):
                 return
             if described:
-                await SQL["describe_jobs"].run(connection, jobs=described)
+                await BACKFILL_SQL["describe_jobs"].run(connection, jobs=described)
             last = Place(rows[-1]["tenant_id"], rows[-1]["id"]) if rows else None
             await self.move(connection, last)
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from callsheet.catalog.effect_previews import Example, stored_example
 from callsheet.identity.principal import Principal
-from callsheet.jobs.moves import SQL
-from callsheet.jobs.operations import ADMIN_SQL
+from callsheet.jobs.reader import find_job
+from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.media.files import Files, listed_files
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row
@@ -24,7 +24,7 @@ class JobExamples:
     async def of_own(self, principal: Principal, job_id: UUID) -> tuple[Example | None, Example]:
         """The example from the caller's own job, so that media of another user is not shown by mistake."""
         pool = await self._files.databases.pool(principal.pool)
-        row = await self._row(pool, principal.tenant_id, job_id)
+        row = await find_job(pool, principal.tenant_id, job_id)
         if row is None or row["user_id"] != principal.user_id:
             raise InvalidRequest.field("job_id", NO_SUCH_JOB)
         return await self._examples(pool, row)
@@ -35,15 +35,10 @@ class JobExamples:
             async with pool.connection() as connection:
                 tenants = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
             for tenant in tenants:
-                row = await self._row(pool, tenant["tenant_id"], job_id)
+                row = await find_job(pool, tenant["tenant_id"], job_id)
                 if row is not None:
                     return await self._examples(pool, row)
         raise InvalidRequest.field("job_id", "There is no such job.")
-
-    @staticmethod
-    async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> Row | None:
-        async with pool.connection() as connection:
-            return await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
 
     async def _examples(self, pool: Database, job: Row) -> tuple[Example | None, Example]:
         if job["status"] != JobStatus.COMPLETED:

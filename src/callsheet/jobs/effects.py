@@ -16,16 +16,16 @@ from callsheet.identity.principal import Owner, Principal
 from callsheet.identity.quotas import check_payload
 from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.levels import check_priority
-from callsheet.jobs.submission import NO_VIDEO, NewJob, Submission, Submitted
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.sql import EFFECT_SQL
+from callsheet.jobs.submit import NO_VIDEO, Submission, SubmittedJob
 from callsheet.media.files import ReadyFile
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 
-SQL = statements("callsheet.jobs", "effect_statements.sql")
 KIND = "effect"
 NO_EFFECT = "There is no such effect."
 MISSING = "You have no such file, or its upload is not confirmed."
@@ -44,7 +44,7 @@ class EffectJobs:
         self._files = files
         self._submission = submission
 
-    async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> Submitted:
+    async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> SubmittedJob:
         check_shape(principal, wanted)
         check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
         # The request as sent, not the built job: the effect may have changed since the first attempt.
@@ -139,7 +139,7 @@ class EffectJobs:
         if wanted.video_id is None:
             return field, wanted.input_file_id
         async with pool.connection() as connection:
-            original = await SQL["original_of_video"].value(
+            original = await EFFECT_SQL["original_of_video"].value(
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, video_id=wanted.video_id
             )
         if original is None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.moves import SQL
 from callsheet.jobs.progress import Watch
+from callsheet.jobs.sql import SQL
 from callsheet.jobs.views import event_view
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row

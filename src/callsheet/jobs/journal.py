@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.moves import Move, Moved
-from callsheet.jobs.states import PATHS, Happening
+from callsheet.jobs.states import PATHS, Transition
+from callsheet.jobs.transition_requests import TransitionRequest, TransitionResult
 from callsheet.plumbing.notify import Notify
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.jobs import JobStatus
@@ -23,17 +23,17 @@ class Journal:
         log.info("job.created", job_id=str(job_id), type=kind, credits_cost=cost)
         self._wake(tenant_id, user_id, job_id)
 
-    def moved(self, happening: Happening, moved: Moved, move: Move) -> None:
-        job_id = str(moved.job_id)
-        for step in PATHS[happening][moved.from_status]:
+    def changed(self, transition: Transition, result: TransitionResult, request: TransitionRequest) -> None:
+        job_id = str(result.job_id)
+        for step in PATHS[transition][result.from_status]:
             log.info(
                 "job.transition", job_id=job_id, from_status=step.from_status.value, to_status=step.to_status.value
             )
-        if happening is Happening.COMPLETE:
-            log.info("job.completed", job_id=job_id, output=_output(move))
-        elif happening is Happening.FAIL:
-            log.info("job.failed", job_id=job_id, error=move.error, refund=moved.cost)
-        self._wake(moved.tenant_id, moved.user_id, moved.job_id)
+        if transition is Transition.COMPLETE:
+            log.info("job.completed", job_id=job_id, output=_output(request))
+        elif transition is Transition.FAIL:
+            log.info("job.failed", job_id=job_id, error=request.error, refund=result.cost)
+        self._wake(result.tenant_id, result.user_id, result.job_id)
 
     def denied(self, tenant_id: UUID, user_id: UUID, job_id: UUID, status: JobStatus, wanted: JobStatus) -> None:
         log.info("job.transition_denied", job_id=str(job_id), from_status=status, to_status=wanted)
@@ -51,5 +51,5 @@ class Journal:
         self._notify(CHANNEL, f"{tenant_id}/{user_id}/{job_id}")
 
 
-def _output(move: Move) -> Any:
-    return (move.result or {}).get("metadata")
+def _output(request: TransitionRequest) -> Any:
+    return (request.result or {}).get("metadata")

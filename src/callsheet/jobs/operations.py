@@ -6,27 +6,27 @@ import asyncio
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.audit import AuditLog
-from callsheet.jobs.endings import Endings
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.mover import Mover
-from callsheet.jobs.moves import SQL
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.cancel import Cancellation
+from callsheet.jobs.outcomes import Report
 from callsheet.jobs.presenter import Presenter
-from callsheet.jobs.reader import with_outcomes
-from callsheet.jobs.reconciler import Reconciler
-from callsheet.jobs.reports import Report
+from callsheet.jobs.reader import require_job, with_outcomes
+from callsheet.jobs.report import LeaseReports
+from callsheet.jobs.retry import Retries
+from callsheet.jobs.sql import ADMIN_SQL, SQL
+from callsheet.jobs.transitions import Transitions
 from callsheet.jobs.views import admin_job_view
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, LeaseLost, NotFound, WrongState
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operations import AdminJob, Dispatch
 
-ADMIN_SQL = statements("callsheet.jobs", "admin_statements.sql")
 # Rows that a filtered list reads per request.
 MOST_LOOKED_AT = 2000
 
@@ -36,16 +36,16 @@ class DispatchOperations:
         self,
         queue: Queue,
         overview: Overview,
-        execution: Execution,
-        endings: Endings,
-        reconciler: Reconciler,
+        reports: LeaseReports,
+        cancellation: Cancellation,
+        transitions: Transitions,
         audit: AuditLog,
     ):
         self._queue = queue
         self._overview = overview
-        self._execution = execution
-        self._endings = endings
-        self._reconciler = reconciler
+        self._reports = reports
+        self._cancellation = cancellation
+        self._transitions = transitions
         self._audit = audit
 
     async def requeue(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
@@ -57,7 +57,7 @@ class DispatchOperations:
             raise WrongState(f"It is {known.status}; only what a worker holds can be taken from it.")
         report = Report(dispatch_id, known.lease_token, known.worker_id)
         try:
-            await self._execution.take_back(report, attempt_counts=False, reason=reason or "by an admin", actor=actor)
+            await self._reports.requeue(report, reason or "by an admin", actor=actor)
         except LeaseLost:
             raise WrongState("It changed hands at this very moment. Look at it again.") from None
         await self._audit.add(
@@ -79,7 +79,7 @@ class DispatchOperations:
             raise NotFound("There is no such dispatch.")
         if known.finished:
             raise WrongState(f"It is {known.status} already.")
-        await self._endings.cancel(known.tenant_id, known.job_id, actor=actor, reason=reason)
+        await self._cancellation.cancel(known.tenant_id, known.job_id, actor=actor, reason=reason)
         await self._audit.add(
             actor, "dispatch.cancel", "dispatch", dispatch_id, known.tenant_id, job_id=known.job_id, reason=reason
         )
@@ -90,7 +90,7 @@ class DispatchOperations:
         lane."""
         moved = await self._overview.change_priority(dispatch_id, priority, actor)
         await hit(Failpoint.PRIORITY_BEFORE_POOL)
-        await self._reconciler.follow_priority((moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
+        await self._transitions.set_priority(JobCycle(moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
         return await self._overview.get(dispatch_id)
 
 
@@ -98,23 +98,25 @@ class JobOperations:
     def __init__(
         self,
         pools: Callable[[], Sequence[Database]],
-        mover: Mover,
+        routing: TenantRouting,
         overview: Overview,
-        endings: Endings,
+        cancellation: Cancellation,
+        retries: Retries,
         presenter: Presenter,
         audit: AuditLog,
     ):
         self._pools = pools
-        self._mover = mover
+        self._routing = routing
         self._overview = overview
-        self._endings = endings
+        self._cancellation = cancellation
+        self._retries = retries
         self._presenter = presenter
         self._audit = audit
 
     async def list_of_tenant(
         self, tenant_id: UUID, user_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
     ) -> Page[AdminJob]:
-        pool = await self._mover.pool_of(tenant_id)
+        pool = await self._routing.pool_of(tenant_id)
         async with pool.ordinary() as connection:
             rows = await ADMIN_SQL["list_jobs_of_tenant"].rows(
                 connection,
@@ -126,8 +128,8 @@ class JobOperations:
                 looked_at=MOST_LOOKED_AT,
             )
             found = [row for row in rows if row["id"] is not None]
-            told, is_cut = await with_outcomes(connection, tenant_id, found, limit)
-        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in told])
+            jobs, is_cut = await with_outcomes(connection, tenant_id, found, limit)
+        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in jobs])
         if is_cut:
             return Page(items=shown, next_cursor=str(shown[-1].id))
         more = rows[0]["looked_at"] == MOST_LOOKED_AT
@@ -136,7 +138,7 @@ class JobOperations:
     async def list_of_user(
         self, tenant_id: UUID, user_id: UUID, status: JobStatus | None, before: UUID | None, limit: int
     ) -> Page[AdminJob]:
-        pool = await self._mover.pool_of(tenant_id)
+        pool = await self._routing.pool_of(tenant_id)
         async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
                 connection,
@@ -146,8 +148,8 @@ class JobOperations:
                 status=status.value if status else None,
                 limit=limit + 1,
             )
-            told, is_cut = await with_outcomes(connection, tenant_id, rows, limit)
-        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in told])
+            jobs, is_cut = await with_outcomes(connection, tenant_id, rows, limit)
+        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in jobs])
         return Page(items=shown, next_cursor=str(shown[-1].id) if is_cut else None)
 
     async def tenant_of(self, job_id: UUID) -> UUID:
@@ -172,11 +174,9 @@ class JobOperations:
 
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
         """The job with its payload, its whole error and its dispatch."""
-        pool = await self._mover.pool_of(tenant_id)
+        pool = await self._routing.pool_of(tenant_id)
+        row = await require_job(pool, tenant_id, job_id)
         async with pool.connection() as connection:
-            row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
-            if row is None:
-                raise NotFound("There is no such job.")
             stored = await SQL["payload_of_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "jobs are never deleted"
         job = await self._presenter.one(tenant_id, admin_job_view(row))
@@ -184,7 +184,7 @@ class JobOperations:
         return job.model_copy(update={"payload": stored["payload"], "dispatch": dispatch})
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:
-        await self._endings.cancel(tenant_id, job_id, actor=actor, reason=reason)
+        await self._cancellation.cancel(tenant_id, job_id, actor=actor, reason=reason)
         await self._audit.add(actor, "job.cancel", "job", job_id, tenant_id, reason=reason)
         return await self.get(tenant_id, job_id)
 
@@ -192,6 +192,6 @@ class JobOperations:
         self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str, *, capped: bool = False
     ) -> AdminJob:
         """The user's limit of active jobs applies only if `capped`; it does not apply to an operator."""
-        await self._endings.retry(tenant_id, job_id, actor=actor, reason=reason, capped=capped)
+        await self._retries.retry(tenant_id, job_id, actor=actor, reason=reason, capped=capped)
         await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
         return await self.get(tenant_id, job_id)

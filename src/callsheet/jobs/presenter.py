@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from uuid import UUID
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import Overview, Standing
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.moves import SQL
 from callsheet.jobs.outlook import NOBODY, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.progress import progress_of
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
+from callsheet.jobs.sql import SQL
 from callsheet.media.files import Files, listed_files
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row
@@ -66,12 +67,12 @@ class Presenter:
     ) -> dict[UUID, Outlook]:
         if not active:
             return {}
-        standing = await self._overview.standing([(tenant_id, job.id, job.charge_cycle) for job in active])
+        standing = await self._overview.standing([JobCycle(tenant_id, job.id, job.charge_cycle) for job in active])
         routes = {_route(stands) for stands in standing.values() if stands.status == "queued"}
         capacity = await self._capacity_of(sorted(routes)) if routes else {}
         found = {}
         for job in active:
-            stands = standing.get((tenant_id, job.id, job.charge_cycle))
+            stands = standing.get(JobCycle(tenant_id, job.id, job.charge_cycle))
             facts = _facts(job, stands, progress.get(job.id))
             if stands is not None:
                 facts = replace(facts, pause=self._gate.pause_of(stands.provider, tenant_id))

@@ -15,16 +15,15 @@ import asyncpg
 
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.journal import CHANNEL
+from callsheet.jobs.sql import PROGRESS_SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.notify import Notify
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, Row
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobPreview, JobProgress
-
-SQL = statements("callsheet.jobs", "progress_statements.sql")
 
 # The latest progress of one job, as a statement returns it.
 Word = Mapping[str, Any] | Row
@@ -110,7 +109,7 @@ class Progress:
         async def run(batch: Sequence[Said]) -> list[None]:
             told = _latest(batch)
             async with pool.connection() as connection:
-                rows = await SQL["record_progress"].rows(
+                rows = await PROGRESS_SQL["record_progress"].rows(
                     connection,
                     tenant_ids=[said.tenant_id for said in told],
                     job_ids=[said.job_id for said in told],
@@ -148,7 +147,9 @@ class ProgressSweeper(Loop):
         removed, tenant, job = 0, UUID(int=0), UUID(int=0)
         while True:
             async with pool.ordinary() as connection:
-                row = await SQL["sweep_progress"].row(connection, after_tenant=tenant, after_job=job, limit=self.batch)
+                row = await PROGRESS_SQL["sweep_progress"].row(
+                    connection, after_tenant=tenant, after_job=job, limit=self.batch
+                )
             assert row is not None
             removed += int(row["removed"])
             if row["looked_at"] < self.batch:
@@ -173,7 +174,7 @@ class Watch:
             return await self._news(connection, [word])
 
     async def news_of_user(self, connection: Connection, user_id: UUID) -> list[JobProgress | JobPreview]:
-        rows = await SQL["progress_of_user"].rows(
+        rows = await PROGRESS_SQL["progress_of_user"].rows(
             connection, tenant_id=self._tenant_id, user_id=user_id, limit=MOST_AT_ONCE
         )
         return await self._news(connection, rows)
@@ -189,7 +190,9 @@ class Watch:
             if row["preview_at"] is not None and before.get(row["job_id"], (None, None))[1] != row["preview_at"]
         ]
         if pictured:
-            previews = await SQL["previews_of_jobs"].rows(connection, tenant_id=self._tenant_id, job_ids=pictured)
+            previews = await PROGRESS_SQL["previews_of_jobs"].rows(
+                connection, tenant_id=self._tenant_id, job_ids=pictured
+            )
             news += [
                 JobPreview(job_id=row["job_id"], preview_url=data_address(row), at=row["preview_at"])
                 for row in previews
@@ -204,11 +207,11 @@ async def progress_of(
     wanted = list(job_ids)
     if not wanted:
         return {}
-    rows = await SQL["progress_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=wanted)
+    rows = await PROGRESS_SQL["progress_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=wanted)
     found = {row["job_id"]: progress_view(row) for row in rows}
     pictured = [row["job_id"] for row in rows if row["preview_at"] is not None]
     if with_previews and pictured:
-        for row in await SQL["previews_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=pictured):
+        for row in await PROGRESS_SQL["previews_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=pictured):
             job_id = row["job_id"]
             found[job_id] = found[job_id].model_copy(update={"preview_url": data_address(row)})
     return found

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lease
-from callsheet.jobs.reports import Settled
+from callsheet.jobs.outcomes import Settlement
 from callsheet.wire.worker import CallbackAddress
 
 PAUSED = "its provider is paused"
@@ -38,7 +38,7 @@ class CallReport:
     """A worker's report about its call of the provider."""
 
     happened: Literal["deferred", "completed", "failed"]
-    settled: Settled
+    settled: Settlement
     error_type: str | None = None
     error: str | None = None
 
@@ -61,7 +61,9 @@ class ProviderGate(Protocol):
         """
         ...
 
-    async def told(self, report: CallReport) -> None: ...
+    async def record(self, report: CallReport) -> None:
+        """Records the outcome of a call."""
+        ...
 
     async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
         """A worker reported a submitted provider job after its lease had ended."""
@@ -83,7 +85,7 @@ class EveryProvider:
     async def admit(self, lease: Lease) -> CallbackAddress | None:
         return None
 
-    async def told(self, report: CallReport) -> None:
+    async def record(self, report: CallReport) -> None:
         return
 
     async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:

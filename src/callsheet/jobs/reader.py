@@ -9,13 +9,31 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.identity.principal import Principal
-from callsheet.jobs.moves import SQL
+from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import MOST_PAGE_BYTES
 from callsheet.plumbing.sql import Connection, Row
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
+
+
+async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> asyncpg.Record | None:
+    """The job without its payload of any user, also if the user has deleted it."""
+    async with pool.connection() as connection:
+        return await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+
+
+async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> asyncpg.Record:
+    row = await find_job(pool, tenant_id, job_id)
+    if row is None:
+        raise NotFound("There is no such job.")
+    return row
+
+
+async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) -> list[UUID]:
+    rows = await ADMIN_SQL["active_jobs_of_user"].rows(connection, tenant_id=tenant_id, user_id=user_id)
+    return [row["id"] for row in rows]
 
 
 async def with_outcomes(
@@ -33,8 +51,8 @@ async def with_outcomes(
         job_ids=[row["id"] for row in rows[:limit]],
         most_bytes=MOST_PAGE_BYTES,
     )
-    told: list[Row] = [{**row, **outcome} for row, outcome in zip(rows, outcomes, strict=False)]
-    return told, len(told) < len(rows)
+    page: list[Row] = [{**row, **outcome} for row, outcome in zip(rows, outcomes, strict=False)]
+    return page, len(page) < len(rows)
 
 
 class JobReader:
@@ -44,9 +62,7 @@ class JobReader:
         self._databases = databases
 
     async def row(self, principal: Principal, job_id: UUID) -> asyncpg.Record:
-        pool = await self.pool(principal)
-        async with pool.connection() as connection:
-            row = await SQL["get_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)
+        row = await find_job(await self.pool(principal), principal.tenant_id, job_id)
         if row is None or row["user_id"] != principal.user_id or row["deleted_at"] is not None:
             raise NotFound("There is no such job.")
         return row

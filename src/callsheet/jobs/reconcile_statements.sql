@@ -8,10 +8,10 @@ FROM ai_jobs j WHERE j.completed_at IS NULL AND j.deadline_at >= coalesce(:after
 ORDER BY j.deadline_at LIMIT :limit
 
 -- name: job_sides
--- The pool's data about jobs. `is_untold`: the relay has not yet sent the job to central.
+-- The pool's data about jobs. `awaits_relay`: the relay has not yet sent the job to central.
 SELECT j.*, j.id AS job_id,
     EXISTS (SELECT FROM outbox o WHERE o.tenant_id = j.tenant_id AND o.job_id = j.id AND o.charge_cycle = j.charge_cycle
-        AND o.action = 'dispatch') AS is_untold,
+        AND o.action = 'dispatch') AS awaits_relay,
     coalesce(j.completed_at, j.submitted_at)
         <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS w (tenant_id, job_id) CROSS JOIN LATERAL (

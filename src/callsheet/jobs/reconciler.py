@@ -13,22 +13,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from callsheet.dispatch.facts import Entry, JobEnd
-from callsheet.dispatch.overview import CentralSide, JobKey, OpenDispatch, Overview
+from callsheet.dispatch.facts import EndStatus, Entry, JobCycle, JobEnd
+from callsheet.dispatch.overview import CentralSide, OpenDispatch, Overview
 from callsheet.dispatch.queue import Queue
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.cycles import end_of_cycle
 from callsheet.jobs.discrepancies import Discrepancy, JobSide, Suspicion, compare, ending_of, into_the_queue
-from callsheet.jobs.mover import Mover, ended_in
-from callsheet.jobs.moves import Move
-from callsheet.jobs.states import Happening
+from callsheet.jobs.sql import RECONCILE_SQL
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import Row
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobStatus
 
-SQL = statements("callsheet.jobs", "reconcile_statements.sql")
 log = get_logger(__name__)
 ACTOR = "reconciler"
 
@@ -44,12 +46,20 @@ class Reconciler(Loop):
     batch = 1000
     most_suspicions = 1000
 
-    def __init__(self, pools: Callable[[], Sequence[Database]], queue: Queue, overview: Overview, mover: Mover):
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        queue: Queue,
+        overview: Overview,
+        routing: TenantRouting,
+        transitions: Transitions,
+    ):
         super().__init__()
         self._pools = pools
         self._queue = queue
         self._overview = overview
-        self._mover = mover
+        self._routing = routing
+        self._transitions = transitions
         self._after_deadline: dict[str, datetime | None] = {}
         self._after_dispatch = 0
         self._suspicions: dict[Suspicion, float] = {}
@@ -70,16 +80,18 @@ class Reconciler(Loop):
     async def _look_at_pool(self, pool: Database) -> None:
         """Checks active jobs whose dispatch is missing or has ended."""
         async with pool.ordinary() as connection:
-            page = await SQL["active_jobs_page"].rows(
+            page = await RECONCILE_SQL["active_jobs_page"].rows(
                 connection, after=self._after_deadline.get(pool.name), limit=self.batch
             )
         self._after_deadline[pool.name] = page[-1]["deadline_at"] if len(page) == self.batch else None
         # The pool is read before central, because the pool has a job before central has its dispatch.
         jobs = await self._job_sides(pool, [(row["tenant_id"], row["job_id"]) for row in page])
-        live = {(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
+        live = {JobCycle(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
         if live:
             known = await self._overview.known(list(live), self.settle_seconds)
-            self._suspect(compare(key, job, known[key]) for key, job in live.items() if _lacks_dispatch(known[key]))
+            self._suspect(
+                compare(cycle, job, known[cycle]) for cycle, job in live.items() if _lacks_dispatch(known[cycle])
+            )
 
     async def _look_at_central(self) -> None:
         """Checks open dispatches: their job may have ended, be in another cycle, or be missing."""
@@ -87,7 +99,7 @@ class Reconciler(Loop):
         self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
         by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
         for dispatch in page:
-            pool = await unless_unavailable(self._mover.pool_of(dispatch.tenant_id)) if dispatch.has_settled else None
+            pool = await unless_unavailable(self._routing.pool_of(dispatch.tenant_id)) if dispatch.has_settled else None
             if pool is not None:
                 by_pool.setdefault(pool.name, (pool, []))[1].append(dispatch)
         await all_of(self._compare_with(pool, dispatches) for pool, dispatches in by_pool.values())
@@ -96,7 +108,7 @@ class Reconciler(Loop):
         jobs = await self._job_sides(pool, [(one.tenant_id, one.job_id) for one in dispatches])
         self._suspect(
             compare(
-                one.key,
+                one.cycle,
                 jobs.get((one.tenant_id, one.job_id)),
                 _central_side(one),
             )
@@ -110,68 +122,66 @@ class Reconciler(Loop):
                 self._suspicions.setdefault(suspicion, moment)
 
     async def _confirm(self, suspicion: Suspicion) -> None:
-        tenant_id, job_id, _ = suspicion.key
-        pool = await self._mover.pool_of(tenant_id)
+        tenant_id, job_id, _ = suspicion.job
+        pool = await self._routing.pool_of(tenant_id)
         job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
-        central = (await self._overview.known([suspicion.key], self.settle_seconds))[suspicion.key]
-        if compare(suspicion.key, job, central) == suspicion and await self._heal(suspicion, job, central):
+        central = (await self._overview.known([suspicion.job], self.settle_seconds))[suspicion.job]
+        if compare(suspicion.job, job, central) == suspicion and await self._heal(suspicion, job, central):
             self.healed[suspicion.kind.value] += 1
             log.warning("reconciler.healed", kind=suspicion.kind.value, tenant_id=str(tenant_id), job_id=str(job_id))
 
     async def _heal(self, suspicion: Suspicion, job: JobSide | None, central: CentralSide) -> bool:
-        tenant_id, job_id, cycle = suspicion.key
         if job is None or suspicion.kind in (
             Discrepancy.ORPHANED_DISPATCH,
             Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB,
         ):
-            end = ended_in(await self._mover.look(*suspicion.key), cycle)
-            await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, cycle, end or "failed")])
+            end = await self._end_of(suspicion.job)
+            await self._queue.end_for_jobs([JobEnd(*suspicion.job, end or "failed")])
             return True
         match suspicion.kind:
             case Discrepancy.MISSING_DISPATCH:
                 return await self._dispatch_again(job)
             case Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH:
-                happening, error = ending_of(job, central)
+                transition, error = ending_of(job, central)
                 reason = error["message"] if error else "its dispatch was canceled"
-                return await self._move(happening, suspicion, reason=reason, error=error)
+                return await self._change(transition, suspicion, reason=reason, error=error)
             case Discrepancy.LEASES_OF_DISPATCH:
-                return await self._overview.count_on(suspicion.key, job.lease_seq)
+                return await self._overview.count_on(suspicion.job, job.lease_seq)
             case Discrepancy.STATUS_OF_JOB:
-                return await self._move(into_the_queue(job), suspicion, reason="it waits in the queue")
+                return await self._change(into_the_queue(job), suspicion, reason="it waits in the queue")
             case _:
                 assert central.priority is not None
-                return await self.follow_priority(suspicion.key, central.priority)
+                return await self._transitions.set_priority(suspicion.job, central.priority)
 
     async def _dispatch_again(self, job: JobSide) -> bool:
         row = job.row
         if not await self._overview.make_again(_entry(row), job.lease_seq):
             return False
         await hit(Failpoint.RECONCILE_BEFORE_POOL)
-        key = (row["tenant_id"], row["job_id"], job.charge_cycle)
-        suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, key, job.lease_seq)
+        cycle = JobCycle(row["tenant_id"], row["job_id"], job.charge_cycle)
+        suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, cycle, job.lease_seq)
         if job.status is not JobStatus.QUEUED:
-            await self._move(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
-        end = ended_in(await self._mover.look(row["tenant_id"], row["job_id"], job.charge_cycle), job.charge_cycle)
+            await self._change(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
+        end = await self._end_of(cycle)
         if end is not None:
             # The job ended meanwhile, when there was no dispatch to close.
-            await self._queue.end_for_jobs([JobEnd(*key, end)])
+            await self._queue.end_for_jobs([JobEnd(*cycle, end)])
         return True
 
-    async def _move(
-        self, happening: Happening, suspicion: Suspicion, *, reason: str, error: Mapping[str, str] | None = None
+    async def _change(
+        self, transition: Transition, suspicion: Suspicion, *, reason: str, error: Mapping[str, str] | None = None
     ) -> bool:
-        move = Move(*suspicion.key, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, error=error)
-        return await self._mover.move(happening, move) is not None
+        request = TransitionRequest(suspicion.job, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, error=error)
+        return await self._transitions.apply(transition, request) is not None
 
-    async def follow_priority(self, key: JobKey, priority: int) -> bool:
-        """Sets the job to the priority of its dispatch."""
-        return await self._mover.follow_priority(key, priority)
+    async def _end_of(self, job: JobCycle) -> EndStatus | None:
+        return end_of_cycle(await self._transitions.state_of(job), job.charge_cycle)
 
     async def _job_sides(self, pool: Database, keys: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], JobSide]:
         if not keys:
             return {}
         async with pool.ordinary() as connection:
-            rows = await SQL["job_sides"].rows(
+            rows = await RECONCILE_SQL["job_sides"].rows(
                 connection,
                 tenant_ids=[tenant_id for tenant_id, _ in keys],
                 job_ids=[job_id for _, job_id in keys],
@@ -181,9 +191,9 @@ class Reconciler(Loop):
 
 
 def _central_side(open_one: OpenDispatch) -> CentralSide:
-    told = open_one.cancel_requested_at is not None
+    is_canceled = open_one.cancel_requested_at is not None
     return CentralSide(
-        open_one.dispatch_id, open_one.status, open_one.priority, open_one.lease_seq, told, None, None, None
+        open_one.dispatch_id, open_one.status, open_one.priority, open_one.lease_seq, is_canceled, None, None, None
     )
 
 
@@ -198,7 +208,7 @@ def _side(row: Row) -> JobSide:
         charge_cycle=row["charge_cycle"],
         lease_seq=row["lease_seq"],
         priority=row["priority"],
-        is_untold=row["is_untold"],
+        awaits_relay=row["awaits_relay"],
         has_settled=row["has_settled"],
         row=dict(row),
     )

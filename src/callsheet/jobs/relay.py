@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from uuid import UUID
 
 import asyncpg
 
-from callsheet.dispatch.facts import Entry, JobEnd
+from callsheet.dispatch.facts import Entry, JobCycle, JobEnd
 from callsheet.dispatch.queue import Queue
-from callsheet.jobs.mover import JobFacts, Mover, ended_in
-from callsheet.jobs.moves import SQL, Move
-from callsheet.jobs.states import Happening
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.cycles import JobState, end_of_cycle
+from callsheet.jobs.sql import SQL
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
@@ -38,11 +40,18 @@ class Relay(Loop):
     settle_seconds = 2.0
     batch = 200
 
-    def __init__(self, pools: Callable[[], Sequence[Database]], queue: Queue, mover: Mover):
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        queue: Queue,
+        routing: TenantRouting,
+        transitions: Transitions,
+    ):
         super().__init__()
         self._pools = pools
         self._queue = queue
-        self._mover = mover
+        self._routing = routing
+        self._transitions = transitions
         self._dispatching: Batcher[Entry, None] = Batcher(self._enqueue, isolate=(asyncpg.PostgresError,))
 
     async def tick(self, now: datetime) -> bool:
@@ -70,60 +79,58 @@ class Relay(Loop):
         try:
             await self._queue.end_for_jobs([end])
             await hit(Failpoint.RELAY_BEFORE_CLOSED)
-            await self._forget_job(end.tenant_id, end.job_id, end.charge_cycle, "close")
+            await self._delete_outbox_of(JobCycle(end.tenant_id, end.job_id, end.charge_cycle), "close")
         except POSTPONED as error:
             log.warning("relay.postponed", job_id=str(end.job_id), error=repr(error))
 
     async def _dispatch(self, job: Row) -> JobStatus:
         await self._dispatching(entry_of(job))
         await hit(Failpoint.RELAY_BEFORE_QUEUED)
-        return await self._mark_queued(Move(job["tenant_id"], job["job_id"], job["charge_cycle"], ACTOR))
+        return await self._mark_queued(JobCycle(job["tenant_id"], job["job_id"], job["charge_cycle"]))
 
     async def _enqueue(self, entries: Sequence[Entry]) -> list[None]:
         await self._queue.enqueue(entries)
         return [None] * len(entries)
 
     async def _dispatch_rows(self, pool: Database, rows: Sequence[Row]) -> None:
-        await self._forget(pool, [row for row in rows if not _is_live(row)])
+        await self._delete_outbox(pool, [row for row in rows if not _is_live(row)])
         await all_of(self._dispatch(row) for row in rows if _is_live(row))
 
-    async def _mark_queued(self, move: Move) -> JobStatus:
-        if await self._mover.move(Happening.QUEUE, move) is not None:
+    async def _mark_queued(self, job: JobCycle) -> JobStatus:
+        if await self._transitions.apply(Transition.QUEUE, TransitionRequest(job, ACTOR)) is not None:
             return JobStatus.QUEUED
         # The job has started already, which is fine; or it ended meanwhile, and its new dispatch must be closed.
-        facts = await self._mover.look(move.tenant_id, move.job_id, move.charge_cycle)
-        end = ended_in(facts, move.charge_cycle)
+        state = await self._transitions.state_of(job)
+        end = end_of_cycle(state, job.charge_cycle)
         if end is not None:
-            await self._queue.end_for_jobs([JobEnd(move.tenant_id, move.job_id, move.charge_cycle, end)])
-        await self._forget_job(move.tenant_id, move.job_id, move.charge_cycle, "dispatch")
-        return facts.status if facts is not None else JobStatus.PENDING
+            await self._queue.end_for_jobs([JobEnd(*job, end)])
+        await self._delete_outbox_of(job, "dispatch")
+        return JobStatus.PENDING if state is None else JobStatus(state.status)
 
     async def _close_rows(self, pool: Database, rows: Sequence[Row]) -> None:
         ends = []
         for row in rows:
-            end = ended_in(_facts(row), row["charge_cycle"])
+            end = end_of_cycle(_state(row), row["charge_cycle"])
             if end is not None:
                 ends.append(JobEnd(row["tenant_id"], row["job_id"], row["charge_cycle"], end))
         await self._queue.end_for_jobs(ends)
         if rows:
             await hit(Failpoint.RELAY_BEFORE_CLOSED)
-        await self._forget(pool, rows)
+        await self._delete_outbox(pool, rows)
 
-    async def _forget(self, pool: Database, rows: Sequence[Row]) -> None:
+    async def _delete_outbox(self, pool: Database, rows: Sequence[Row]) -> None:
         if rows:
             async with pool.connection() as connection:
                 await SQL["delete_outbox"].run(connection, ids=[row["outbox_id"] for row in rows])
 
-    async def _forget_job(self, tenant_id: UUID, job_id: UUID, charge_cycle: int, action: str) -> None:
-        pool = await self._mover.pool_of(tenant_id)
+    async def _delete_outbox_of(self, job: JobCycle, action: str) -> None:
+        pool = await self._routing.pool_of(job.tenant_id)
         async with pool.connection() as connection:
-            await SQL["delete_outbox_of_job"].run(
-                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, action=action
-            )
+            await SQL["delete_outbox_of_job"].run(connection, **job._asdict(), action=action)
 
 
-def _facts(row: Row) -> JobFacts:
-    return JobFacts(JobStatus(row["status"]), row["job_cycle"], 0, row["earlier_end"])
+def _state(row: Row) -> JobState:
+    return JobState(row["status"], row["job_cycle"], 0, row["earlier_end"])
 
 
 def _is_live(row: Row) -> bool:

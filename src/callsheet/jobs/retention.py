@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from callsheet.jobs.sql import RETENTION_SQL
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import statements
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
-
-SQL = statements("callsheet.jobs", "retention_statements.sql")
 
 
 class EventRetention(Loop):
@@ -32,6 +30,6 @@ class EventRetention(Loop):
 
     async def _delete_some(self, pool: Database) -> bool:
         async with pool.ordinary() as connection, connection.transaction():
-            await SQL["begin_event_retention"].run(connection)
-            jobs = await SQL["delete_old_events"].value(connection, days=self._days, limit=self.batch)
+            await RETENTION_SQL["begin_event_retention"].run(connection)
+            jobs = await RETENTION_SQL["delete_old_events"].value(connection, days=self._days, limit=self.batch)
         return bool(jobs == self.batch)

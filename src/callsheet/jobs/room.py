@@ -12,18 +12,22 @@ from callsheet.identity.credentials import CREDENTIALS_CHANNEL
 from callsheet.identity.quotas import Quotas
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.active_limits import ActiveLimits
-from callsheet.jobs.endings import Endings
-from callsheet.jobs.execution import Execution
+from callsheet.jobs.cancel import Cancellation
+from callsheet.jobs.expire import Deadlines
 from callsheet.jobs.feeds import Feeds
 from callsheet.jobs.journal import CHANNEL, Journal
-from callsheet.jobs.mover import Mover
 from callsheet.jobs.progress import Progress, ProgressSweeper
-from callsheet.jobs.reaper import Deadlines, Reaped, Reaper
+from callsheet.jobs.reap import Reaped, Reaper
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
+from callsheet.jobs.report import LeaseReports
 from callsheet.jobs.retention import EventRetention
-from callsheet.jobs.submission import Submission
-from callsheet.jobs.synchronous import Synchronous
+from callsheet.jobs.retry import Retries
+from callsheet.jobs.settlement import LeaseSettlement
+from callsheet.jobs.start import Starter
+from callsheet.jobs.submit import Submission
+from callsheet.jobs.synchronous_jobs import SynchronousJobs
+from callsheet.jobs.transitions import Transitions
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener, Notify
@@ -36,12 +40,14 @@ class JobsRoom:
     dispatch: DispatchRoom
     routing: TenantRouting
     journal: Journal
-    mover: Mover
+    transitions: Transitions
     relay: Relay
     submission: Submission
-    synchronous: Synchronous
-    execution: Execution
-    endings: Endings
+    synchronous: SynchronousJobs
+    starter: Starter
+    lease_reports: LeaseReports
+    cancellation: Cancellation
+    retries: Retries
     reaper: Reaper
     deadlines: Deadlines
     reconciler: Reconciler
@@ -93,24 +99,27 @@ def open_jobs(
     queue = dispatch.queue
     routing = TenantRouting(databases)
     journal = Journal(notify)
-    mover = Mover(routing, journal)
-    relay = Relay(lambda: databases.pools, queue, mover)
-    execution = Execution(queue, mover, settings.free_requeues)
-    submission = Submission(mover, relay, journal, settings, limits, usage)
+    transitions = Transitions(routing, journal)
+    relay = Relay(lambda: databases.pools, queue, routing, transitions)
+    settlement = LeaseSettlement(queue, transitions)
+    starter = Starter(queue, routing, transitions, settlement)
+    submission = Submission(routing, relay, journal, settings, limits, usage)
     days = settings.event_days
     return JobsRoom(
         dispatch=dispatch,
         routing=routing,
         journal=journal,
-        mover=mover,
+        transitions=transitions,
         relay=relay,
         submission=submission,
-        synchronous=Synchronous(submission, relay, execution),
-        execution=execution,
-        endings=Endings(mover, relay, journal, limits),
-        reaper=Reaper(queue, mover, reaped),
-        deadlines=Deadlines(lambda: databases.pools, mover, relay),
-        reconciler=Reconciler(lambda: databases.pools, queue, dispatch.overview, mover),
+        synchronous=SynchronousJobs(submission, relay, starter),
+        starter=starter,
+        lease_reports=LeaseReports(queue, routing, settlement, settings.free_requeues),
+        cancellation=Cancellation(routing, transitions, relay),
+        retries=Retries(routing, transitions, relay, journal, limits),
+        reaper=Reaper(queue, transitions, reaped),
+        deadlines=Deadlines(lambda: databases.pools, transitions, relay),
+        reconciler=Reconciler(lambda: databases.pools, queue, dispatch.overview, routing, transitions),
         feeds=Feeds(),
         progress=Progress(routing, notify),
         progress_sweeper=ProgressSweeper(lambda: databases.pools),

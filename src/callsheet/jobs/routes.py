@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Query
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
-from callsheet.jobs.moves import SQL
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.sql import SQL
 from callsheet.jobs.views import event_view, job_view
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
@@ -65,14 +65,14 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     async def cancel_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """Cancels the job and refunds its tokens."""
         await reader.row(principal, job_id)
-        job = await room.endings.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        job = await room.cancellation.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return await presenter.one(principal.tenant_id, job)
 
     @router.post("/{job_id}/retry")
     async def retry_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """Retries a failed or expired job. Its cost is reserved again."""
         await reader.row(principal, job_id)
-        job = await room.endings.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        job = await room.retries.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return await presenter.one(principal.tenant_id, job)
 
     return router

@@ -237,9 +237,9 @@ SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 
 FROM job
 RETURNING job_id
 
--- name: look
+-- name: state_of_job
 -- Also returns how an earlier cycle ended: the n-th retry started from the end status of the n-th cycle.
-SELECT j.status, j.charge_cycle, j.lease_seq, j.event_seq, CASE WHEN j.charge_cycle > :charge_cycle::integer THEN (
+SELECT j.status, j.charge_cycle, j.lease_seq, CASE WHEN j.charge_cycle > :charge_cycle::integer THEN (
         SELECT e.from_status FROM job_events e
         WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id AND e.event = 'job.transition' AND e.to_status = 'pending'
         ORDER BY e.seq OFFSET greatest(0, :charge_cycle - 1) LIMIT 1) END AS earlier_end

@@ -34,13 +34,13 @@ TRANSITIONS: Mapping[tuple[JobStatus | None, JobStatus], str] = MappingProxyType
 )
 
 
-class Happening(StrEnum):
-    """What can happen to a job that exists."""
+class Transition(StrEnum):
+    """The ways in which the status of an existing job changes."""
 
     QUEUE = "queue"
     START = "start"
-    BEGIN = "begin"
-    PUT_BACK = "put_back"
+    START_SYNCHRONOUS = "start_synchronous"
+    REQUEUE = "requeue"
     COMPLETE = "complete"
     FAIL = "fail"
     CANCEL = "cancel"
@@ -61,36 +61,36 @@ def _direct(target: JobStatus, *origins: JobStatus) -> dict[JobStatus, Path]:
     return {origin: (Step(origin, target),) for origin in origins}
 
 
-# The steps of a happening from each allowed status. A step that is missing (the relay has not marked the job queued
-# yet, a put-back crashed after central) is added and recorded as a separate step.
-PATHS: Mapping[Happening, Mapping[JobStatus, Path]] = MappingProxyType(
+# The steps of a transition from each allowed status. A step that is missing (the relay has not marked the job queued
+# yet, a requeue crashed after central) is added and recorded as a separate step.
+PATHS: Mapping[Transition, Mapping[JobStatus, Path]] = MappingProxyType(
     {
-        Happening.QUEUE: _direct(QUEUED, PENDING),
-        Happening.START: {
+        Transition.QUEUE: _direct(QUEUED, PENDING),
+        Transition.START: {
             PENDING: (Step(PENDING, QUEUED), Step(QUEUED, PROCESSING)),
             QUEUED: (Step(QUEUED, PROCESSING),),
             PROCESSING: (Step(PROCESSING, QUEUED), Step(QUEUED, PROCESSING)),
         },
         # The dispatch is created leased. The relay may mark the job queued before the job is started.
-        Happening.BEGIN: _direct(PROCESSING, PENDING, QUEUED),
-        Happening.PUT_BACK: _direct(QUEUED, PROCESSING),
-        Happening.COMPLETE: _direct(COMPLETED, PROCESSING),
-        Happening.FAIL: _direct(FAILED, *sorted(ACTIVE)),
-        Happening.CANCEL: _direct(CANCELED, *sorted(ACTIVE)),
-        Happening.EXPIRE: _direct(EXPIRED, PROCESSING),
-        Happening.RETRY: _direct(PENDING, FAILED, EXPIRED),
+        Transition.START_SYNCHRONOUS: _direct(PROCESSING, PENDING, QUEUED),
+        Transition.REQUEUE: _direct(QUEUED, PROCESSING),
+        Transition.COMPLETE: _direct(COMPLETED, PROCESSING),
+        Transition.FAIL: _direct(FAILED, *sorted(ACTIVE)),
+        Transition.CANCEL: _direct(CANCELED, *sorted(ACTIVE)),
+        Transition.EXPIRE: _direct(EXPIRED, PROCESSING),
+        Transition.RETRY: _direct(PENDING, FAILED, EXPIRED),
     }
 )
 
 
-def target(happening: Happening) -> JobStatus:
-    """The final status of a happening, which is the same from every origin."""
-    return next(iter(PATHS[happening].values()))[-1].to_status
+def target(transition: Transition) -> JobStatus:
+    """The final status of a transition, which is the same from every origin."""
+    return next(iter(PATHS[transition].values()))[-1].to_status
 
 
-def path(happening: Happening, origin: JobStatus) -> Path | None:
-    """The steps to take, or None if the happening is not allowed."""
-    return PATHS[happening].get(origin)
+def path(transition: Transition, origin: JobStatus) -> Path | None:
+    """The steps to take, or None if the transition is not allowed."""
+    return PATHS[transition].get(origin)
 
 
 def diagram() -> str:

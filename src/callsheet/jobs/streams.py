@@ -17,9 +17,9 @@ from callsheet.identity.authentication import Authentication, Watcher
 from callsheet.identity.principal import Principal
 from callsheet.identity.stream_tokens import StreamGrant
 from callsheet.jobs.feeds import Item, Latest, Line
-from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.sql import SQL
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.routing import Router
 from callsheet.plumbing.sql import Row

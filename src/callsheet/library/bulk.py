@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
+from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.deletion import JobDeletion
-from callsheet.jobs.endings import Endings
 from callsheet.jobs.reader import JobReader
+from callsheet.jobs.retry import Retries
 from callsheet.wire.errors import Refusal
 from callsheet.wire.jobs import ACTIVE, JobStatus
 from callsheet.wire.library import JobOutcome, JobOutcomes
@@ -17,9 +18,10 @@ Act = Callable[[Principal, UUID], Awaitable[JobOutcome]]
 
 
 class BulkActions:
-    def __init__(self, reader: JobReader, endings: Endings, deletion: JobDeletion):
+    def __init__(self, reader: JobReader, cancellation: Cancellation, retries: Retries, deletion: JobDeletion):
         self._reader = reader
-        self._endings = endings
+        self._cancellation = cancellation
+        self._retries = retries
         self._deletion = deletion
 
     async def cancel(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
@@ -35,14 +37,14 @@ class BulkActions:
         status = await self._status(principal, job_id)
         if status is JobStatus.CANCELED:
             return JobOutcome(job_id=job_id, outcome="unchanged", status=status)
-        job = await self._endings.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        job = await self._cancellation.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return JobOutcome(job_id=job_id, outcome="done", status=job.status)
 
     async def _retry(self, principal: Principal, job_id: UUID) -> JobOutcome:
         status = await self._status(principal, job_id)
         if status in ACTIVE:
             return JobOutcome(job_id=job_id, outcome="unchanged", status=status)
-        job = await self._endings.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        job = await self._retries.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return JobOutcome(job_id=job_id, outcome="done", status=job.status)
 
     async def _delete(self, principal: Principal, job_id: UUID) -> JobOutcome:

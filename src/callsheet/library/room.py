@@ -61,7 +61,7 @@ def open_library(
         catalog=catalog,
         media=media,
         lists=JobLists(databases, catalog.effects, media.files),
-        bulk=BulkActions(reader, jobs.endings, deletion),
+        bulk=BulkActions(reader, jobs.cancellation, jobs.retries, deletion),
         downloads=Downloads(databases, media.files),
         deletion=deletion,
         shares=Shares(databases, reader, media.files, settings, openings),

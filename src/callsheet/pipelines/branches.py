@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.jobs.endings import Endings
+from callsheet.jobs.cancel import Cancellation
 from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
@@ -30,11 +30,11 @@ REASON = "The candidate it was made from was rejected."
 
 
 class Branches:
-    def __init__(self, databases: Databases, gallery: Gallery, endings: Endings, wake: Callable[[], None]):
+    def __init__(self, databases: Databases, gallery: Gallery, cancellation: Cancellation, wake: Callable[[], None]):
         """`wake` is called when there is something else to choose from."""
         self._databases = databases
         self._gallery = gallery
-        self._endings = endings
+        self._cancellation = cancellation
         self._wake = wake
 
     async def kill(self, principal: Principal, candidate_id: UUID) -> Killed:
@@ -47,7 +47,7 @@ class Branches:
         async with pool.connection() as connection:
             found = await SQL["jobs_of_rejected"].rows(connection, **run)
         jobs = [(principal.tenant_id, each["job_id"]) for each in found]
-        canceled = await cancel_jobs(self._endings, jobs, actor=f"user:{principal.user_id}")
+        canceled = await cancel_jobs(self._cancellation, jobs, actor=f"user:{principal.user_id}")
         if rejected:
             log.info("pipeline.branch_killed", candidate_id=str(candidate_id), rejected=rejected, canceled=canceled)
         self._wake()
@@ -142,10 +142,10 @@ class Pruner(Loop):
     name = "branch_pruner"
     interval_seconds = 30.0
 
-    def __init__(self, pools: Callable[[], Sequence[Database]], endings: Endings):
+    def __init__(self, pools: Callable[[], Sequence[Database]], cancellation: Cancellation):
         super().__init__()
         self._pools = pools
-        self._endings = endings
+        self._cancellation = cancellation
 
     async def tick(self, now: datetime) -> bool:
         return any(await all_of(self.prune(pool) for pool in self._pools()))
@@ -158,17 +158,21 @@ class Pruner(Loop):
             await reject(pool, kill)
         async with pool.ordinary() as connection:
             rows = await SQL["jobs_of_rejected_anywhere"].rows(connection, limit=BATCH)
-        await cancel_jobs(self._endings, [(row["tenant_id"], row["job_id"]) for row in rows], actor="branch_pruner")
+        await cancel_jobs(
+            self._cancellation, [(row["tenant_id"], row["job_id"]) for row in rows], actor="branch_pruner"
+        )
         return len(rows) == BATCH or len(kills) == BATCH
 
 
-async def cancel_jobs(endings: Endings, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON) -> int:
+async def cancel_jobs(
+    cancellation: Cancellation, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON
+) -> int:
     """How many were canceled; those that have ended meanwhile stay as they are."""
     canceled = 0
     failed: Exception | None = None
     for tenant_id, job_id in jobs:
         try:
-            await endings.cancel(tenant_id, job_id, actor=actor, reason=reason)
+            await cancellation.cancel(tenant_id, job_id, actor=actor, reason=reason)
         except InvalidTransition:
             continue
         except Exception as error:

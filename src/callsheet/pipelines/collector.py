@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from callsheet.jobs.endings import Endings
+from callsheet.jobs.cancel import Cancellation
 from callsheet.media.files import Files, ReadyFile, listed_files
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.open_jobs import OpenJobs
@@ -58,7 +58,7 @@ class Collector(Loop):
         self,
         pools: Callable[[], Sequence[Database]],
         files: Files,
-        endings: Endings,
+        cancellation: Cancellation,
         settings: PipelineSettings,
         open_jobs: OpenJobs,
         collected: Callable[[], None],
@@ -70,7 +70,7 @@ class Collector(Loop):
         self.interval_seconds = settings.poll_seconds
         self._pools = pools
         self._files = files
-        self._endings = endings
+        self._cancellation = cancellation
         self._collected = collected
         self._observe = observe
         self._open_jobs = open_jobs
@@ -105,7 +105,7 @@ class Collector(Loop):
         """Of runs that were canceled. One failure is not a reason to collect the results of others less
         often."""
         try:
-            await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
+            await cancel_jobs(self._cancellation, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
         except Exception as error:
             if is_away(error):
                 raise

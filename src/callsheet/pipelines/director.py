@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.submission import SlotRefused, Submission
+from callsheet.jobs.new_jobs import SlotRefused
+from callsheet.jobs.submit import Submission
 from callsheet.media.files import Files, ReadyFile
 from callsheet.pipelines.raffle import draw_parent, drawn
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group

@@ -47,9 +47,9 @@ def open_guidance(
     return Guidance(
         gallery=gallery,
         votes=Votes(databases, gallery),
-        branches=Branches(databases, gallery, jobs.endings, wake),
+        branches=Branches(databases, gallery, jobs.cancellation, wake),
         lineages=Lineages(databases, gallery, catalog, jobs.submission, tasks),
         exports=Exports(databases, gallery, media.files),
-        pruner=Pruner(lambda: databases.pools, jobs.endings),
+        pruner=Pruner(lambda: databases.pools, jobs.cancellation),
         thumbnails=ThumbnailMaker(lambda: databases.pools, media.files),
     )

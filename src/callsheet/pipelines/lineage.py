@@ -9,7 +9,8 @@ from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.descriptions import Description, medium_of
-from callsheet.jobs.submission import NewJob, Submission, Submitted
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.jobs.task_files import REPLAY, without_files
 from callsheet.pipelines.gallery import SQL, Gallery
 from callsheet.pipelines.step_jobs import sentence
@@ -48,7 +49,7 @@ class Lineages:
         ancestors = [ancestor_view(each, steps[each["step_id"]], with_graph=with_graph) for each in rows]
         return Lineage(candidate_id=candidate_id, run_id=row["run_id"], ancestors=ancestors)
 
-    async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> Submitted:
+    async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> SubmittedJob:
         """An ordinary job of the same graph, variables, seed and parent, at today's price. The run does not change."""
         row = await self._gallery.candidate(principal, candidate_id)
         request = {"replay": str(candidate_id)}

@@ -62,7 +62,7 @@ def open_pipelines(
     collector = Collector(
         lambda: databases.pools,
         media.files,
-        jobs.endings,
+        jobs.cancellation,
         settings,
         open_jobs,
         collected=director.wake,
@@ -72,7 +72,7 @@ def open_pipelines(
     return PipelinesRoom(
         settings=settings,
         pipelines=pipelines,
-        runs=Runs(databases, pipelines, step_jobs, jobs.endings, settings, wake=director.wake),
+        runs=Runs(databases, pipelines, step_jobs, jobs.cancellation, settings, wake=director.wake),
         director=director,
         collector=collector,
         guidance=open_guidance(databases, catalog, media, jobs, step_jobs.tasks, wake=director.wake),

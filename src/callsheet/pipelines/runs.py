@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Owner, Principal
-from callsheet.jobs.endings import Endings
-from callsheet.jobs.submission import hash_of
+from callsheet.jobs.cancel import Cancellation
+from callsheet.jobs.new_jobs import hash_of
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
 from callsheet.pipelines.step_jobs import Given, StepJobs
@@ -54,7 +54,7 @@ class Runs:
         databases: Databases,
         pipelines: Pipelines,
         step_jobs: StepJobs,
-        endings: Endings,
+        cancellation: Cancellation,
         settings: PipelineSettings,
         wake: Callable[[], None],
     ):
@@ -62,7 +62,7 @@ class Runs:
         self._databases = databases
         self._pipelines = pipelines
         self._step_jobs = step_jobs
-        self._endings = endings
+        self._cancellation = cancellation
         self._settings = settings
         self._wake = wake
 
@@ -209,7 +209,7 @@ class Runs:
             rows = await SQL["open_jobs_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id)
         jobs = [(principal.tenant_id, row["job_id"]) for row in rows]
         by = actor or f"user:{principal.user_id}"
-        await cancel_jobs(self._endings, jobs, actor=by, reason=CANCELED_WITH_RUN)
+        await cancel_jobs(self._cancellation, jobs, actor=by, reason=CANCELED_WITH_RUN)
         self._wake()
         return run
 

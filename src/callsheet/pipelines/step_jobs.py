@@ -15,7 +15,7 @@ from callsheet.catalog.graphs import Graph
 from callsheet.catalog.payloads import FIELD, InputFile, check_file, filled, resolve
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.descriptions import Description, medium_of
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_templates import variables_in
 from callsheet.pipelines.task_steps import NoTasks, TaskPlans, TaskSteps, is_actor

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from callsheet.catalog.payloads import InputFile
 from callsheet.identity.principal import Owner
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import REPLAY, TaskFile, files_of, put_in, with_files, without_files
 from callsheet.pipelines.payload_templates import (
     FIELD,

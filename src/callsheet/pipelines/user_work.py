@@ -6,8 +6,8 @@ from typing import Any
 
 from callsheet.identity.deletion import Active
 from callsheet.identity.principal import Owner
-from callsheet.jobs.endings import Endings
-from callsheet.jobs.operations import ADMIN_SQL
+from callsheet.jobs.cancel import Cancellation
+from callsheet.jobs.reader import active_jobs
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL
 from callsheet.pipelines.runs import Runs
@@ -16,15 +16,15 @@ from callsheet.wire.errors import WrongState
 
 
 class UserWork:
-    def __init__(self, databases: Databases, runs: Runs, endings: Endings):
+    def __init__(self, databases: Databases, runs: Runs, cancellation: Cancellation):
         self._databases = databases
         self._runs = runs
-        self._endings = endings
+        self._cancellation = cancellation
 
     async def active(self, owner: Owner) -> Active:
         pool = await self._databases.pool(owner.pool)
         async with pool.connection() as connection:
-            jobs = await ADMIN_SQL["active_jobs_of_user"].rows(connection, **_names(owner))
+            jobs = await active_jobs(connection, owner.tenant_id, owner.user_id)
             runs = await SQL["list_active_runs"].rows(connection, **_names(owner))
         return Active(len(jobs), len(runs))
 
@@ -39,8 +39,10 @@ class UserWork:
             except WrongState:
                 continue  # it has ended meanwhile
         async with pool.connection() as connection:
-            jobs = await ADMIN_SQL["active_jobs_of_user"].rows(connection, **_names(owner))
-        await cancel_jobs(self._endings, [(owner.tenant_id, job["id"]) for job in jobs], actor=actor, reason=reason)
+            jobs = await active_jobs(connection, owner.tenant_id, owner.user_id)
+        await cancel_jobs(
+            self._cancellation, [(owner.tenant_id, job_id) for job_id in jobs], actor=actor, reason=reason
+        )
 
 
 def _names(owner: Owner) -> dict[str, Any]:

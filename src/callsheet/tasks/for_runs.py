@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.identity.principal import Owner
-from callsheet.jobs.submission import NewJob
+from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.providers.actor import Plan
 from callsheet.providers.media import Finish

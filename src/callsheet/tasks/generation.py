@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.jobs.submission import Submission, Submitted
+from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.databases import Databases
 from callsheet.tasks.plans import Plans, Wanted
@@ -46,7 +46,7 @@ class Generation:
         self._products = products
         self._at_once = at_once
 
-    async def submit(self, principal: Principal, kind: Kind, body: UserRequest) -> Submitted:
+    async def submit(self, principal: Principal, kind: Kind, body: UserRequest) -> SubmittedJob:
         """The job; of a kind that is run at once, as it is when it has ended or the time to wait for that is over."""
         request = {"type": kind.name, **body.model_dump(mode="json", exclude={"idempotency_key"})}
         key: str | None = getattr(body, "idempotency_key", None)
@@ -77,10 +77,10 @@ class Generation:
         return found
 
     async def _waited(
-        self, principal: Principal, kind: Kind, submitted: Submitted, running: Running = None
-    ) -> Submitted:
+        self, principal: Principal, kind: Kind, submitted: SubmittedJob, running: Running = None
+    ) -> SubmittedJob:
         if not kind.at_once or submitted.job.status not in ACTIVE:
             return submitted
         pool = await self._databases.pool(principal.pool)
         row = await self._at_once.ended(pool, principal.tenant_id, submitted.job.id, running)
-        return Submitted(job_view(row), submitted.replayed)
+        return SubmittedJob(job_view(row), submitted.replayed)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from callsheet.identity.principal import Owner
 from callsheet.jobs.descriptions import Description, texts_of
 from callsheet.jobs.effects import EffectJobs
-from callsheet.jobs.submission import NewJob, NewTask
+from callsheet.jobs.new_jobs import NewJob, NewTask
 from callsheet.providers.actor import Actor, EffectUse, Plan, title_of
 from callsheet.providers.media import Finish
 from callsheet.settings import TaskSettings

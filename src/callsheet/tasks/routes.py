@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from callsheet.identity.authentication import Authentication, Watcher
 from callsheet.identity.principal import Principal
-from callsheet.jobs.endings import Endings
+from callsheet.jobs.cancel import Cancellation
+from callsheet.jobs.retry import Retries
 from callsheet.jobs.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.pages import CURSOR, LIMIT
@@ -45,7 +46,8 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
 def task_router(
     submission: TaskSubmission,
     reader: TaskReader,
-    endings: Endings,
+    cancellation: Cancellation,
+    retries: Retries,
     streams: Streams,
     authentication: Authentication,
 ) -> APIRouter:
@@ -106,23 +108,29 @@ def task_router(
         row = await reader.row(watcher.principal, task_id)
         return await streams.of_job(watcher, request, row, last_event_id, task_id)
 
-    _add_endings(router, reader, endings, authentication)
+    _add_cancel_and_retry(router, reader, cancellation, retries, authentication)
     return router
 
 
-def _add_endings(router: APIRouter, reader: TaskReader, endings: Endings, authentication: Authentication) -> None:
+def _add_cancel_and_retry(
+    router: APIRouter,
+    reader: TaskReader,
+    cancellation: Cancellation,
+    retries: Retries,
+    authentication: Authentication,
+) -> None:
     @router.post("/{task_id}/cancel")
     async def cancel_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Cancels a task and refunds its tokens."""
         row = await reader.row(principal, task_id)
-        job = await endings.cancel(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
+        job = await cancellation.cancel(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 
     @router.post("/{task_id}/retry")
     async def retry_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Retries a failed or expired task. Its cost is reserved again."""
         row = await reader.row(principal, task_id)
-        job = await endings.retry(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
+        job = await retries.retry(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 
 

@@ -9,11 +9,12 @@ from typing import Protocol, cast
 from uuid import UUID
 
 from callsheet.jobs.feeds import Item
-from callsheet.jobs.moves import SQL
+from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate, ProviderPaused
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.reader import find_job
 from callsheet.jobs.room import JobsRoom
-from callsheet.jobs.submission import NewJob, Submitted
+from callsheet.jobs.submit import SubmittedJob
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.logs import get_logger
@@ -48,7 +49,7 @@ class AtOnce:
         self._taken = 0
         self.wait_seconds = wait_seconds
 
-    async def submit(self, new: NewJob) -> tuple[Submitted, asyncio.Task[None] | None]:
+    async def submit(self, new: NewJob) -> tuple[SubmittedJob, asyncio.Task[None] | None]:
         """Created with a lease of the runner here, and started. Where there is none, the job's limit is reached or its
         provider is paused, it is queued."""
         runner = self._runner
@@ -85,7 +86,7 @@ class AtOnce:
         finally:
             if running is None:
                 # Its provider is paused, or the control plane is about to stop. Back at once, and no attempt counts.
-                await asyncio.shield(self._room.execution.release(started, delay_seconds=delay))
+                await asyncio.shield(self._room.starter.return_lease(started, delay_seconds=delay))
         return running
 
     async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:
@@ -107,7 +108,6 @@ class AtOnce:
 
 
 async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> Row:
-    async with pool.connection() as connection:
-        row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+    row = await find_job(pool, tenant_id, job_id)
     assert row is not None, "jobs are never deleted"
     return row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import check_payload
 from callsheet.jobs.levels import check_priority
-from callsheet.jobs.submission import Submission, Submitted
+from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.tasks.plans import Plans, Wanted
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.tasks import SubmitTask, actor_named
@@ -18,7 +18,7 @@ class TaskSubmission:
         self._plans = plans
         self._submission = submission
 
-    async def submit(self, principal: Principal, request: SubmitTask) -> Submitted:
+    async def submit(self, principal: Principal, request: SubmitTask) -> SubmittedJob:
         wanted = wanted_task(principal, request)
         check_payload(await self._submission.quotas.of(principal.tenant_id), "payload", wanted.payload)
         if wanted.idempotency_key is not None:

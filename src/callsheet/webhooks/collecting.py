@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from callsheet.jobs.execution import Execution
-from callsheet.jobs.moves import Output
-from callsheet.jobs.reports import Failure
+from callsheet.jobs.outcomes import Failure
+from callsheet.jobs.report import LeaseReports
+from callsheet.jobs.transition_requests import Output
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.ads.actors import promised_types
 from callsheet.providers.media import Prediction
@@ -32,10 +32,10 @@ CANCELED = "The job was canceled at the provider."
 
 
 class Collecting:
-    def __init__(self, worklist: Worklist, execution: Execution, downloads: Downloads, window_seconds: float):
+    def __init__(self, worklist: Worklist, lease_reports: LeaseReports, downloads: Downloads, window_seconds: float):
         """`window_seconds`: how long after its last word what the provider made is tried to be fetched."""
         self._worklist = worklist
-        self._execution = execution
+        self._lease_reports = lease_reports
         self._downloads = downloads
         self._window_seconds = window_seconds
 
@@ -70,7 +70,7 @@ class Collecting:
         await hit(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE)
         result = result_of(call.provider, prediction, outputs)
         try:
-            outcome = await self._execution.complete_callback(
+            outcome = await self._lease_reports.complete_callback(
                 call.dispatch_id, call.charge_cycle, result, _actor(call), outputs
             )
         except (LeaseLost, NotFound):
@@ -85,7 +85,9 @@ class Collecting:
         """Raises Unusable where the files are not what the task promised: text is not an image, and is not charged."""
         if not prediction.outputs and prediction.text is None:
             raise Unusable("The provider delivered nothing.")
-        promised = promised_types(*await self._execution.asked(call.tenant_id, call.job_id), call.provider)
+        promised = promised_types(
+            *await self._lease_reports.actor_and_action(call.tenant_id, call.job_id), call.provider
+        )
         if promised and not prediction.outputs:
             raise Unusable(f"The provider returned text and delivered no {_kinds(promised)}.")
         outputs = await self._downloads.fetch(Whose(call.tenant_id, call.job_id), prediction.outputs)
@@ -106,7 +108,7 @@ class Collecting:
 
     async def _fail(self, call: ClaimedCall, failure: Failure) -> None:
         try:
-            await self._execution.fail_callback(call.dispatch_id, call.charge_cycle, failure, _actor(call))
+            await self._lease_reports.fail_callback(call.dispatch_id, call.charge_cycle, failure, _actor(call))
         except (LeaseLost, NotFound):
             log.warning("webhook.overtaken", job_id=str(call.job_id), charge_cycle=call.charge_cycle)
         await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID, uuid4
 
-from callsheet.jobs.moves import Output
+from callsheet.jobs.transition_requests import Output
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
 from callsheet.toolbox.ids import uuid7

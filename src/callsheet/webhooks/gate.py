@@ -87,7 +87,7 @@ class CallGate:
             log.warning("webhook.stray", dispatch_id=dispatch_id)
             self._deferred()
 
-    async def told(self, report: CallReport) -> None:
+    async def record(self, report: CallReport) -> None:
         settled = report.settled
         call = Call(settled.provider, settled.tenant_id, settled.dispatch_id, settled.lease_seq)
         if report.happened == "failed":

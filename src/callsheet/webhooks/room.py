@@ -82,7 +82,7 @@ def open_webhooks(
         max_bytes=settings.outgoing.max_bytes,
     )
     downloads = Downloads(client, storage, settings.storage.backend)
-    collecting = Collecting(worklist, jobs.execution, downloads, chosen.fetch_window_seconds)
+    collecting = Collecting(worklist, jobs.lease_reports, downloads, chosen.fetch_window_seconds)
     following = Following(worklist, called_back, breakers, addresses, jobs.progress, chosen)
     calls = CallLoop(
         worklist,

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.dispatch.facts import Known, Lease
-from callsheet.jobs.moves import Moved
+from callsheet.jobs.transition_requests import TransitionResult
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
 
@@ -50,11 +50,11 @@ class Failure:
 
     def for_good(self, workflow: str) -> Failure:
         """The final failure of a job that left an engine stuck before: its graph is the cause, so there is no retry."""
-        told = dict(self.details or {})
-        node_id, node_type = told.get("node_id"), told.get("node_type")
+        details = dict(self.details or {})
+        node_id, node_type = details.get("node_id"), details.get("node_type")
         place = f", node {node_id} ({node_type})" if node_id else ""
         message = f"The job stopped an engine for the second time (workflow {workflow}{place})."
-        return replace(self, message=message, details={**told, "workflow": workflow}, retryable=False)
+        return replace(self, message=message, details={**details, "workflow": workflow}, retryable=False)
 
     @property
     def retry_after_seconds(self) -> float:
@@ -84,7 +84,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Settlement:
     """The outcome of a lease that a report ended."""
 
     dispatch_id: int
@@ -104,10 +104,10 @@ class Outcome:
     job_id: UUID
     status: str
     # Set only if this report ended the lease; a repeated report changes nothing.
-    settled: Settled | None = field(default=None, compare=False)
+    settled: Settlement | None = field(default=None, compare=False)
 
 
-def recorded(known: Known, report: Report) -> Outcome:
+def recorded_outcome(known: Known, report: Report) -> Outcome:
     """The response to a report whose lease has ended."""
     if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
         return Outcome(known.job_id, known.status)
@@ -120,9 +120,11 @@ def recorded(known: Known, report: Report) -> Outcome:
     raise LeaseLost()
 
 
-def settled_by(known: Known, moved: Moved | None, held: float, duration: float | None = None) -> Settled:
-    effect_id = moved.effect_id if moved is not None else None
-    return Settled(
+def settlement_of(
+    known: Known, changed: TransitionResult | None, held: float, duration: float | None = None
+) -> Settlement:
+    effect_id = changed.effect_id if changed is not None else None
+    return Settlement(
         known.dispatch_id,
         known.tenant_id,
         known.workflow_id,

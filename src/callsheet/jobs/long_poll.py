@@ -8,14 +8,14 @@ from collections.abc import Callable
 from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.waiters import Waiters
-from callsheet.jobs.execution import Execution
+from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
-from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.start import Starter
 
 
-class Polling:
-    def __init__(self, execution: Execution, waiters: Waiters, gate: ProviderGate | None = None):
-        self._execution = execution
+class LongPoll:
+    def __init__(self, starter: Starter, waiters: Waiters, gate: ProviderGate | None = None):
+        self._starter = starter
         self._waiters = waiters
         self._gate = gate or EveryProvider()
 
@@ -35,7 +35,7 @@ class Polling:
                 # The paused providers may have changed during the wait.
                 allowed = self._gate.narrowed(criteria)
                 started = (
-                    await self._execution.lease_and_start(allowed, worker_id, poll_id, cold)
+                    await self._starter.lease_and_start(allowed, worker_id, poll_id, cold)
                     if allowed.providers
                     else None
                 )

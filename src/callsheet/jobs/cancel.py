@@ -1,0 +1,43 @@
+"""Canceling a job, by its user or by an admin."""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import UUID
+
+from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.reader import require_job
+from callsheet.jobs.relay import Relay
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import Transitions
+from callsheet.jobs.views import job_view
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.wire.jobs import Job
+
+# The charge cycle can change between the read and the transition, but not forever.
+TRIES = 3
+
+
+class Cancellation:
+    def __init__(self, routing: TenantRouting, transitions: Transitions, relay: Relay):
+        self._routing = routing
+        self._transitions = transitions
+        self._relay = relay
+
+    async def cancel(self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None) -> Job:
+        """Ends the job and refunds its tokens; a worker that runs the job learns it with its next heartbeat."""
+        pool = await self._routing.pool_of(tenant_id)
+        for _ in range(TRIES):
+            row = await require_job(pool, tenant_id, job_id)
+            cycle = JobCycle(tenant_id, job_id, row["charge_cycle"])
+            request = TransitionRequest(cycle, actor, reason=reason)
+            canceled = await self._transitions.apply(Transition.CANCEL, request, close_dispatch=True)
+            if canceled is not None:
+                await hit(Failpoint.CANCEL_BEFORE_RELAY)
+                await self._relay.close_now(JobEnd(*canceled.job, cast("EndStatus", canceled.status.value)))
+                return job_view(await require_job(pool, tenant_id, job_id))
+            if (await require_job(pool, tenant_id, job_id))["charge_cycle"] == row["charge_cycle"]:
+                break
+        raise await self._transitions.deny(Transition.CANCEL, request)

@@ -1,0 +1,85 @@
+"""Retrying a failed or expired job, by its user or by an admin."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.dispatch.facts import JobCycle
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.active_limits import ActiveLimits, counted_as
+from callsheet.jobs.journal import Journal
+from callsheet.jobs.reader import require_job
+from callsheet.jobs.relay import Relay
+from callsheet.jobs.sql import SQL
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import TransitionRequest
+from callsheet.jobs.transitions import Transitions, apply_transition
+from callsheet.jobs.views import job_view
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
+from callsheet.wire.jobs import Job
+
+
+class Retries:
+    def __init__(
+        self,
+        routing: TenantRouting,
+        transitions: Transitions,
+        relay: Relay,
+        journal: Journal,
+        limits: ActiveLimits,
+    ):
+        self._routing = routing
+        self._transitions = transitions
+        self._relay = relay
+        self._journal = journal
+        self._limits = limits
+
+    async def retry(
+        self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, capped: bool = True
+    ) -> Job:
+        """Retries a failed or expired job: a new charge cycle, tokens reserved again. `capped`: the limit applies."""
+        pool = await self._routing.pool_of(tenant_id)
+        row = await require_job(pool, tenant_id, job_id)
+        if row["run_id"] is not None:
+            raise _belongs_to_run(row["run_id"])
+        counted = counted_as(dict(row))
+        request = TransitionRequest(JobCycle(tenant_id, job_id, row["charge_cycle"]), actor, reason=reason)
+        try:
+            async with pool.transaction() as connection:
+                balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
+                active = await SQL["count_active"].value(
+                    connection, tenant_id=tenant_id, user_id=row["user_id"], counted_as=counted.value
+                )
+                retried = await apply_transition(connection, Transition.RETRY, [request])
+                if retried and not await SQL["inputs_are_ready"].value(
+                    connection, tenant_id=tenant_id, user_id=row["user_id"], file_ids=row["input_file_ids"]
+                ):
+                    raise InvalidRequest.field(
+                        "input_file_id", "A file of this job was deleted. Submit a new job with another file."
+                    )
+                if retried and capped and active >= self._limits.of(counted):
+                    raise self._limits.refusal(counted, active)
+        except asyncpg.CheckViolationError as violation:
+            if violation.constraint_name == "only_ended_jobs_are_deleted":
+                raise NotFound("There is no such job.") from None
+            if violation.constraint_name != "wallet_is_never_negative":
+                raise
+            raise InsufficientTokens(row["cost"], balance) from None
+        if not retried:
+            raise await self._transitions.deny(Transition.RETRY, request)
+        self._journal.changed(Transition.RETRY, retried[tenant_id, job_id], request)
+        await hit(Failpoint.RETRY_BEFORE_RELAY)
+        fresh = await require_job(pool, tenant_id, job_id)
+        status = await self._relay.dispatch_now({**fresh, "job_id": job_id})
+        return job_view({**fresh, "status": status})
+
+
+def _belongs_to_run(run_id: UUID) -> WrongState:
+    # The job lost its place in the tree when it ended, and the run's budget counts each job once.
+    return WrongState(
+        f"This job belongs to run {run_id}, which replaces a failed job by itself. If the run is paused, resume "
+        f"it with POST /api/runs/{run_id}/resume. To repeat a completed job of the run, replay its candidate."
+    )

@@ -1,0 +1,13 @@
+"""The SQL statements of this room, loaded once. Only modules of this room use them."""
+
+from __future__ import annotations
+
+from callsheet.plumbing.sql import statements
+
+SQL = statements("callsheet.jobs")
+ADMIN_SQL = statements("callsheet.jobs", "admin_statements.sql")
+BACKFILL_SQL = statements("callsheet.jobs", "backfill_statements.sql")
+EFFECT_SQL = statements("callsheet.jobs", "effect_statements.sql")
+PROGRESS_SQL = statements("callsheet.jobs", "progress_statements.sql")
+RECONCILE_SQL = statements("callsheet.jobs", "reconcile_statements.sql")
+RETENTION_SQL = statements("callsheet.jobs", "retention_statements.sql")
