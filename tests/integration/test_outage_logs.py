@@ -12,9 +12,11 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane, running_control_plane
+from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres, stop
 from callsheet.settings import load_settings
 from callsheet.toolbox.outages import Outage
+from tests.support.outages import away
 from tests.support.people import People
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -99,3 +101,26 @@ def test_attempts_are_counted_and_not_logged(logged: io.StringIO) -> None:
     [begin, end] = lines(logged)
     assert (begin["event"], begin["component"], begin["reason"]) == ("database.unreachable", "relay", "nobody there")
     assert (end["event"], end["attempts"], end["after_seconds"]) == ("database.reachable", 68, 8.2)
+
+
+async def test_the_result_of_an_earlier_attempt_neither_ends_an_outage_nor_starts_one(
+    databases: Databases, logged: io.StringIO
+) -> None:
+    database = databases.central
+
+    async def connect() -> None:
+        async with database.connection():
+            pass
+
+    async def connect_and_fail_late() -> None:
+        async with database.connection():
+            await connect()
+            raise ConnectionError("too late")
+
+    async with database.connection(), away(database):
+        with pytest.raises(ConnectionError):
+            await connect()
+    assert [line["event"] for line in lines(logged)] == ["database.unreachable"]
+    with pytest.raises(ConnectionError, match="too late"):
+        await connect_and_fail_late()
+    assert [line["event"] for line in lines(logged)] == ["database.unreachable", "database.reachable"]

@@ -195,6 +195,7 @@ class Database:
     @asynccontextmanager
     async def _acquired(self, pool: asyncpg.Pool[asyncpg.Record] | None) -> AsyncIterator[Connection]:
         is_acquired = False
+        attempt = self._outage.start_attempt()
         try:
             if pool is None:
                 raise asyncpg.InterfaceError(f"database {self.name} is closed")
@@ -204,9 +205,9 @@ class Database:
         except DATABASE_AWAY as error:
             # Once there is a connection, a timeout may be the caller's own.
             if is_away(error) and not (is_acquired and isinstance(error, TimeoutError)):
-                self._outage.failed(error)
+                self._outage.failed(error, attempt)
             raise
-        self._outage.ended()
+        self._outage.ended(attempt)
 
 
 def ordinary_connections(connections: int) -> int:

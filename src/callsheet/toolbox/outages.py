@@ -13,7 +13,9 @@ log = get_logger(__name__)
 class Outage:
     """Of one component. However many attempts fail meanwhile, they are counted and not logged.
 
-    `what` is the event's name: `database.unreachable` and `database.reachable`.
+    `what` is the event's name: `database.unreachable` and `database.reachable`. If attempts of the component run at the
+    same time, each has the number that `start_attempt` gives, because results arrive in any order: a connection that
+    still works while the server stops does not end the outage, and a late refusal is not a new one.
     """
 
     def __init__(self, component: str, what: str = "database", monotonic: Callable[[], float] = time.monotonic):
@@ -22,17 +24,26 @@ class Outage:
         self._monotonic = monotonic
         self._since: float | None = None
         self._attempts = 0
+        # Raised when an outage starts and when it ends.
+        self._changes = 0
 
-    def failed(self, error: BaseException) -> None:
+    def start_attempt(self) -> int:
+        return self._changes
+
+    def failed(self, error: BaseException, attempt: int | None = None) -> None:
+        if self._since is None and attempt not in (None, self._changes):
+            return
         self._attempts += 1
         if self._since is None:
+            self._changes += 1
             self._since = self._monotonic()
             reason = str(error) or type(error).__name__
             log.warning(f"{self._what}.unreachable", component=self._component, reason=reason)
 
-    def ended(self) -> None:
+    def ended(self, attempt: int | None = None) -> None:
         """An attempt succeeded. Costs nothing where there was no outage."""
-        if self._since is not None:
+        if self._since is not None and attempt in (None, self._changes):
+            self._changes += 1
             seconds = round(self._monotonic() - self._since, 1)
             log.info(
                 f"{self._what}.reachable", component=self._component, after_seconds=seconds, attempts=self._attempts
