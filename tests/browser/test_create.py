@@ -184,7 +184,14 @@ async def test_a_session_that_ends_comes_back_to_the_form_as_it_was(signed_in: P
     await page.goto("/effects/imagine")
     prompt = page.get_by_role("textbox", name="Prompt")
     await prompt.fill("mountains at dawn")
-    await page.context.clear_cookies()
+
+    async def end_session(submission: Route) -> None:
+        await page.context.clear_cookies()
+        await submission.continue_()
+
+    # The session ends just before the job is submitted. If it ended earlier, another request of the page could be the
+    # first that is refused, and the button would be gone.
+    await page.route("**/api/ai-jobs", end_session, times=1)
     await page.get_by_role("button", name="Generate").click()
     await expect(page.get_by_text("Your session has ended.")).to_be_visible()
     await page.get_by_label("Email").fill(account.email)
