@@ -19,10 +19,11 @@ from bench.http_me import HOST
 from bench.processes import fresh_home
 from bench.results import Result
 from bench.turns import take_turns
-from callsheet.app import ControlPlane, running_control_plane, with_free_port
+from callsheet.app import ControlPlane, running_control_plane
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.database import create_database
 from callsheet.plumbing.databases import with_database
+from callsheet.plumbing.server import with_free_port
 from callsheet.providers.actor import Done, Plan, Task
 from callsheet.providers.registry import Registry
 from callsheet.settings import load_settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -13,7 +14,7 @@ import httpx
 from callsheet import __version__
 from callsheet.app import ControlPlane
 from callsheet.plumbing.front_page import HOW_TO_PAGES
-from callsheet.plumbing.health import Draining, is_ready
+from callsheet.plumbing.health import is_ready
 from tests.support.people import People
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -93,7 +94,7 @@ async def test_strangers_learn_nothing_about_tenants(client: httpx.AsyncClient, 
 
 
 async def test_a_process_that_stops_is_not_ready(plane: ControlPlane) -> None:
-    draining = Draining()
+    draining = asyncio.Event()
     assert await is_ready(plane.databases, draining)
-    draining.begun = True
+    draining.set()
     assert not await is_ready(plane.databases, draining)

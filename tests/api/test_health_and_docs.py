@@ -43,12 +43,12 @@ async def test_readyz_names_the_database_that_does_not_answer(
 
 
 async def test_while_draining_only_readyz_says_no(plane: ControlPlane, client: httpx.AsyncClient) -> None:
-    plane.draining.begun = True
+    plane.draining.set()
     try:
         assert_refused(await client.get("/readyz"), 503, "unavailable")
         assert (await client.get("/healthz")).status_code == 200
     finally:
-        plane.draining.begun = False
+        plane.draining.clear()
     assert (await client.get("/readyz")).status_code == 200
 
 

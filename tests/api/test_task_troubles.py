@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from callsheet import in_process
+from callsheet.in_process import plane as in_process_plane
 from callsheet.providers.actor import Task
 from callsheet.providers.errors import ProviderError
 from tests.support.people import Person
@@ -147,7 +147,7 @@ async def test_a_runner_that_is_drained_takes_nothing_and_goes_on_when_the_drain
 async def test_a_runner_that_was_revoked_takes_nothing_until_it_is_approved_and_registers_again(
     troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_process, "RETRY_CAP_SECONDS", 0.1)
+    monkeypatch.setattr(in_process_plane, "RETRY_CAP_SECONDS", 0.1)
     runner, echo, admin = troupe.plane.task_runner, troupe.players["echo"], troupe.desk.admin
     assert runner is not None
     echo.gate.clear()

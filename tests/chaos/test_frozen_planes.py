@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.app import with_free_port
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
+from callsheet.plumbing.server import with_free_port
 from callsheet.settings import Settings
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.control_plane_process import ControlPlaneProcess

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.app import with_free_port
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
+from callsheet.plumbing.server import with_free_port
 from callsheet.scaling.drivers.command import CommandDriver
 from callsheet.scaling.rules import ScalingRules
 from callsheet.settings import ScalingSettings, Settings
@@ -73,7 +73,7 @@ class Scene:
         self.fleet = fleet
         self.directory = directory
         self.cloud = cloud
-        self.room = registry(core.databases, core.room.lease_reports)
+        self.room = registry(core.databases, core.room.execution)
         self.submitted = 0
         # What each worker is at.
         self.held: dict[str, StartedLease] = {}
@@ -193,7 +193,7 @@ class Scene:
 async def scene(databases: Databases, settings: Settings, tmp_path: Path) -> Scene:
     core = await open_core(databases).prepare()
     ann = await core.member("pool_1")
-    room = registry(databases, core.room.lease_reports)
+    room = registry(databases, core.room.execution)
     [row] = await core.rows(databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
     fleet = await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[row["slug"]]), "operator")
     cloud = tmp_path / "cloud"

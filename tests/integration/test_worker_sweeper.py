@@ -16,7 +16,7 @@ from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.sweeper import TOKEN_DAYS, WorkerSweeper
 from callsheet.fleet.tokens import hash_token
-from callsheet.in_process import InProcessPlane
+from callsheet.in_process.plane import InProcessPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock

@@ -9,7 +9,8 @@ from typing import cast
 
 import pytest
 
-from callsheet.in_process import InProcessPlane, TaskRunner
+from callsheet.in_process.plane import InProcessPlane
+from callsheet.in_process.runner import TaskRunner
 from callsheet.wire.worker import PollAnswer, PollRequest
 from callsheet.worker.plane import Refused, Unreachable
 from tests.support.waiting import until

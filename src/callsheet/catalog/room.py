@@ -14,6 +14,7 @@ from callsheet.catalog.workflows import Workflows
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
+from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 
 
@@ -25,6 +26,10 @@ class CatalogRoom:
     assets: Assets
     payloads: Payloads
     unchecked: UncheckedWorkflows
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.unchecked,)
 
 
 def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: int, secret: Master) -> CatalogRoom:

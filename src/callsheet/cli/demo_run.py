@@ -50,7 +50,8 @@ ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
 async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None:
-    from callsheet.app import running_control_plane, with_free_port
+    from callsheet.app import running_control_plane
+    from callsheet.plumbing.server import with_free_port
 
     _require_engine()
     if scale:

@@ -76,7 +76,8 @@ class Moment:
 
 
 async def run_scaling_demo(settings: Settings, leave: bool) -> None:
-    from callsheet.app import running_control_plane, with_free_port
+    from callsheet.app import running_control_plane
+    from callsheet.plumbing.server import with_free_port
 
     stop = stop_requested()
     settings = _impatient(await with_free_port(settings))

@@ -28,7 +28,8 @@ def serve(
 
 
 async def _serve(settings: Settings) -> None:
-    from callsheet.app import running_control_plane, with_free_port
+    from callsheet.app import running_control_plane
+    from callsheet.plumbing.server import with_free_port
 
     stop = stop_requested()
     settings = await with_free_port(settings)

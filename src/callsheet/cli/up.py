@@ -35,7 +35,8 @@ def up(
 
 
 async def _up(settings: Settings) -> None:
-    from callsheet.app import running_control_plane, with_free_port
+    from callsheet.app import running_control_plane
+    from callsheet.plumbing.server import with_free_port
 
     stop = stop_requested()
     settings = await with_free_port(settings)

@@ -158,7 +158,7 @@ def fleet_secret(settings: Settings) -> str:
 
 async def machine_name(settings: Settings) -> str:
     """What a worker without a name of its own is called: the instance's id where there is one, or the host's name."""
-    from callsheet.worker.machine import instance_id
+    from callsheet.worker.ec2 import instance_id
 
     name = await instance_id(settings.worker.metadata_url) or socket.gethostname()
     # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.

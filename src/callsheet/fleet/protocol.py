@@ -20,6 +20,7 @@ from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.notify import Listener
 from callsheet.settings import Settings
 
 
@@ -31,6 +32,10 @@ class WorkerProtocol:
     polls: Polls
     reports: Reports
     deliveries: Deliveries
+
+    def listen(self, listener: Listener) -> None:
+        """Lets a drain or a new assignment end the open polls of its worker."""
+        listener.subscribe("assignments", self.polls.reassigned)
 
 
 def open_protocol(

@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from callsheet.settings import Settings
 from callsheet.wire.errors import TooManyActiveJobs
 
 
@@ -41,6 +42,15 @@ class ActiveLimits:
     @classmethod
     def same(cls, limit: int) -> ActiveLimits:
         return cls(limit, limit, limit, limit)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ActiveLimits:
+        return cls(
+            jobs=settings.jobs.active_per_user,
+            tasks=settings.tasks.active_per_user,
+            typed=settings.tasks.typed_active_per_user,
+            runs=settings.pipelines.jobs_per_user,
+        )
 
     def of(self, counted: CountedAs) -> int:
         limit: int = getattr(self, counted.value)

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter
-
 from callsheet.catalog.room import CatalogRoom
-from callsheet.identity.authentication import Authentication
 from callsheet.jobs.deletion import JobDeletion
 from callsheet.jobs.description_backfill import DescriptionBackfill
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
-from callsheet.library.action_routes import job_deletion_router, library_action_router
 from callsheet.library.bulk import BulkActions
 from callsheet.library.downloads import Downloads
 from callsheet.library.lists import JobLists
-from callsheet.library.routes import library_router
-from callsheet.library.share_routes import share_link_router, shared_result_router
 from callsheet.library.shares import Openings, Shares
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.databases import Databases
@@ -40,15 +34,6 @@ class LibraryRoom:
     @property
     def loops(self) -> tuple[Loop, ...]:
         return (self.openings, self.description_backfill)
-
-    def routers(self, authentication: Authentication) -> list[APIRouter]:
-        return [
-            library_router(self.lists, self.catalog.effects, authentication),
-            library_action_router(self.bulk, self.downloads, authentication),
-            job_deletion_router(self.deletion, authentication),
-            share_link_router(self.shares, authentication),
-            shared_result_router(self.shares, self.media.files.storage),
-        ]
 
 
 def open_library(

@@ -62,6 +62,10 @@ class Databases:
         """Pools that are registered and currently not served, and why."""
         return {name: keeper.reason for name, keeper in self._keepers.items() if keeper.reason is not None}
 
+    def connection_counts(self) -> list[tuple[str, int, int]]:
+        """Name, open connections and idle connections of each database."""
+        return [(database.name, *database.connection_counts()) for database in (self.central, *self.pools)]
+
     async def pool(self, name: str) -> Database:
         """The pool of that name; one that was added while this process runs is opened on the way."""
         keeper = self._keepers.get(name)

@@ -33,16 +33,10 @@ class Readiness(Answer):
     databases: dict[str, Literal["ok", "unavailable"]]
 
 
-class Draining:
-    """Set when the process was stopped: load balancers should send nothing more."""
-
-    def __init__(self) -> None:
-        self.begun = False
-
-
 def health_router(
-    databases: Databases, draining: Draining, registry: CollectorRegistry, settings: ServerSettings
+    databases: Databases, draining: asyncio.Event, registry: CollectorRegistry, settings: ServerSettings
 ) -> APIRouter:
+    """`draining` is set when the process stops: `/readyz` then makes load balancers send nothing more."""
     router = Router(tags=["operations"])
 
     @router.get("/healthz")
@@ -69,9 +63,9 @@ def health_router(
     return router
 
 
-async def readiness(databases: Databases, draining: Draining) -> Readiness:
+async def readiness(databases: Databases, draining: asyncio.Event) -> Readiness:
     """Raises Unavailable."""
-    if draining.begun:
+    if draining.is_set():
         raise Unavailable("Shutting down.")
     checked = (databases.central, *databases.pools)
     answers = await asyncio.gather(*(_answers(database) for database in checked))
@@ -90,7 +84,7 @@ async def readiness(databases: Databases, draining: Draining) -> Readiness:
     )
 
 
-async def is_ready(databases: Databases, draining: Draining) -> bool:
+async def is_ready(databases: Databases, draining: asyncio.Event) -> bool:
     try:
         return (await readiness(databases, draining)).status == "ready"
     except Unavailable:

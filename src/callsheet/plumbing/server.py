@@ -13,7 +13,7 @@ from granian.log import LogLevels
 from granian.server.embed import Server
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from callsheet.settings import ServerSettings
+from callsheet.settings import ServerSettings, Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 
@@ -123,6 +123,14 @@ def connections_possible(wanted: int) -> int:
     if possible < wanted:
         log.warning("server.few_descriptors", descriptors=soft, max_connections=wanted, possible=possible)
     return possible
+
+
+async def with_free_port(settings: Settings) -> Settings:
+    """Port 0 means any free port. It is chosen before anything is built, because signed URLs contain it."""
+    if settings.server.port != 0:
+        return settings
+    _, port = await free_address(settings.server.host, 0)
+    return settings.model_copy(update={"server": settings.server.model_copy(update={"port": port})})
 
 
 async def free_address(host: str, port: int) -> tuple[str, int]:

@@ -82,6 +82,11 @@ class Registry:
         others = [name for actor in self.actors.values() for name in getattr(actor, "providers", ())]
         return tuple(dict.fromkeys((OWN, *self.media, *others)))
 
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Providers that are called and waited for, and that make no media."""
+        return tuple(name for name in self.provider_names if name not in self.media and name not in ENGINES)
+
     async def close(self) -> None:
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self._clients.close)

@@ -89,10 +89,9 @@ def _response(request: Request, file: StaticFile, headers: Mapping[str, str]) ->
     if encoding:
         complete["content-encoding"] = encoding
     body = file.encoded[encoding] if encoding else file.content
-    response = Response(body, headers=complete, media_type=file.media_type)
-    if request.method == "HEAD":
-        response.body = b""  # the headers, its length among them, are those of the file
-    return response
+    # A response to HEAD has the headers of the file, including its length.
+    complete["content-length"] = str(len(body))
+    return Response(b"" if request.method == "HEAD" else body, headers=complete, media_type=file.media_type)
 
 
 def _is_below(path: str, roots: tuple[str, ...]) -> bool:

@@ -1,1 +1,1 @@
-"""Signed callbacks in, durable signed notifications out."""
+"""Calls of providers and their signed callbacks: recorded before the call, followed, collected, canceled, paused."""

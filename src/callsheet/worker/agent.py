@@ -24,10 +24,10 @@ from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.departure import DRAINED, Departure
+from callsheet.worker.ec2 import Identity, Machine
 from callsheet.worker.engines import DrivenEngine, Engines
 from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.job_run import JobRun, Workplace, end_run
-from callsheet.worker.machine import Identity, Machine
 from callsheet.worker.offer import Offer, named_leases, offer_of
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import claim, read_private, write_private
@@ -36,7 +36,6 @@ from callsheet.worker.reports import Report, ReportBox, RunOf, lease_of
 from callsheet.worker.supervisor import UNSUPERVISED, Supervised, supervision_of
 from callsheet.worker.transfers import Transfers
 from callsheet.worker.warm_models import WarmModels
-from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
 
@@ -60,15 +59,14 @@ class Agent:
         self._times_full = 0
         self._engines = Engines(
             [
-                DrivenEngine(name, engine, config.max_concurrency, config.probe_seconds, self._engines_changed)
+                DrivenEngine(
+                    name, engine, config.max_concurrency, config.probe_seconds, self._engines_changed, config.warm_up
+                )
                 for name, engine in zip(names_of(engines), engines, strict=True)
             ]
         )
         self._environment = EnvironmentWatch(self._engines.that_take_jobs, config.model_hashes)
         self._warm = WarmModels()
-        if config.warm_up is not None:
-            for driven in self._engines:
-                driven.health.warm_up = WarmUp(driven.engine, dict(config.warm_up), driven.name)
         self._supervision = supervision_of(list(self._engines), supervised)
         # Capacity in the last successful poll since registration; None before the first.
         self._told_capacity: int | None = None

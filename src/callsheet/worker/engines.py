@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.providers.engine import Engine, EngineError, EngineUnreachable
 from callsheet.worker.engine_choice import EngineState, choose_engine
 from callsheet.worker.health import Health
+from callsheet.worker.warm_up import WarmUp
 
 
 class DrivenEngine:
     """One engine, its health, and how many of its places are taken."""
 
-    def __init__(self, name: str, engine: Engine, places: int, probe_seconds: float, changed: Callable[[], None]):
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        places: int,
+        probe_seconds: float,
+        changed: Callable[[], None],
+        warm_up: Mapping[str, dict[str, Any]] | None = None,
+    ):
+        """`warm_up`: the graph that the engine runs first, before it gets jobs."""
         self.name = name
         self.engine = engine
         self.places = places
@@ -25,7 +35,9 @@ class DrivenEngine:
         self.busy = 0
         # Jobs that need the engine, also those that only upload files to it or fetch results from it.
         self.in_use = 0
-        self.health = Health(engine, probe_seconds, changed, name)
+        self.health = Health(
+            engine, probe_seconds, changed, name, None if warm_up is None else WarmUp(engine, dict(warm_up), name)
+        )
         self._changed = changed
         self._is_resting = False
         self._loaded: frozenset[str] = frozenset()

@@ -20,13 +20,20 @@ ANSWER_SECONDS = 30.0
 
 
 class Health:
-    def __init__(self, engine: Engine, seconds: float, changed: Callable[[], None], name: str | None = None):
+    def __init__(
+        self,
+        engine: Engine,
+        seconds: float,
+        changed: Callable[[], None],
+        name: str | None = None,
+        warm_up: WarmUp | None = None,
+    ):
         self.is_well = False
         # The engine responds, but makes no progress: only a restart helps.
         self.is_stuck = False
         # The engine responds, whether or not it is well; also while it warms up.
         self.answers = False
-        self.warm_up: WarmUp | None = None
+        self._warm_up = warm_up
         self._name = name or engine.provider
         self.reason = "was not asked yet"
         self.version: str | None = None
@@ -53,8 +60,8 @@ class Health:
     def restarted(self, reason: str) -> None:
         """Call when the engine's process has ended: its last known state is no longer valid."""
         self.answers = False
-        if self.warm_up is not None:
-            self.warm_up.engine_was_away()
+        if self._warm_up is not None:
+            self._warm_up.engine_was_away()
         self.doubt(reason)
 
     async def keep(self) -> None:
@@ -72,13 +79,13 @@ class Health:
             self.version = self.description.version
             self.answers, self.is_stuck = True, False
             self.looked.set()
-            if self.warm_up is not None:
-                await self.warm_up.run()
+            if self._warm_up is not None:
+                await self._warm_up.run()
         except (EngineError, TimeoutError) as error:
             self.answers = not isinstance(error, EngineUnreachable | TimeoutError)
             self.is_stuck = isinstance(error, EngineStuck)
-            if isinstance(error, EngineUnreachable) and self.warm_up is not None:
-                self.warm_up.engine_was_away()
+            if isinstance(error, EngineUnreachable) and self._warm_up is not None:
+                self._warm_up.engine_was_away()
             self._set(False, str(error) or "does not answer")
         else:
             self._set(True, "")

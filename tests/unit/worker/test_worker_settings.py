@@ -13,7 +13,7 @@ from callsheet.cli.worker_engines import engines_of
 from callsheet.settings import SHORT_NAMES, SettingsError, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.departure import Departure
-from callsheet.worker.machine import SPOT_SECONDS, seconds_until
+from callsheet.worker.ec2 import SPOT_SECONDS, seconds_until
 from callsheet.worker.private_files import claim
 from tests.support.metadata_service import metadata_service
 

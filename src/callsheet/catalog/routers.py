@@ -1,0 +1,24 @@
+"""All routes of the catalog."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from callsheet.catalog.room import CatalogRoom
+from callsheet.catalog.routes import (
+    WaitsOf,
+    admin_asset_router,
+    admin_effect_router,
+    admin_workflow_router,
+    effect_router,
+)
+from callsheet.identity.authentication import Authentication
+
+
+def catalog_routers(catalog: CatalogRoom, authentication: Authentication, waits_of: WaitsOf) -> list[APIRouter]:
+    return [
+        effect_router(catalog, waits_of, authentication),
+        admin_workflow_router(catalog, authentication),
+        admin_effect_router(catalog, authentication),
+        admin_asset_router(catalog, authentication),
+    ]

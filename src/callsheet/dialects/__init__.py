@@ -1,1 +1,0 @@
-"""Other products' client APIs, served from our jobs."""

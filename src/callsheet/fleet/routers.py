@@ -1,0 +1,58 @@
+"""All routes of the fleet room: the worker protocol, and what admins see and change."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from callsheet.fleet.admin_routes import (
+    admin_fleet_router,
+    admin_worker_router,
+    fleet_token_router,
+    worker_log_router,
+)
+from callsheet.fleet.credentials import Credentials
+from callsheet.fleet.envelope import Envelope
+from callsheet.fleet.overview import FleetOverview
+from callsheet.fleet.overview_routes import overview_router
+from callsheet.fleet.protocol import WorkerProtocol
+from callsheet.fleet.registration_routes import registration_router
+from callsheet.fleet.room import FleetRoom
+from callsheet.identity.authentication import Authentication
+from callsheet.plumbing.edge import Vouch
+from callsheet.settings import FleetSettings
+
+WORKERS = "/api/worker/"
+
+
+def fleet_routers(
+    fleet: FleetRoom,
+    protocol: WorkerProtocol,
+    credentials: Credentials,
+    overview: FleetOverview,
+    authentication: Authentication,
+    settings: FleetSettings,
+) -> list[APIRouter]:
+    envelope = Envelope(settings.answer_envelope)
+    return [
+        registration_router(fleet.registry, credentials, fleet.authentication, authentication, envelope),
+        protocol.router,
+        overview_router(overview, authentication),
+        admin_worker_router(fleet.workers, authentication),
+        worker_log_router(fleet.workers, authentication),
+        admin_fleet_router(fleet.fleets, authentication),
+        fleet_token_router(fleet.fleet_tokens, authentication),
+    ]
+
+
+def vouch_for_workers(fleet: FleetRoom, credentials: Credentials, authentication: Authentication) -> Vouch:
+    """Large bodies are read only for workers, and for registrations with valid credentials."""
+
+    async def vouch(request: Request) -> None:
+        if request.scope["path"] == f"{WORKERS}register":
+            given = request.headers.get("x-fleet-secret")
+            await credentials.of(given, request, authentication.client_address(request))
+        else:
+            await fleet.authentication.worker(request)
+
+    return vouch

@@ -1,0 +1,95 @@
+"""All routes of the jobs room, and the objects that they share with the routes of other rooms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from callsheet.catalog.room import CatalogRoom
+from callsheet.identity.room import IdentityRoom
+from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
+from callsheet.jobs.effect_preview_routes import effect_preview_router
+from callsheet.jobs.effect_previews import JobExamples
+from callsheet.jobs.effect_routes import effect_job_router
+from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.operations import DispatchOperations, JobOperations
+from callsheet.jobs.outlook import CapacityOf
+from callsheet.jobs.presenter import Presenter
+from callsheet.jobs.provider_gate import ProviderGate
+from callsheet.jobs.reader import JobReader
+from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.routes import job_router
+from callsheet.jobs.share_routes import share_router
+from callsheet.jobs.streams import Streams, stream_router, stream_token_router
+from callsheet.jobs.waits import Waits
+from callsheet.media.room import MediaRoom
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import JobSettings
+
+
+@dataclass(frozen=True, slots=True)
+class JobsApi:
+    """What routes need to show jobs: those of this room, of tasks and of pipelines."""
+
+    reader: JobReader
+    presenter: Presenter
+    streams: Streams
+    waits: Waits
+
+
+def open_jobs_api(
+    databases: Databases,
+    jobs: JobsRoom,
+    identity: IdentityRoom,
+    media: MediaRoom,
+    capacity_of: CapacityOf,
+    gate: ProviderGate,
+    settings: JobSettings,
+) -> JobsApi:
+    """`capacity_of` and `gate` come from higher rooms: the workers of a route, and the providers that are paused."""
+    reader = JobReader(databases)
+    return JobsApi(
+        reader=reader,
+        presenter=Presenter(jobs.routing, jobs.overview, media.files, capacity_of, gate),
+        streams=Streams(jobs, reader, identity.authentication, settings.streams_per_user),
+        waits=Waits(jobs.overview, capacity_of, gate),
+    )
+
+
+def jobs_routers(
+    databases: Databases,
+    jobs: JobsRoom,
+    api: JobsApi,
+    effect_jobs: EffectJobs,
+    identity: IdentityRoom,
+    media: MediaRoom,
+    catalog: CatalogRoom,
+) -> list[APIRouter]:
+    authentication = identity.authentication
+    return [
+        effect_job_router(effect_jobs, api.presenter, authentication),
+        # Before the jobs, for which `stream` would be the id of a job.
+        stream_router(api.streams, api.reader, authentication),
+        stream_token_router(api.reader, authentication),
+        job_router(jobs, api.reader, api.presenter, authentication),
+        share_router(jobs.dispatch.shares, authentication),
+        effect_preview_router(catalog, JobExamples(media.files), media.files.storage, authentication),
+        ready_job_router(jobs, api.presenter, identity.accounts, identity.audit, authentication),
+        *_operations(databases, jobs, api, identity),
+    ]
+
+
+def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[APIRouter]:
+    audit, authentication = identity.audit, identity.authentication
+    of_jobs = JobOperations(
+        lambda: databases.pools, jobs.routing, jobs.overview, jobs.cancellation, jobs.retries, api.presenter, audit
+    )
+    of_dispatches = DispatchOperations(
+        jobs.queue, jobs.overview, jobs.lease_reports, jobs.cancellation, jobs.transitions, audit
+    )
+    return [
+        admin_job_router(of_jobs, identity.accounts, authentication),
+        job_by_id_router(of_jobs, authentication),
+        dispatch_router(of_dispatches, jobs.overview, authentication),
+    ]

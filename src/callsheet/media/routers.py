@@ -1,0 +1,25 @@
+"""All routes of the media room."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from callsheet.identity.room import IdentityRoom
+from callsheet.media.previews.routes import preview_router
+from callsheet.media.quota_routes import quota_router
+from callsheet.media.room import MediaRoom
+from callsheet.media.routes import file_router, video_router
+from callsheet.media.storage import LocalStorage
+from callsheet.media.storage.routes import storage_router
+
+
+def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[APIRouter]:
+    authentication, storage = identity.authentication, media.files.storage
+    return [
+        # Other storage serves its objects itself.
+        *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
+        preview_router(storage, media.preview_urls),
+        video_router(media, authentication),
+        file_router(media, authentication),
+        quota_router(media.usage, identity.accounts, authentication),
+    ]

@@ -1,0 +1,22 @@
+"""All routes of the pipelines room."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from callsheet.identity.authentication import Authentication
+from callsheet.jobs.presenter import Presenter
+from callsheet.pipelines.candidate_routes import candidate_router, guidance_router, run_candidate_router
+from callsheet.pipelines.room import PipelinesRoom
+from callsheet.pipelines.routes import pipeline_router, run_router
+
+
+def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: Authentication) -> list[APIRouter]:
+    guidance = room.guidance
+    return [
+        pipeline_router(room.pipelines, room.runs, authentication),
+        run_router(room.runs, authentication),
+        run_candidate_router(guidance.gallery, guidance.exports, authentication),
+        guidance_router(guidance.votes, guidance.branches, authentication),
+        candidate_router(guidance.gallery, guidance.branches, guidance.lineages, presenter, authentication),
+    ]

@@ -1,0 +1,189 @@
+"""All rooms of a control plane, opened from the lowest to the highest, with their routes, loops and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+
+from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.catalog.routers import catalog_routers
+from callsheet.dispatch.room import DispatchRoom, open_dispatch
+from callsheet.fleet.asg import AsgMetrics
+from callsheet.fleet.credentials import Credentials
+from callsheet.fleet.leases import ExpiredLeases
+from callsheet.fleet.overview import FleetOverview
+from callsheet.fleet.protocol import WorkerProtocol, open_protocol
+from callsheet.fleet.room import FleetRoom, open_fleet
+from callsheet.fleet.routers import WORKERS, fleet_routers, vouch_for_workers
+from callsheet.identity.deletion import UserDeletion
+from callsheet.identity.room import IdentityRoom, open_identity
+from callsheet.identity.routers import identity_routers
+from callsheet.in_process.room import open_task_runner
+from callsheet.in_process.runner import TaskRunner
+from callsheet.jobs.active_limits import ActiveLimits
+from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.routers import jobs_routers, open_jobs_api
+from callsheet.library.room import LibraryRoom, open_library
+from callsheet.library.routers import library_routers
+from callsheet.media.room import MediaRoom, open_media
+from callsheet.media.routers import media_routers
+from callsheet.media.storage import Storage
+from callsheet.media.storage.owner import StorageOwner
+from callsheet.pipelines.room import PipelinesRoom, open_pipelines
+from callsheet.pipelines.routers import pipeline_routers
+from callsheet.pipelines.user_work import UserWork
+from callsheet.plumbing.application import vouch_by_path
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.edge import Vouch
+from callsheet.plumbing.metrics import ProcessMetrics, ReconcilerMetrics
+from callsheet.plumbing.notify import Listener, Notifier
+from callsheet.providers.registry import Registry
+from callsheet.scaling.room import ScalingRoom, open_scaling
+from callsheet.scaling.routers import scaling_routers
+from callsheet.settings import Settings
+from callsheet.tasks.room import TasksRoom, open_tasks
+from callsheet.tasks.routers import task_routers
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.signing import Master
+from callsheet.wallet.routers import wallet_routers
+from callsheet.webhooks.room import WebhooksRoom, open_webhooks
+from callsheet.webhooks.routers import CALLBACKS, vouch_for_callbacks, webhook_routers
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    identity: IdentityRoom
+    media: MediaRoom
+    catalog: CatalogRoom
+    dispatch: DispatchRoom
+    jobs: JobsRoom
+    effect_jobs: EffectJobs
+    fleet: FleetRoom
+    credentials: Credentials
+    webhooks: WebhooksRoom
+    protocol: WorkerProtocol
+    # None where tasks are left to other machines.
+    task_runner: TaskRunner | None
+    tasks: TasksRoom
+    pipelines: PipelinesRoom
+    library: LibraryRoom
+    scaling: ScalingRoom
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (
+            *self.identity.loops,
+            *self.media.loops,
+            *self.dispatch.loops,
+            *self.jobs.loops,
+            *self.fleet.loops,
+            *self.webhooks.loops,
+            *self.pipelines.loops,
+            *self.library.loops,
+            *self.catalog.loops,
+            *self.scaling.loops,
+        )
+
+    def listen(self, listener: Listener) -> None:
+        for room in (self.dispatch, self.jobs, self.webhooks, self.protocol, self.pipelines):
+            room.listen(listener)
+
+    @property
+    def vouch(self) -> Vouch:
+        """Whose large bodies are read: those of clients with the credentials that the path needs."""
+        users = self.identity.authentication
+        by_prefix = {
+            WORKERS: vouch_for_workers(self.fleet, self.credentials, users),
+            CALLBACKS: vouch_for_callbacks(self.webhooks.callbacks),
+        }
+        return vouch_by_path(by_prefix, users.of_request)
+
+
+def open_rooms(
+    settings: Settings,
+    secret: Master,
+    databases: Databases,
+    storage: Storage,
+    owner: StorageOwner,
+    notifier: Notifier,
+    registry: CollectorRegistry,
+    providers: Registry,
+) -> Rooms:
+    """What a lower room needs of a higher one is passed as a function, at construction."""
+    identity = open_identity(databases, settings, secret)
+    media = open_media(databases, storage, settings, secret, owner, identity.quotas)
+    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
+    dispatch = open_dispatch(databases.central, notifier.notify, settings.jobs)
+    limits, reaped = ActiveLimits.from_settings(settings), ExpiredLeases(databases).record
+    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch)
+    effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
+    fleet = open_fleet(databases, settings.fleet, secret, jobs.lease_reports)
+    webhooks = open_webhooks(
+        databases, storage, jobs, notifier.notify, settings, secret, providers.media, providers.services
+    )
+    protocol = open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate)
+    runner = open_task_runner(settings, fleet, protocol, providers)
+    tasks = open_tasks(databases, jobs, effect_jobs, providers, settings.tasks, runner, webhooks.gate)
+    return Rooms(
+        identity=identity,
+        media=media,
+        catalog=catalog,
+        dispatch=dispatch,
+        jobs=jobs,
+        effect_jobs=effect_jobs,
+        fleet=fleet,
+        credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
+        webhooks=webhooks,
+        protocol=protocol,
+        task_runner=runner,
+        tasks=tasks,
+        pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines, tasks.for_runs, registry),
+        library=open_library(databases, catalog, media, jobs, settings),
+        scaling=open_scaling(databases, settings, fleet.fleet_tokens),
+    )
+
+
+def all_routers(
+    rooms: Rooms, settings: Settings, databases: Databases, providers: Registry, loops: Sequence[Loop]
+) -> list[APIRouter]:
+    """The first router that has the path gets the request; workers send most requests."""
+    identity, media, jobs, users = rooms.identity, rooms.media, rooms.jobs, rooms.identity.authentication
+    api = open_jobs_api(databases, jobs, identity, media, rooms.fleet.capacity.of, rooms.webhooks.gate, settings.jobs)
+    work = UserWork(databases, rooms.pipelines.runs, jobs.cancellation)
+    deletion = UserDeletion(databases, identity.management, work)
+    overview = FleetOverview(
+        databases,
+        rooms.fleet.capacity,
+        loops,
+        jobs.reconciler.healed,
+        settings.jobs.queue_wait_alert_seconds,
+        rooms.pipelines.numbers.look,
+        settings.pipelines.error_share_alert,
+        identity.links.mails,
+        media.owner,
+    )
+    return [
+        *fleet_routers(rooms.fleet, rooms.protocol, rooms.credentials, overview, users, settings.fleet),
+        *webhook_routers(rooms.webhooks, users),
+        *media_routers(media, identity),
+        *identity_routers(identity, settings, media.usage.of, deletion),
+        *catalog_routers(rooms.catalog, users, api.waits.of),
+        *jobs_routers(databases, jobs, api, rooms.effect_jobs, identity, media, rooms.catalog),
+        *task_routers(rooms.tasks, jobs, api, providers.media, users),
+        *pipeline_routers(rooms.pipelines, api.presenter, users),
+        *library_routers(rooms.library, users),
+        *wallet_routers(databases, identity, jobs.journal.wallet_changed),
+        *scaling_routers(databases, rooms.scaling, users),
+    ]
+
+
+def register_metrics(registry: CollectorRegistry, databases: Databases, rooms: Rooms, loops: Sequence[Loop]) -> None:
+    registry.register(ProcessMetrics(loops, databases.connection_counts))
+    registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
+    registry.register(rooms.webhooks.metrics)
+    registry.register(AsgMetrics(rooms.fleet.groups))
+    registry.register(rooms.scaling.numbers)

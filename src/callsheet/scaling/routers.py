@@ -1,0 +1,19 @@
+"""All routes of the scaling room."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from callsheet.identity.authentication import Authentication
+from callsheet.plumbing.databases import Databases
+from callsheet.scaling.metric import FleetMetrics
+from callsheet.scaling.metric_routes import metric_router
+from callsheet.scaling.room import ScalingRoom
+from callsheet.scaling.routes import scaling_router
+
+
+def scaling_routers(databases: Databases, scaling: ScalingRoom, authentication: Authentication) -> list[APIRouter]:
+    return [
+        metric_router(FleetMetrics(databases), authentication),
+        scaling_router(scaling.rules, authentication),
+    ]

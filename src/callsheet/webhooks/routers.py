@@ -1,0 +1,28 @@
+"""All routes of the webhooks room."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+
+from callsheet.identity.authentication import Authentication
+from callsheet.plumbing.edge import Vouch
+from callsheet.webhooks.callbacks import Callbacks
+from callsheet.webhooks.room import WebhooksRoom
+from callsheet.webhooks.routes import admin_provider_router, callback_router
+
+CALLBACKS = "/api/webhooks/"
+
+
+def webhook_routers(webhooks: WebhooksRoom, authentication: Authentication) -> list[APIRouter]:
+    return [callback_router(webhooks.callbacks), admin_provider_router(webhooks.operations, authentication)]
+
+
+def vouch_for_callbacks(callbacks: Callbacks) -> Vouch:
+    """Large bodies are read only for a callback that is expected."""
+
+    async def vouch(request: Request) -> None:
+        provider, _, callback_id = request.scope["path"].removeprefix(CALLBACKS).partition("/")
+        await callbacks.expect(provider, callback_id)
+
+    return vouch
