@@ -23,9 +23,9 @@ from callsheet.media.room import open_media
 from callsheet.media.storage import open_storage
 from callsheet.pipelines.director import Director, choose_parent, look
 from callsheet.pipelines.room import open_pipelines
+from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.selection import Draw, Mode, next_group
 from callsheet.plumbing.secrets import master_secret
-from callsheet.plumbing.sql import Row
 from callsheet.settings import load_settings
 
 name = "pipelines.select"
@@ -35,7 +35,9 @@ TARGET_MS = 20.0
 # A tick with nothing to do asks whether there is room, and whether a run is due.
 TICK_STATEMENTS = 2.0
 WARM_UP, LOADS, IDLE_TICKS = 10, 3, 50
-READ_RUN = "SELECT * FROM pipeline_runs WHERE tenant_id = $1 AND id = $2"
+READ_RUN = f"""
+SELECT {", ".join(ClaimedRun._fields[:-1])}, due_at AS was_due_at FROM pipeline_runs WHERE tenant_id = $1 AND id = $2
+"""
 LOAD = """
 SELECT id, number, position, status, elo, child_count, in_flight, max_children, failure_count, slots, file_id
 FROM candidates WHERE run_id = $1 ORDER BY number
@@ -112,18 +114,18 @@ async def _choose(ground: Ground, timed: Timed, seconds: float, draws: int) -> N
         read = time.perf_counter()
         picture = await look(ground.pool, row)
         choice = next_group(picture.state)
-        parent = await choose_parent(ground.pool, row, picture, choice, Draw(row["seed"], draws))
+        parent = await choose_parent(ground.pool, row, picture, choice, Draw(row.seed, draws))
         timed.ours.append(time.perf_counter() - read)
         timed.key.append(read - began)
         if choice.mode is not Mode.CHILD_GENERATION or parent is None:
             raise RuntimeError(f"nobody was chosen: {choice}")
 
 
-async def _by_key(ground: Ground, run_id: UUID) -> Row:
+async def _by_key(ground: Ground, run_id: UUID) -> ClaimedRun:
     async with ground.pool.connection() as connection:
         row = await connection.fetchrow(READ_RUN, ground.tenant_id, run_id)
     assert row is not None
-    return row
+    return ClaimedRun._make(row)
 
 
 async def _load(ground: Ground, run_id: UUID) -> float:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from callsheet.jobs.progress import ProgressReport
 from callsheet.pipelines.director import SQL as LOOP
 from callsheet.pipelines.room import open_pipelines
+from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.troubles import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
@@ -466,12 +467,12 @@ async def test_a_run_whose_job_ended_while_it_was_looked_at_is_not_left_alone(sh
     await shoot.tick()
     await shoot.due(run)
     async with shoot.ann.pool.connection() as connection:
-        claimed = await LOOP["claim_run"].row(connection, later_seconds=10, full=[])
+        claimed = await LOOP["claim_run"].row(connection, ClaimedRun, later_seconds=10, full=[])
         assert claimed is not None
         await shoot.work()
         await shoot.room.collector.tick(NOW)
-        names = {name: claimed[name] for name in ("tenant_id", "id", "due_at")}
-        assert await LOOP["leave_run"].run(connection, **names, later_seconds=3600) == 0
+        key = {"tenant_id": claimed.tenant_id, "id": claimed.id, "due_at": claimed.due_at}
+        assert await LOOP["leave_run"].run(connection, **key, later_seconds=3600) == 0
     assert (await shoot.finish(run)).reason is RunReason.TARGET_REACHED
 
 
@@ -491,7 +492,7 @@ async def test_a_base_that_is_accepted_while_its_run_is_looked_at_is_not_made_ag
     await shoot.tick()
     await shoot.due(run)
     async with shoot.ann.pool.connection() as connection:
-        claimed = await LOOP["claim_run"].row(connection, later_seconds=10, full=[])
+        claimed = await LOOP["claim_run"].row(connection, ClaimedRun, later_seconds=10, full=[])
     assert claimed is not None
     await shoot.work()
     await shoot.room.collector.tick(NOW)

@@ -191,7 +191,7 @@ async def test_the_newest_schema_still_takes_every_statement_of_the_previous_rel
 
 
 # Every job, worker and token passes through these. Other rooms return whole rows of their own tables.
-NAME_THEIR_COLUMNS = ("dispatch/statements.sql", "fleet/", "jobs/", "wallet/", "webhooks/")
+NAME_THEIR_COLUMNS = ("dispatch/statements.sql", "fleet/", "jobs/", "pipelines/", "tasks/", "wallet/", "webhooks/")
 
 
 @pytest.mark.parametrize("kind", ["central", "pool"])

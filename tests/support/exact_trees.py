@@ -102,7 +102,11 @@ class Tree:
             elif (parent["status"], candidate["status"]) == ("rejected", "active"):
                 yield "it is active and its parent was rejected"
         # Pictures beyond N are born rejected, and no children.
-        wanted = [each for each in children if rejection_of(each) is not Rejection.SURPLUS]
+        wanted = [
+            each
+            for each in children
+            if rejection_of(each["id"], each["rejected_with"], each["rejected_by"]) is not Rejection.SURPLUS
+        ]
         if candidate["child_count"] != len(wanted):
             yield f"it counts {candidate['child_count']} children and has {len(wanted)}"
         if candidate["child_count"] + candidate["in_flight"] > candidate["max_children"]:

@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, ScaledFleetFacts, WaitingRoute, alerts
 from callsheet.identity.mail_sender import UnsentMails
-from callsheet.pipelines.numbers import MOST_SETTLED, numbers_view
+from callsheet.pipelines.numbers import MOST_SETTLED, RunCounts, numbers_view
 from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
@@ -30,10 +30,21 @@ def loop(failures_in_a_row: int) -> LoopMetrics:
 
 
 def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
-    row = dict.fromkeys(("active_runs", "blocked_runs", "jobs_under_way", "canceled", "due_thumbnails"), 0)
-    times = dict.fromkeys(("oldest_job_seconds", "average_seconds", "p95_seconds"))
-    counted = {"completed": completed, "failed": failed, "broken_runs": broken, "settled_seconds": 600.4}
-    return numbers_view("pool_1", 3600, {**row, **times, **counted})
+    counts = RunCounts(
+        active_runs=0,
+        blocked_runs=0,
+        broken_runs=broken,
+        jobs_under_way=0,
+        oldest_job_seconds=None,
+        completed=completed,
+        failed=failed,
+        canceled=0,
+        average_seconds=None,
+        p95_seconds=None,
+        due_thumbnails=0,
+        settled_seconds=600.4,
+    )
+    return numbers_view("pool_1", 3600, counts)
 
 
 def scaled(**changes: object) -> ScaledFleetFacts:

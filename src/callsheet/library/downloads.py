@@ -38,7 +38,7 @@ class Downloads:
     async def _entries(self, rows: Sequence[Row]) -> AsyncGenerator[Entry, None]:
         for row in rows:
             # No connection is held meanwhile; what is deleted before its turn is left out.
-            if (content := await opened_content(self._files, row)) is not None:
+            if (content := await opened_content(self._files, row["path"], row["disk"])) is not None:
                 yield Entry(name_of(row), row["created_at"], content, size=row["size"])
 
 

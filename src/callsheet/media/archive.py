@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from callsheet.media.files import Files
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import NotFound
 
 # More than this needs the longer form of an entry, which must be chosen before the first byte.
@@ -62,12 +61,12 @@ async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
     yield sink.taken()
 
 
-async def opened_content(files: Files, row: Row) -> AsyncIterator[bytes] | None:
+async def opened_content(files: Files, path: str | None, disk: str | None) -> AsyncIterator[bytes] | None:
     """What a file has in storage; None where it is gone. It is opened here, so that a missing object does not break
     off a zip half-way."""
-    if row["path"] is None or row["disk"] != files.disk:
+    if path is None or disk != files.disk:
         return None
-    pieces = files.storage.stream(row["path"])
+    pieces = files.storage.stream(path)
     try:
         first = await anext(pieces, b"")
     except NotFound:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.jobs.cancel import Cancellation
 from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
+from callsheet.pipelines.rows import CandidateRow, JobId, OpenJob
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
@@ -29,6 +31,15 @@ LEFT_SECONDS = 30.0
 REASON = "The candidate it was made from was rejected."
 
 
+class BranchKill(NamedTuple):
+    """The candidate that a user rejects with all that descends from it."""
+
+    tenant_id: UUID
+    candidate_id: UUID
+    run_id: UUID
+    user_id: UUID
+
+
 class Branches:
     def __init__(self, databases: Databases, gallery: Gallery, cancellation: Cancellation, wake: Callable[[], None]):
         """`wake` is called when there is something else to choose from."""
@@ -41,12 +52,12 @@ class Branches:
         """Rejects the candidate and all that descends from it; jobs that make more of it are canceled."""
         row = await self._gallery.candidate(principal, candidate_id)
         pool = await self._databases.pool(principal.pool)
-        run = {"tenant_id": principal.tenant_id, "run_id": row["run_id"]}
-        rejected = await reject(pool, {**run, "candidate_id": candidate_id, "user_id": principal.user_id})
+        run = {"tenant_id": principal.tenant_id, "run_id": row.run_id}
+        rejected = await reject(pool, BranchKill(principal.tenant_id, candidate_id, row.run_id, principal.user_id))
         await hit(Failpoint.PIPELINE_KILL_BEFORE_CANCELS)
         async with pool.connection() as connection:
-            found = await SQL["jobs_of_rejected"].rows(connection, **run)
-        jobs = [(principal.tenant_id, each["job_id"]) for each in found]
+            found = await SQL["jobs_of_rejected"].rows(connection, JobId, **run)
+        jobs = [OpenJob(principal.tenant_id, each.job_id) for each in found]
         canceled = await cancel_jobs(self._cancellation, jobs, actor=f"user:{principal.user_id}")
         if rejected:
             log.info("pipeline.branch_killed", candidate_id=str(candidate_id), rejected=rejected, canceled=canceled)
@@ -59,19 +70,19 @@ class Branches:
         """Takes a kill back. Jobs that it canceled stay canceled: the run begins others."""
         row = await self._gallery.candidate(principal, candidate_id)
         pool = await self._databases.pool(principal.pool)
-        run = {"tenant_id": principal.tenant_id, "run_id": row["run_id"]}
+        run = {"tenant_id": principal.tenant_id, "run_id": row.run_id}
         own = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
         restored = 0
         async with pool.transaction() as connection:
             await SQL["lock_run"].row(connection, **run, user_id=principal.user_id)
-            found = await SQL["own_candidate"].row(connection, **own, candidate_id=candidate_id)
-            parent = await SQL["own_candidate"].row(connection, **own, candidate_id=row["parent_id"])
-            if found is not None and (rejection := rejection_of(found)) is not None:
+            found = await SQL["own_candidate"].row(connection, CandidateRow, **own, candidate_id=candidate_id)
+            parent = await SQL["own_candidate"].row(connection, CandidateRow, **own, candidate_id=row.parent_id)
+            if found is not None and found.rejected_with is not None:
                 root = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
-                _require_restorable(found, rejection, parent)
+                _require_restorable(found, parent)
                 if await SQL["kill_under_way"].value(connection, **root):
                     raise WrongState("It is being rejected at this very moment. Try again when that is done.")
-                restored = await SQL["restore_branch"].value(connection, **root, run_id=row["run_id"])
+                restored = await SQL["restore_branch"].value(connection, **root, run_id=row.run_id)
                 await SQL["look_at_run"].run(connection, **run)
         if restored:
             log.info("pipeline.branch_restored", candidate_id=str(candidate_id), restored=restored)
@@ -81,24 +92,24 @@ class Branches:
     async def approve(self, principal: Principal, run_id: UUID, step: str) -> Approval:
         """Lets the candidates of a step go on. Approving once more returns the same."""
         await self._gallery.run(principal, run_id)
-        found = next((row for row in await self._gallery.steps(principal, run_id) if row["slug"] == step), None)
+        found = next((row for row in await self._gallery.steps(principal, run_id) if row.slug == step), None)
         if found is None:
             raise NotFound("There is no such step in this run.")
-        if not found["requires_approval"]:
+        if not found.requires_approval:
             raise WrongState("Candidates of this step go on by themselves: it requires no approval.")
         names = {"tenant_id": principal.tenant_id, "run_id": run_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             await SQL["lock_run"].row(connection, **names, user_id=principal.user_id)
-            await SQL["approve_step"].run(connection, **names, step_id=found["id"], user_id=principal.user_id)
+            await SQL["approve_step"].run(connection, **names, step_id=found.id, user_id=principal.user_id)
             await SQL["look_at_run"].run(connection, **names)
-            approval = await SQL["get_approval"].row(connection, **names, step_id=found["id"])
+            approval = await SQL["get_approval"].row(connection, Approval, **names, step_id=found.id)
         assert approval is not None, "it was written a moment ago, and approvals stay"
         self._wake()
-        return Approval(run_id=run_id, step_id=approval["step_id"], approved_at=approval["approved_at"])
+        return approval
 
 
-async def reject(pool: Database, kill: Row) -> int:
+async def reject(pool: Database, kill: BranchKill) -> int:
     """Rejects a branch, piece by piece: no lock is held longer than a piece takes. Returns how many it rejected."""
     rejected = 0
     while True:
@@ -110,28 +121,27 @@ async def reject(pool: Database, kill: Row) -> int:
         await hit(Failpoint.PIPELINE_KILL_BETWEEN_PIECES)
 
 
-async def _reject_piece(connection: Connection, kill: Row) -> int:
-    run = {"tenant_id": kill["tenant_id"], "run_id": kill["run_id"]}
-    root = {"tenant_id": kill["tenant_id"], "candidate_id": kill["candidate_id"]}
-    await SQL["lock_run"].row(connection, **run, user_id=kill["user_id"])
-    piece = await SQL["reject_branch"].value(
-        connection, **root, run_id=kill["run_id"], user_id=kill["user_id"], most=PIECE
-    )
+async def _reject_piece(connection: Connection, kill: BranchKill) -> int:
+    run = {"tenant_id": kill.tenant_id, "run_id": kill.run_id}
+    root = {"tenant_id": kill.tenant_id, "candidate_id": kill.candidate_id}
+    await SQL["lock_run"].row(connection, **run, user_id=kill.user_id)
+    piece = await SQL["reject_branch"].value(connection, **root, run_id=kill.run_id, user_id=kill.user_id, most=PIECE)
     if piece == PIECE:
         # There may be more candidates to reject. The director passes over the run until they are rejected.
-        await SQL["remember_kill"].run(connection, **root, run_id=kill["run_id"], user_id=kill["user_id"])
+        await SQL["remember_kill"].run(connection, **root, run_id=kill.run_id, user_id=kill.user_id)
     else:
         await SQL["forget_kill"].run(connection, **root)
     await SQL["look_at_run"].run(connection, **run)
     return int(piece)
 
 
-def _require_restorable(row: Row, rejection: Rejection, parent: Row | None) -> None:
+def _require_restorable(row: CandidateRow, parent: CandidateRow | None) -> None:
+    rejection = rejection_of(row.id, row.rejected_with, row.rejected_by)
     if rejection is Rejection.KILLED_WITH_ANCESTOR:
-        raise WrongState(f"It was rejected with {row['rejected_with']}: restore that candidate.")
+        raise WrongState(f"It was rejected with {row.rejected_with}: restore that candidate.")
     if rejection is Rejection.SURPLUS:
         raise WrongState("It was never wanted: its parent has as many children as it may.")
-    if parent is not None and parent["status"] != CandidateStatus.ACTIVE:
+    if parent is not None and parent.status != CandidateStatus.ACTIVE:
         raise WrongState("What it was made from is rejected: restore that first.")
 
 
@@ -153,15 +163,13 @@ class Pruner(Loop):
     async def prune(self, pool: Database, left_seconds: float = LEFT_SECONDS) -> bool:
         """True while there is more."""
         async with pool.ordinary() as connection:
-            kills = await SQL["kills_left"].rows(connection, left_seconds=left_seconds, limit=BATCH)
+            kills = await SQL["kills_left"].rows(connection, BranchKill, left_seconds=left_seconds, limit=BATCH)
         for kill in kills:
             await reject(pool, kill)
         async with pool.ordinary() as connection:
-            rows = await SQL["jobs_of_rejected_anywhere"].rows(connection, limit=BATCH)
-        await cancel_jobs(
-            self._cancellation, [(row["tenant_id"], row["job_id"]) for row in rows], actor="branch_pruner"
-        )
-        return len(rows) == BATCH or len(kills) == BATCH
+            jobs = await SQL["jobs_of_rejected_anywhere"].rows(connection, OpenJob, limit=BATCH)
+        await cancel_jobs(self._cancellation, jobs, actor="branch_pruner")
+        return len(jobs) == BATCH or len(kills) == BATCH
 
 
 async def cancel_jobs(

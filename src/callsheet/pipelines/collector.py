@@ -11,18 +11,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.jobs.cancel import Cancellation
-from callsheet.media.files import Files, ReadyFile, listed_files
+from callsheet.media.files import Files, listed_files
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.open_jobs import OpenJobs
+from callsheet.pipelines.rows import FailureCounts, JobId, OpenJob
 from callsheet.pipelines.runs import CANCELED_WITH_RUN
 from callsheet.pipelines.strikes import SQL, stop_where_hopeless
 from callsheet.pipelines.troubles import Troubles
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -42,13 +43,54 @@ CANNOT_BE_KEPT = "The job was completed, but its result could not be kept. What 
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """One image of a job on its way to become a candidate."""
+class NewCandidate:
+    """One image of a job, which becomes a candidate."""
 
-    candidate_id: UUID
+    id: UUID
     output_index: int
-    file: ReadyFile
+    file_id: UUID
     path: str
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "id": str(self.id),
+            "output_index": self.output_index,
+            "file_id": str(self.file_id),
+            "path": self.path,
+        }
+
+
+class EndedJob(NamedTuple):
+    """A job that has ended and whose result is not written yet, with its step and its run."""
+
+    tenant_id: UUID
+    run_id: UUID
+    parent_id: UUID | None
+    step_id: UUID
+    position: int
+    job_id: UUID
+    seed: int
+    submitted_at: datetime
+    job_status: str
+    outputs: Any
+    error_message: str | None
+    completed_at: datetime
+    step_slug: str
+    step_max_children: int
+    user_id: UUID
+    target_folder: str
+    # How many steps the run has.
+    steps: int
+    run_max_children: int | None
+
+    @property
+    def folder(self) -> str:
+        return f"tenants/{self.tenant_id}/runs/{self.target_folder}/{self.step_slug}"
+
+    @property
+    def max_children(self) -> int:
+        """Of the candidates that it made: a leaf has none."""
+        return 0 if self.position == self.steps else self.run_max_children or self.step_max_children
 
 
 class Collector(Loop):
@@ -96,12 +138,12 @@ class Collector(Loop):
         """Whether there is more, and the jobs that have not ended."""
         more = await self.collect(pool, now)
         async with pool.connection() as connection:
-            abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
-            rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
-        await self._cancel([(row["tenant_id"], row["job_id"]) for row in abandoned])
-        return more, {row["job_id"] for row in rows}
+            abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, OpenJob, limit=BATCH)
+            found = await SQL["jobs_under_way"].rows(connection, JobId, limit=REMEMBERED)
+        await self._cancel(abandoned)
+        return more, {each.job_id for each in found}
 
-    async def _cancel(self, jobs: Sequence[tuple[UUID, UUID]]) -> None:
+    async def _cancel(self, jobs: Sequence[OpenJob]) -> None:
         """Of runs that were canceled. One failure is not a reason to collect the results of others less
         often."""
         try:
@@ -109,7 +151,7 @@ class Collector(Loop):
         except Exception as error:
             if is_away(error):
                 raise
-            job_ids = {job_id for _, job_id in jobs}
+            job_ids = {job.job_id for job in jobs}
             if job_ids - self._told:
                 self._told |= job_ids
                 log.exception("pipeline.jobs_not_canceled", job_ids=sorted(str(job_id) for job_id in job_ids))
@@ -117,118 +159,113 @@ class Collector(Loop):
     async def collect(self, pool: Database, now: datetime | None = None) -> bool:
         now = now or self._clock.now()
         async with pool.connection() as connection:
-            rows = await SQL["ended_jobs"].rows(connection, left_alone=self._troubles.waiting(now), limit=BATCH)
+            jobs = await SQL["ended_jobs"].rows(
+                connection, EndedJob, left_alone=self._troubles.waiting(now), limit=BATCH
+            )
         settled = 0
-        for row in rows:
+        for job in jobs:
             try:
-                settled += await self.settle(pool, row)
+                settled += await self.settle(pool, job)
             except Unavailable as error:
                 # Storage is away: the slot stays open, and the others need not wait for it.
-                if row["job_id"] not in self._told:
-                    self._told.add(row["job_id"])
-                    log.warning("pipeline.result_not_stored", job_id=str(row["job_id"]), error=str(error))
+                if job.job_id not in self._told:
+                    self._told.add(job.job_id)
+                    log.warning("pipeline.result_not_stored", job_id=str(job.job_id), error=str(error))
             except Exception as error:
                 if is_away(error):
                     raise
                 # Nor for an unexpected one.
-                if self._troubles.add(row["job_id"], now) == 1:
-                    log.exception("pipeline.result_not_kept", run_id=str(row["run_id"]), job_id=str(row["job_id"]))
+                if self._troubles.add(job.job_id, now) == 1:
+                    log.exception("pipeline.result_not_kept", run_id=str(job.run_id), job_id=str(job.job_id))
         if settled:
             self._collected()
-        return bool(settled) and len(rows) == BATCH
+        return bool(settled) and len(jobs) == BATCH
 
-    async def settle(self, pool: Database, row: Row) -> bool:
-        """True where this was the one that settled it."""
+    async def settle(self, pool: Database, job: EndedJob) -> bool:
+        """True if this process settled the job, and no other."""
         await hit(Failpoint.PIPELINE_RESULT_BEFORE_SETTLE)
-        status = row["job_status"]
-        if status == JobStatus.CANCELED:
-            return await self._give_up(pool, row, "canceled", "")
-        if status != JobStatus.COMPLETED:
-            message = row["error_message"] or f"The job is {status}."
-            return await self._give_up(pool, row, "failed", message)
-        if self._troubles.times(row["job_id"]) >= MOST_TRIES - 1:
-            return await self._give_up(pool, row, "failed", CANNOT_BE_KEPT)
-        made = await self._made(pool, row)
-        if not made:
-            return await self._give_up(pool, row, "failed", NOTHING_MADE)
+        if job.job_status == JobStatus.CANCELED:
+            return await self._give_up(pool, job, "canceled", "")
+        if job.job_status != JobStatus.COMPLETED:
+            message = job.error_message or f"The job is {job.job_status}."
+            return await self._give_up(pool, job, "failed", message)
+        if self._troubles.times(job.job_id) >= MOST_TRIES - 1:
+            return await self._give_up(pool, job, "failed", CANNOT_BE_KEPT)
+        images = await self._copied_images(pool, job)
+        if not images:
+            return await self._give_up(pool, job, "failed", NOTHING_MADE)
         await hit(Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES)
-        return await self._accept(pool, row, made)
+        return await self._accept(pool, job, images)
 
-    async def _made(self, pool: Database, row: Row) -> list[Made]:
-        """What the job made, copied to the run's folder. What is gone by now is passed over."""
-        ids = listed_files(row["outputs"])
-        found = await self._files.ready(pool, row["tenant_id"], row["user_id"], ids) if ids else {}
-        made = []
+    async def _copied_images(self, pool: Database, job: EndedJob) -> list[NewCandidate]:
+        """The images of the job, copied to the run's folder. A file that was deleted is passed over."""
+        ids = listed_files(job.outputs)
+        found = await self._files.ready(pool, job.tenant_id, job.user_id, ids) if ids else {}
+        images = []
         for output_index, file_id in enumerate(ids):
             file = found.get(file_id)
             if file is None or not file.mime_type.startswith(("image/", "video/")):
                 continue
-            candidate_id = candidate_id_of(row["job_id"], output_index, row["completed_at"])
-            path = path_of(row, candidate_id, file.path)
+            candidate_id = candidate_id_of(job.job_id, output_index, job.completed_at)
+            path = path_of(job.folder, candidate_id, job.completed_at, file.path)
             try:
                 if file.path != path:
                     await self._files.storage.copy(file.path, path)
             except NotFound:
-                log.warning("pipeline.output_gone", job_id=str(row["job_id"]), path=file.path)
+                log.warning("pipeline.output_gone", job_id=str(job.job_id), path=file.path)
                 continue
-            made.append(Made(candidate_id, output_index, file, path))
-        return made
+            images.append(NewCandidate(candidate_id, output_index, file.id, path))
+        return images
 
-    async def _accept(self, pool: Database, row: Row, made: Sequence[Made]) -> bool:
-        is_leaf = row["position"] == row["steps"]
+    async def _accept(self, pool: Database, job: EndedJob, images: Sequence[NewCandidate]) -> bool:
+        made = [image.as_json() for image in images]
         async with pool.transaction() as connection:
-            names = {"tenant_id": row["tenant_id"], "run_id": row["run_id"]}
+            names = {"tenant_id": job.tenant_id, "run_id": job.run_id}
             await SQL["lock_run_of_slot"].value(connection, **names)
-            if not await SQL["slot_is_open"].value(connection, tenant_id=row["tenant_id"], job_id=row["job_id"]):
+            if not await SQL["slot_is_open"].value(connection, tenant_id=job.tenant_id, job_id=job.job_id):
                 return False
             await SQL["accept_candidates"].run(
                 connection,
                 **names,
-                parent_id=row["parent_id"],
-                step_id=row["step_id"],
-                position=row["position"],
-                job_id=row["job_id"],
-                seed=row["seed"],
-                max_children=0 if is_leaf else row["run_max_children"] or row["max_children"],
-                made=[
-                    {
-                        "id": str(each.candidate_id),
-                        "output_index": each.output_index,
-                        "file_id": str(each.file.id),
-                        "path": each.path,
-                    }
-                    for each in made
-                ],
+                parent_id=job.parent_id,
+                step_id=job.step_id,
+                position=job.position,
+                job_id=job.job_id,
+                seed=job.seed,
+                max_children=job.max_children,
+                made=made,
             )
-        log.info("pipeline.candidates_made", run_id=str(row["run_id"]), job_id=str(row["job_id"]), made=len(made))
-        self._settled(row, "completed")
+            await SQL["move_files"].value(connection, tenant_id=job.tenant_id, job_id=job.job_id, made=made)
+        log.info("pipeline.candidates_made", run_id=str(job.run_id), job_id=str(job.job_id), made=len(made))
+        self._settled(job, "completed")
         return True
 
-    async def _give_up(self, pool: Database, row: Row, status: str, message: str) -> bool:
+    async def _give_up(self, pool: Database, job: EndedJob, status: str, message: str) -> bool:
         async with pool.transaction() as connection:
-            names = {"tenant_id": row["tenant_id"], "run_id": row["run_id"]}
+            names = {"tenant_id": job.tenant_id, "run_id": job.run_id}
             await SQL["lock_run_of_slot"].value(connection, **names)
-            if not await SQL["slot_is_open"].value(connection, tenant_id=row["tenant_id"], job_id=row["job_id"]):
+            if not await SQL["slot_is_open"].value(connection, tenant_id=job.tenant_id, job_id=job.job_id):
                 return False
             # What was completed has been paid for, whatever it made.
-            refunded = row["job_status"] != JobStatus.COMPLETED
+            refunded = job.job_status != JobStatus.COMPLETED
             run = await SQL["give_up_slot"].row(
                 connection,
+                FailureCounts,
                 **names,
-                job_id=row["job_id"],
-                parent_id=row["parent_id"],
+                job_id=job.job_id,
+                parent_id=job.parent_id,
                 status=status,
                 is_refunded=refunded,
             )
             assert run is not None, "its slot refers to it"
-            await stop_where_hopeless(connection, names, run, row["slug"], message)
-        log.info("pipeline.job_without_result", run_id=str(row["run_id"]), job_id=str(row["job_id"]), status=status)
-        self._settled(row, status)
+            await stop_where_hopeless(connection, names, run, job.step_slug, message)
+        log.info("pipeline.job_without_result", run_id=str(job.run_id), job_id=str(job.job_id), status=status)
+        self._settled(job, status)
         return True
 
-    def _settled(self, row: Row, status: str) -> None:
-        """What it is to the run: a job that was completed without an image has failed."""
-        self._observe(status, (row["completed_at"] - row["begun_at"]).total_seconds())
+    def _settled(self, job: EndedJob, status: str) -> None:
+        """`status` is the outcome for the run: a job that was completed without an image has failed."""
+        self._observe(status, (job.completed_at - job.submitted_at).total_seconds())
 
 
 def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:
@@ -240,10 +277,8 @@ def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> 
     return UUID(int=milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)
 
 
-def path_of(row: Row, candidate_id: UUID, source: str) -> str:
+def path_of(folder: str, candidate_id: UUID, completed_at: datetime, source: str) -> str:
     """Segments that are slugs or made here: no name that a user or worker chose gets into a path."""
     extension = source.rpartition(".")[2]
     extension = extension if _EXTENSION.fullmatch(extension) else "bin"
-    timestamp = row["completed_at"].strftime("%Y%m%d%H%M%S")
-    folder = f"tenants/{row['tenant_id']}/runs/{row['target_folder']}/{row['slug']}"
-    return f"{folder}/{candidate_id}_{timestamp}.{extension}"
+    return f"{folder}/{candidate_id}_{completed_at:%Y%m%d%H%M%S}.{extension}"

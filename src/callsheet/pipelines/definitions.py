@@ -12,11 +12,12 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import Quotas, payload_problems
+from callsheet.pipelines.rows import StepRow
 from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, QuotaExceeded
@@ -55,8 +56,9 @@ class Pipelines:
         async with _writing(pool, dry_run) as connection:
             # The lock per user: two pipelines at once are counted one after the other.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
-            row = await SQL["create_pipeline"].row(
+            created = await SQL["create_pipeline"].row(
                 connection,
+                PipelineSummary,
                 tenant_id=principal.tenant_id,
                 id=pipeline_id,
                 user_id=principal.user_id,
@@ -64,12 +66,12 @@ class Pipelines:
                 name=request.name,
                 description=request.description,
             )
-            if row is None:
+            if created is None:
                 problem = FieldProblem("slug", "This slug is already in use.")
                 raise Conflict(f"You already have a pipeline {request.slug!r}.", errors=[problem])
             await _check_number(connection, principal, limits)
-            await _add_steps(connection, row, steps)
-            return await _with_steps(connection, row)
+            await _add_steps(connection, principal.tenant_id, created, steps)
+            return await _with_steps(connection, principal.tenant_id, created)
 
     async def update(
         self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
@@ -82,30 +84,31 @@ class Pipelines:
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:
             pipeline_id = await _id_of(connection, principal, id_or_slug)
-            current = await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id))
+            current = await SQL["lock_pipeline"].row(connection, PipelineSummary, **_own(principal, pipeline_id))
             if current is None:
                 raise no_such_pipeline()
-            changed = steps is not None and steps != await _declared(connection, current)
+            changed = steps is not None and steps != await _declared(connection, principal.tenant_id, current)
             if changed:
-                _check_version(current["version"], limits)
-            row = await SQL["update_pipeline"].row(
+                _check_version(current.version, limits)
+            updated = await SQL["update_pipeline"].row(
                 connection,
+                PipelineSummary,
                 tenant_id=principal.tenant_id,
                 id=pipeline_id,
-                name=request.name or current["name"],
-                description=current["description"] if request.description is None else request.description,
-                version=current["version"] + changed,
+                name=request.name or current.name,
+                description=current.description if request.description is None else request.description,
+                version=current.version + changed,
             )
-            assert row is not None, "it is locked"
+            assert updated is not None, "it is locked"
             if changed and steps is not None:
-                await _add_steps(connection, row, steps)
-            return await _with_steps(connection, row)
+                await _add_steps(connection, principal.tenant_id, updated, steps)
+            return await _with_steps(connection, principal.tenant_id, updated)
 
     async def delete(self, principal: Principal, id_or_slug: str) -> None:
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             pipeline_id = await _id_of(connection, principal, id_or_slug)
-            if await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id)) is None:
+            if await SQL["lock_pipeline"].row(connection, PipelineSummary, **_own(principal, pipeline_id)) is None:
                 raise no_such_pipeline()
             if await SQL["pipeline_has_runs"].value(connection, tenant_id=principal.tenant_id, id=pipeline_id):
                 raise InUse("The pipeline has runs, which need it to explain their images.")
@@ -115,10 +118,10 @@ class Pipelines:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             pipeline_id = await _id_of(connection, principal, id_or_slug)
-            row = await SQL["get_pipeline"].row(connection, **_own(principal, pipeline_id))
-            if row is None:
+            found = await SQL["get_pipeline"].row(connection, PipelineSummary, **_own(principal, pipeline_id))
+            if found is None:
                 raise no_such_pipeline()
-            return await _with_steps(connection, row)
+            return await _with_steps(connection, principal.tenant_id, found)
 
     async def _checked(self, steps: Sequence[NewStep], limits: QuotaLimits) -> list[dict[str, Any]]:
         """The steps in order, each fit to follow the one before, with the effect it is sold as."""
@@ -147,10 +150,15 @@ class Pipelines:
     async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[PipelineSummary]:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await SQL["list_pipelines"].rows(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, before=before, limit=limit + 1
+            found = await SQL["list_pipelines"].rows(
+                connection,
+                PipelineSummary,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                before=before,
+                limit=limit + 1,
             )
-        return page_of([PipelineSummary.model_validate(dict(row)) for row in rows], limit)
+        return page_of(found, limit)
 
 
 async def _check_number(connection: Connection, principal: Principal, limits: QuotaLimits) -> None:
@@ -246,38 +254,41 @@ def slugs_of(steps: Sequence[NewStep]) -> list[str]:
     return slugs
 
 
-async def _add_steps(connection: Connection, pipeline: Row, steps: Sequence[dict[str, Any]]) -> None:
+async def _add_steps(
+    connection: Connection, tenant_id: UUID, pipeline: PipelineSummary, steps: Sequence[dict[str, Any]]
+) -> None:
     await SQL["add_steps"].run(
         connection,
-        tenant_id=pipeline["tenant_id"],
-        pipeline_id=pipeline["id"],
-        version=pipeline["version"],
+        tenant_id=tenant_id,
+        pipeline_id=pipeline.id,
+        version=pipeline.version,
         steps=[{"id": str(uuid7()), **step} for step in steps],
     )
 
 
-async def steps_of(connection: Connection, tenant_id: UUID, pipeline_id: UUID, version: int) -> list[Row]:
-    return list(
-        await SQL["steps_of_pipeline"].rows(connection, tenant_id=tenant_id, pipeline_id=pipeline_id, version=version)
+async def steps_of(connection: Connection, tenant_id: UUID, pipeline_id: UUID, version: int) -> list[StepRow]:
+    return await SQL["steps_of_pipeline"].rows(
+        connection, StepRow, tenant_id=tenant_id, pipeline_id=pipeline_id, version=version
     )
 
 
-async def _declared(connection: Connection, pipeline: Row) -> list[dict[str, Any]]:
+async def _declared(connection: Connection, tenant_id: UUID, pipeline: PipelineSummary) -> list[dict[str, Any]]:
     """The steps in force, in the form in which new ones are checked."""
-    rows = await steps_of(connection, pipeline["tenant_id"], pipeline["id"], pipeline["version"])
+    rows = await steps_of(connection, tenant_id, pipeline.id, pipeline.version)
     names = (*STEP_COLUMNS, "position", "slug")
     return [
-        {**{name: row[name] for name in names}, "effect_id": row["effect_id"] and str(row["effect_id"])} for row in rows
+        {**{name: getattr(row, name) for name in names}, "effect_id": row.effect_id and str(row.effect_id)}
+        for row in rows
     ]
 
 
-async def _with_steps(connection: Connection, row: Row) -> Pipeline:
-    steps = await steps_of(connection, row["tenant_id"], row["id"], row["version"])
-    return Pipeline(**PipelineSummary.model_validate(dict(row)).model_dump(), steps=[step_view(each) for each in steps])
+async def _with_steps(connection: Connection, tenant_id: UUID, pipeline: PipelineSummary) -> Pipeline:
+    steps = await steps_of(connection, tenant_id, pipeline.id, pipeline.version)
+    return Pipeline(**pipeline.model_dump(), steps=[step_view(each) for each in steps])
 
 
-def step_view(row: Row) -> Step:
-    return Step.model_validate({name: row[name] for name in Step.model_fields})
+def step_view(row: StepRow) -> Step:
+    return Step(**row._asdict())
 
 
 async def _id_of(connection: Connection, principal: Principal, id_or_slug: str) -> UUID:

@@ -7,15 +7,15 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import datetime
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.media.archive import Entry, opened_content, zipped
 from callsheet.media.files import Files
-from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
+from callsheet.pipelines.gallery import SQL, Gallery, OwnRun, rejection_of
+from callsheet.pipelines.rows import StepRow
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Row
 from callsheet.wire.pipelines import CandidateStatus
 
 PAGE = 200
@@ -24,6 +24,37 @@ SPOOLED_BYTES = 1024 * 1024
 PIECE = 262_144
 MANIFEST = "manifest.json"
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
+
+
+class ExportedCandidate(NamedTuple):
+    """A candidate with its file; the fields of a file that was deleted are None."""
+
+    id: UUID
+    number: int
+    position: int
+    parent_id: UUID | None
+    job_id: UUID
+    output_index: int
+    seed: int
+    elo: int
+    votes: int
+    status: str
+    rejected_with: UUID | None
+    rejected_by: UUID | None
+    child_count: int
+    failure_count: int
+    created_at: datetime
+    path: str | None
+    disk: str | None
+    name: str | None
+    mime_type: str | None
+    size: int | None
+    sha256: str | None
+
+
+class LastNumber(NamedTuple):
+    last: int
+    now: datetime
 
 
 class Exports:
@@ -40,31 +71,31 @@ class Exports:
         steps = await self._gallery.steps(principal, run_id)
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            until = await SQL["last_number"].row(connection, tenant_id=principal.tenant_id, run_id=run_id)
+            until = await SQL["last_number"].row(connection, LastNumber, tenant_id=principal.tenant_id, run_id=run_id)
         assert until is not None
-        entries = self._entries(principal, run, steps, status, until["last"], until["now"])
-        return f"{folder_in_archive(run['target_folder'])}.zip", zipped(entries)
+        entries = self._entries(principal, run, steps, status, until.last, until.now)
+        return f"{folder_in_archive(run.target_folder)}.zip", zipped(entries)
 
     async def _entries(
         self,
         principal: Principal,
-        run: Row,
-        steps: list[Row],
+        run: OwnRun,
+        steps: list[StepRow],
         status: CandidateStatus | None,
         last: int,
         now: datetime,
     ) -> AsyncGenerator[Entry, None]:
-        root = folder_in_archive(run["target_folder"])
-        folders = {step["position"]: f"{step['position']:02}-{step['slug']}" for step in steps}
+        root = folder_in_archive(run.target_folder)
+        folders = {step.position: f"{step.position:02}-{step.slug}" for step in steps}
         with SpooledTemporaryFile(SPOOLED_BYTES) as manifest:
             _begin(manifest, run, steps, now)
             first = True
             async for row in self._candidates(principal, run, status, last):
                 name = None
-                if (content := await opened_content(self._files, row)) is not None:
+                if (content := await opened_content(self._files, row.path, row.disk)) is not None and row.path:
                     # A path in storage is segments of slugs; the last one is the candidate and its time.
-                    name = f"{root}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
-                    yield Entry(name, row["created_at"], content, size=row["size"])
+                    name = f"{root}/{folders[row.position]}/{row.path.rpartition('/')[2]}"
+                    yield Entry(name, row.created_at, content, size=row.size or 0)
                 manifest.write((b"" if first else b",") + b"\n  " + _line(row, name))
                 first = False
             manifest.write(b"\n]}\n")
@@ -72,8 +103,8 @@ class Exports:
             yield Entry(f"{root}/{MANIFEST}", now, _read(manifest), packed=True)
 
     async def _candidates(
-        self, principal: Principal, run: Row, status: CandidateStatus | None, last: int
-    ) -> AsyncIterator[Row]:
+        self, principal: Principal, run: OwnRun, status: CandidateStatus | None, last: int
+    ) -> AsyncIterator[ExportedCandidate]:
         pool = await self._databases.pool(principal.pool)
         after = 0
         while True:
@@ -81,8 +112,9 @@ class Exports:
             async with pool.ordinary() as connection:
                 rows = await SQL["exported_candidates"].rows(
                     connection,
+                    ExportedCandidate,
                     tenant_id=principal.tenant_id,
-                    run_id=run["id"],
+                    run_id=run.id,
                     after=after,
                     last=last,
                     status=status.value if status else None,
@@ -92,7 +124,7 @@ class Exports:
                 yield row
             if len(rows) < PAGE:
                 return
-            after = rows[-1]["number"]
+            after = rows[-1].number
 
 
 def folder_in_archive(target_folder: str) -> str:
@@ -100,19 +132,22 @@ def folder_in_archive(target_folder: str) -> str:
     return f"run-{target_folder}" if _DEVICE.fullmatch(target_folder) else target_folder
 
 
-def _begin(manifest: IO[bytes], run: Row, steps: list[Row], now: datetime) -> None:
+def _begin(manifest: IO[bytes], run: OwnRun, steps: list[StepRow], now: datetime) -> None:
     head = {
-        "run": {name: value for name, value in run.items() if name != "steps"},
+        "run": {name: value for name, value in run._asdict().items() if name != "steps"},
         "exported_at": now,
-        "steps": [{name: step[name] for name in ("position", "slug", "name", "workflow")} for step in steps],
+        "steps": [
+            {"position": step.position, "slug": step.slug, "name": step.name, "workflow": step.workflow}
+            for step in steps
+        ],
     }
     manifest.write(_json(head)[:-1] + b', "candidates": [')
 
 
-def _line(row: Row, name: str | None) -> bytes:
+def _line(row: ExportedCandidate, name: str | None) -> bytes:
     left_out = {"path", "disk", "name", "rejected_with", "rejected_by"}
-    kept = {key: value for key, value in row.items() if key not in left_out}
-    return _json({**kept, "rejection": rejection_of(row), "file": name})
+    kept = {key: value for key, value in row._asdict().items() if key not in left_out}
+    return _json({**kept, "rejection": rejection_of(row.id, row.rejected_with, row.rejected_by), "file": name})
 
 
 def _json(value: Any) -> bytes:

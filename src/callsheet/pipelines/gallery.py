@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.media.files import Files
+from callsheet.pipelines.rows import CandidateRow, StepRow
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import File
@@ -16,8 +18,27 @@ from callsheet.wire.pipelines import Candidate, CandidateStatus, Rejection
 
 SQL = statements("callsheet.pipelines", "people_statements.sql")
 NO_SUCH_CANDIDATE = "There is no such candidate."
-# Fields of a shown candidate that are not its columns.
-ADDED = ("file", "thumbnail", "rejection")
+
+
+class OwnRun(NamedTuple):
+    """A run of the caller's."""
+
+    id: UUID
+    # How many steps it has.
+    steps: int
+    pipeline_id: UUID
+    pipeline_version: int
+    name: str
+    target_folder: str
+    status: str
+    strategy: str
+    seed: int
+    prompt: str | None
+    variables: dict[str, Any]
+    max_children: int | None
+    target_leaves: int
+    budget: int
+    spent: int
 
 
 class Gallery:
@@ -25,43 +46,47 @@ class Gallery:
         self._databases = databases
         self._files = files
 
-    async def run(self, principal: Principal, run_id: UUID) -> Row:
+    async def run(self, principal: Principal, run_id: UUID) -> OwnRun:
         """A run of the caller's: what belongs to another user is not there (G6)."""
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             row = await SQL["own_run"].row(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, run_id=run_id
+                connection, OwnRun, tenant_id=principal.tenant_id, user_id=principal.user_id, run_id=run_id
             )
         if row is None:
             raise NotFound("There is no such run.")
         return row
 
-    async def candidate(self, principal: Principal, candidate_id: UUID) -> Row:
+    async def candidate(self, principal: Principal, candidate_id: UUID) -> CandidateRow:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             row = await SQL["own_candidate"].row(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, candidate_id=candidate_id
+                connection,
+                CandidateRow,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                candidate_id=candidate_id,
             )
         if row is None:
             raise NotFound(NO_SUCH_CANDIDATE)
         return row
 
-    async def steps(self, principal: Principal, run_id: UUID) -> list[Row]:
+    async def steps(self, principal: Principal, run_id: UUID) -> list[StepRow]:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
-            return list(await SQL["steps_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id))
+            return await SQL["steps_of_run"].rows(connection, StepRow, tenant_id=principal.tenant_id, run_id=run_id)
 
     async def position(self, principal: Principal, run_id: UUID, step: str | None) -> int | None:
         """Where the step of this short name is in the run."""
         if step is None:
             return None
         steps = await self.steps(principal, run_id)
-        found = next((row["position"] for row in steps if row["slug"] == step), None)
+        found = next((row.position for row in steps if row.slug == step), None)
         if found is None:
             raise InvalidRequest.field(
-                "step", f"This run has no such step. Steps: {', '.join(row['slug'] for row in steps)}."
+                "step", f"This run has no such step. Steps: {', '.join(row.slug for row in steps)}."
             )
-        return int(found)
+        return found
 
     async def get(self, principal: Principal, candidate_id: UUID) -> Candidate:
         return (await self.shown(principal, [await self.candidate(principal, candidate_id)]))[0]
@@ -85,14 +110,14 @@ class Gallery:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             if parent_id is not None:
-                rows = await SQL["list_children"].rows(connection, **filters, parent_id=parent_id)
-                rows = [row for row in rows if position in (None, row["position"])]
+                rows = await SQL["list_children"].rows(connection, CandidateRow, **filters, parent_id=parent_id)
+                rows = [row for row in rows if position in (None, row.position)]
             elif status is CandidateStatus.REJECTED:
-                rows = await SQL["list_rejected"].rows(connection, **of_page, position=position)
+                rows = await SQL["list_rejected"].rows(connection, CandidateRow, **of_page, position=position)
             elif position is not None:
-                rows = await SQL["list_candidates_of_step"].rows(connection, **filters, position=position)
+                rows = await SQL["list_candidates_of_step"].rows(connection, CandidateRow, **filters, position=position)
             else:
-                rows = await SQL["list_candidates"].rows(connection, **filters)
+                rows = await SQL["list_candidates"].rows(connection, CandidateRow, **filters)
         shown = await self.shown(principal, rows[:limit])
         return Page(items=shown, next_cursor=str(shown[-1].number) if len(rows) > limit else None)
 
@@ -104,9 +129,10 @@ class Gallery:
         async with pool.ordinary() as connection:
             rows = await SQL["best_candidates"].rows(
                 connection,
+                CandidateRow,
                 tenant_id=principal.tenant_id,
                 run_id=run_id,
-                position=position or run["steps"],
+                position=position or run.steps,
                 limit=limit,
             )
         return await self.shown(principal, rows)
@@ -118,29 +144,33 @@ class Gallery:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["candidates_by_ids"].rows(
-                connection, tenant_id=principal.tenant_id, candidate_ids=list(candidate_ids)
+                connection, CandidateRow, tenant_id=principal.tenant_id, candidate_ids=list(candidate_ids)
             )
-        by_id = {row["id"]: row for row in rows}
+        by_id = {row.id: row for row in rows}
         return await self.shown(principal, [by_id[each] for each in candidate_ids if each in by_id])
 
-    async def shown(self, principal: Principal, rows: Sequence[Row]) -> list[Candidate]:
+    async def shown(self, principal: Principal, rows: Sequence[CandidateRow]) -> list[Candidate]:
         """With fresh URLs, all of them asked for at once."""
-        wanted = [row[f"{name}_id"] for row in rows for name in ("file", "thumbnail_file") if row[f"{name}_id"]]
+        wanted = [file_id for row in rows for file_id in (row.file_id, row.thumbnail_file_id) if file_id is not None]
         pool = await self._databases.pool(principal.pool)
         views = await self._files.views(pool, principal.tenant_id, wanted) if wanted else []
         files = {view.id: view for view in views}
-        return [candidate_view(row, files.get(row["file_id"]), files.get(row["thumbnail_file_id"])) for row in rows]
+        return [candidate_view(row, files) for row in rows]
 
 
-def candidate_view(row: Row, file: File | None, thumbnail: File | None) -> Candidate:
-    plain = {name: row[name] for name in Candidate.model_fields if name not in ADDED}
-    return Candidate(**plain, rejection=rejection_of(row), file=file, thumbnail=thumbnail)
+def candidate_view(row: CandidateRow, files: Mapping[UUID, File]) -> Candidate:
+    return Candidate(
+        **row._asdict(),
+        rejection=rejection_of(row.id, row.rejected_with, row.rejected_by),
+        file=files.get(row.file_id),
+        thumbnail=files.get(row.thumbnail_file_id) if row.thumbnail_file_id else None,
+    )
 
 
-def rejection_of(row: Row) -> Rejection | None:
-    if row["rejected_with"] is None:
+def rejection_of(candidate_id: UUID, rejected_with: UUID | None, rejected_by: UUID | None) -> Rejection | None:
+    if rejected_with is None:
         return None
-    if row["rejected_with"] != row["id"]:
+    if rejected_with != candidate_id:
         return Rejection.KILLED_WITH_ANCESTOR
     # A candidate that was created rejected cannot be rejected again.
-    return Rejection.SURPLUS if row["rejected_by"] is None else Rejection.KILLED
+    return Rejection.SURPLUS if rejected_by is None else Rejection.KILLED

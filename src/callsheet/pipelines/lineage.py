@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.room import CatalogRoom
@@ -13,13 +15,36 @@ from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.jobs.task_files import REPLAY, without_files
 from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.pipelines.rows import StepRow
 from callsheet.pipelines.step_jobs import sentence
-from callsheet.pipelines.task_steps import TaskSteps
+from callsheet.pipelines.task_steps import CandidateJob, TaskSteps
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Row
 from callsheet.wire.candidates import Ancestor, Lineage, Replay
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.pipelines import Step
+from callsheet.wire.pipelines import CandidateStatus, Step
+
+
+class AncestorRow(NamedTuple):
+    """A candidate, and the job that made it."""
+
+    id: UUID
+    number: int
+    status: str
+    step_id: UUID
+    job_id: UUID
+    seed: int
+    elo: int
+    file_id: UUID
+    created_at: datetime
+    draw: int | None
+    lineage: dict[str, Any] | None
+    kind: str
+    actor: str | None
+    effect_id: UUID | None
+    payload: dict[str, Any]
+    cost: int
+    started_at: datetime | None
+    completed_at: datetime | None
 
 
 class Lineages:
@@ -40,14 +65,16 @@ class Lineages:
     async def explain(self, principal: Principal, candidate_id: UUID) -> Lineage:
         """Every candidate from the base to this one, with what each was made of."""
         row = await self._gallery.candidate(principal, candidate_id)
-        steps = {step["id"]: step for step in await self._gallery.steps(principal, row["run_id"])}
+        steps = {step.id: step for step in await self._gallery.steps(principal, row.run_id)}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await SQL["ancestors"].rows(connection, tenant_id=principal.tenant_id, candidate_id=candidate_id)
+            rows = await SQL["ancestors"].rows(
+                connection, AncestorRow, tenant_id=principal.tenant_id, candidate_id=candidate_id
+            )
         # The graph holds values that the effect hides from its users, and names the operator's models.
         with_graph = principal.may(Permission.SEE_PAYLOADS)
-        ancestors = [ancestor_view(each, steps[each["step_id"]], with_graph=with_graph) for each in rows]
-        return Lineage(candidate_id=candidate_id, run_id=row["run_id"], ancestors=ancestors)
+        ancestors = [ancestor_view(each, steps[each.step_id], with_graph=with_graph) for each in rows]
+        return Lineage(candidate_id=candidate_id, run_id=row.run_id, ancestors=ancestors)
 
     async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> SubmittedJob:
         """An ordinary job of the same graph, variables, seed and parent, at today's price. The run does not change."""
@@ -60,12 +87,14 @@ class Lineages:
                 return earlier
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
-            job = await SQL["job_of_candidate"].row(connection, tenant_id=principal.tenant_id, job_id=row["job_id"])
+            job = await SQL["job_of_candidate"].row(
+                connection, CandidateJob, tenant_id=principal.tenant_id, job_id=row.job_id
+            )
         assert job is not None, "jobs are never deleted, and a candidate names its own"
-        new = await (self._of_effect(principal, job) if job["effect_id"] else self._of_actor(principal, job))
+        new = await (self._of_effect(principal, job) if job.effect_id else self._of_actor(principal, job))
         return await self._submission.submit(replace(new, request=request, idempotency_key=wanted.idempotency_key))
 
-    async def _of_actor(self, principal: Principal, job: Row) -> NewJob:
+    async def _of_actor(self, principal: Principal, job: CandidateJob) -> NewJob:
         try:
             return await self._tasks.again(principal, job)
         except InvalidRequest as refusal:
@@ -73,9 +102,9 @@ class Lineages:
                 "candidate_id", f"This candidate cannot be made again. {sentence(refusal)}"
             ) from None
 
-    async def _of_effect(self, principal: Principal, job: Row) -> NewJob:
-        recipe = await self._catalog.effects.recipe(str(job["effect_id"]))
-        if recipe is None or not recipe.is_active or recipe.workflow_id != job["workflow_id"]:
+    async def _of_effect(self, principal: Principal, job: CandidateJob) -> NewJob:
+        recipe = await self._catalog.effects.recipe(str(job.effect_id))
+        if recipe is None or not recipe.is_active or recipe.workflow_id != job.workflow_id:
             raise InvalidRequest.field(
                 "candidate_id", "This candidate cannot be made again: its workflow is switched off."
             )
@@ -83,41 +112,41 @@ class Lineages:
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,
             kind=REPLAY,
-            workflow_id=job["workflow_id"],
-            payload=job["payload"],
+            workflow_id=job.workflow_id,
+            payload=job.payload,
             cost=recipe.cost,
             provider=recipe.provider,
             stage=recipe.stage,
-            max_attempts=job["max_attempts"],
-            lease_seconds=job["lease_seconds"],
-            run_limit_seconds=job["run_limit_seconds"],
+            max_attempts=job.max_attempts,
+            lease_seconds=job.lease_seconds,
+            run_limit_seconds=job.run_limit_seconds,
             refund_on_cancel=recipe.refund_on_cancel,
-            effect_id=job["effect_id"],
-            input_file_ids=tuple(job["input_file_ids"]),
+            effect_id=job.effect_id,
+            input_file_ids=tuple(job.input_file_ids),
             description=Description(recipe.name, medium=medium_of(recipe.output_mime_type)),
             actor=f"user:{principal.user_id}",
         )
 
 
-def ancestor_view(row: Row, step: Row, *, with_graph: bool) -> Ancestor:
-    started, ended = row["started_at"], row["completed_at"]
-    by_actor = row["actor"] is not None and row["effect_id"] is None
-    asked = without_files(row["kind"], row["payload"]) if by_actor else None
+def ancestor_view(row: AncestorRow, step: StepRow, *, with_graph: bool) -> Ancestor:
+    started, ended = row.started_at, row.completed_at
+    by_actor = row.actor is not None and row.effect_id is None
+    asked = without_files(row.kind, row.payload) if by_actor else None
     return Ancestor(
-        candidate_id=row["id"],
-        number=row["number"],
-        status=row["status"],
-        step=Step(**{name: step[name] for name in Step.model_fields}),
-        job_id=row["job_id"],
-        seed=row["seed"],
-        draw=row["draw"],
+        candidate_id=row.id,
+        number=row.number,
+        status=CandidateStatus(row.status),
+        step=Step(**step._asdict()),
+        job_id=row.job_id,
+        seed=row.seed,
+        draw=row.draw,
         # Not the whole payload, which names objects in storage.
-        workflow=(row["payload"].get("workflow") or {}) if with_graph and asked is None else {},
+        workflow=(row.payload.get("workflow") or {}) if with_graph and asked is None else {},
         payload=asked,
-        lineage=row["lineage"] or {},
-        cost=row["cost"],
-        elo=row["elo"],
-        file_id=row["file_id"],
-        created_at=row["created_at"],
+        lineage=row.lineage or {},
+        cost=row.cost,
+        elo=row.elo,
+        file_id=row.file_id,
+        created_at=row.created_at,
         seconds=(ended - started).total_seconds() if started and ended else None,
     )

@@ -16,7 +16,9 @@ WITH due AS MATERIALIZED (
 )
 UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
 FROM due WHERE r.tenant_id = due.tenant_id AND r.id = due.id
-RETURNING r.*, due.due_at AS was_due_at
+RETURNING r.tenant_id, r.id, r.user_id, r.pipeline_id, r.pipeline_version, r.steps, r.strategy, r.seed, r.draws,
+    r.target_leaves, r.concurrency, r.budget, r.spent, r.prompt, r.variables, r.reason, r.reason_detail, r.due_at,
+    due.due_at AS was_due_at
 
 -- name: put_back_run
 -- It was not its fault: it keeps its place in the line.
@@ -34,11 +36,15 @@ UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id
 -- name: read_steps
 -- Each step of a run with what choosing needs to know of it: one row of an index, and the few slots that are open. With
 -- them the run's bases, as they are at that moment: a base that is neither in flight nor counted would be made again.
-SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
+SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt, s.needs_parent_image_path,
+    s.needs_run_variables, s.max_children, s.top_k, s.requires_approval,
+    approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
     coalesce(any_parent.is_eligible, best_parent.is_eligible, false) AS has_eligible,
     (SELECT active_bases FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id) AS active_bases
 FROM (
-    SELECT * FROM pipeline_steps
+    SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
+        needs_run_variables, max_children, top_k, requires_approval
+    FROM pipeline_steps
     WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id
     ORDER BY position LIMIT 1000
 ) s
@@ -173,9 +179,10 @@ RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: ended_jobs
 -- Slots whose jobs have ended. They are open until their result is written, so a slot is its own cursor.
-SELECT s.tenant_id, s.run_id, s.draw, s.parent_id, s.step_id, s.position, s.job_id, s.cost, s.seed,
-    s.created_at AS begun_at, job.status AS job_status, job.outputs, job.error_message, job.completed_at, step.slug, step.max_children,
-    run.user_id, run.target_folder, run.steps, run.max_children AS run_max_children
+SELECT s.tenant_id, s.run_id, s.parent_id, s.step_id, s.position, s.job_id, s.seed, s.created_at AS submitted_at,
+    job.status AS job_status, job.outputs, job.error_message, job.completed_at, step.slug AS step_slug,
+    step.max_children AS step_max_children, run.user_id, run.target_folder, run.steps,
+    run.max_children AS run_max_children
 FROM candidate_slots s
 CROSS JOIN LATERAL (
     SELECT status, result -> 'outputs' AS outputs, error ->> 'message' AS error_message, completed_at FROM ai_jobs
@@ -243,8 +250,6 @@ WITH made AS MATERIALIZED (
 ), slot AS (
     UPDATE candidate_slots SET status = 'made', settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-), moved AS MATERIALIZED (
-    SELECT files_move(:tenant_id, :job_id, :made::jsonb)
 ), child AS (
     SELECT made.*, CASE WHEN made.place > room.children THEN made.id ELSE parent.rejected_with END AS rejected_with
     FROM made LEFT JOIN parent ON true LEFT JOIN room ON true
@@ -255,7 +260,11 @@ SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM mad
     :step_id, :position, :parent_id, :job_id, child.output_index, child.file_id, :seed, :max_children,
     run.strikes, CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
     CASE WHEN child.rejected_with IS NOT NULL THEN clock_timestamp() END, child.rejected_with
-FROM child CROSS JOIN run WHERE (SELECT count(*) FROM moved) >= 0
+FROM child CROSS JOIN run
+
+-- name: move_files
+-- Accepted files have other paths now.
+SELECT files_move(:tenant_id, :job_id, :made::jsonb)
 
 -- name: give_up_slot
 -- The run is locked and the slot is open. What was refunded of a job's cost is not spent any more. A failure is a strike against its branch;

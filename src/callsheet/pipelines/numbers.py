@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from callsheet.pipelines.gallery import SQL
 from callsheet.plumbing.database import DATABASE_AWAY, Database, is_away
-from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.together import all_of
 from callsheet.wire.operations import RunsMetrics
@@ -18,6 +18,22 @@ MOST_OPEN = 50_000
 # Enough to show how runs do: 50,000 took 0.1 s, each time that a user looked.
 MOST_SETTLED = 5000
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+class RunCounts(NamedTuple):
+    active_runs: int
+    blocked_runs: int
+    broken_runs: int
+    jobs_under_way: int
+    oldest_job_seconds: float | None
+    completed: int
+    failed: int
+    canceled: int
+    average_seconds: float | None
+    p95_seconds: float | None
+    due_thumbnails: int
+    # Since the first of the settled jobs that were counted; None where there is none.
+    settled_seconds: float | None
 
 
 class RunNumbers:
@@ -42,6 +58,7 @@ class RunNumbers:
         async with pool.ordinary() as connection:
             row = await SQL["runs_in_numbers"].row(
                 connection,
+                RunCounts,
                 window_seconds=self._window_seconds,
                 most=MOST,
                 most_open=MOST_OPEN,
@@ -51,18 +68,18 @@ class RunNumbers:
         return numbers_view(pool.name, self._window_seconds, row)
 
 
-def numbers_view(pool: str, window_seconds: int, row: Row) -> RunsMetrics:
-    judged = row["completed"] + row["failed"]
-    settled = judged + row["canceled"]
-    if settled >= MOST_SETTLED:
+def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
+    judged = row.completed + row.failed
+    settled = judged + row.canceled
+    if settled >= MOST_SETTLED and row.settled_seconds is not None:
         # There were more: what was looked at is of a shorter time.
-        window_seconds = max(1, round(row["settled_seconds"]))
+        window_seconds = max(1, round(row.settled_seconds))
     return RunsMetrics(
         pool=pool,
         window_seconds=window_seconds,
         jobs_per_minute=round(settled * 60 / window_seconds, 3),
-        failed_share=row["failed"] / judged if judged else None,
-        **{name: value for name, value in row.items() if name != "settled_seconds"},
+        failed_share=row.failed / judged if judged else None,
+        **{name: value for name, value in row._asdict().items() if name != "settled_seconds"},
     )
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 from uuid import UUID
 
 # How many points of ELO one vote more is worth when an opponent is chosen: half of what a vote between equals moves.
 VOTE_WEIGHT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
+class Contender(NamedTuple):
     id: UUID
     # Its run's count of candidates, which is the same in another run of the same seed; ids are not.
     number: int
-    step: int
+    position: int
     elo: int
     votes: int
 
@@ -37,7 +36,9 @@ def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[
         opponents = [
             each
             for each in mixed
-            if each.step == first.step and each.id != first.id and frozenset((first.id, each.id)) not in compared
+            if each.position == first.position
+            and each.id != first.id
+            and frozenset((first.id, each.id)) not in compared
         ]
         if opponents:
             second = min(opponents, key=lambda each: abs(each.elo - first.elo) + VOTE_WEIGHT * each.votes)

@@ -12,20 +12,23 @@ SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id AND u
 
 -- name: own_candidate
 -- By their keys, one after the other: a candidate is its run's user's.
-SELECT c.*, run.steps FROM candidates c CROSS JOIN LATERAL (
-    SELECT steps, user_id FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
+SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status, c.rejected_with,
+    c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id, c.thumbnail_file_id, c.created_at
+FROM candidates c CROSS JOIN LATERAL (
+    SELECT user_id FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
 ) run
 WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND run.user_id = :user_id
 
 -- name: steps_of_run
-SELECT s.*, a.approved_at FROM pipeline_runs r CROSS JOIN LATERAL (
-    SELECT * FROM pipeline_steps
+SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt, s.needs_parent_image_path,
+    s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
+FROM pipeline_runs r CROSS JOIN LATERAL (
+    SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
+        needs_run_variables, max_children, top_k, requires_approval
+    FROM pipeline_steps
     WHERE pipeline_id = r.pipeline_id AND version = r.pipeline_version AND tenant_id IS NOT DISTINCT FROM r.tenant_id
     ORDER BY position LIMIT 1000
 ) s
-LEFT JOIN LATERAL (
-    SELECT approved_at FROM step_approvals WHERE tenant_id = r.tenant_id AND run_id = r.id AND step_id = s.id LIMIT 1
-) a ON true
 WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 ORDER BY s.position
 
@@ -61,10 +64,10 @@ INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, elo_chan
 VALUES (:tenant_id, :vote_id, :run_id, :user_id, :winner_id, :loser_id, :elo_change)
 ON CONFLICT (user_id, least(winner_id, loser_id), greatest(winner_id, loser_id), tenant_id) WHERE undone_at IS NULL
 DO NOTHING
-RETURNING *
+RETURNING id, run_id, winner_id, loser_id, elo_change, created_at
 
 -- name: vote_on_pair
-SELECT * FROM votes
+SELECT id, run_id, winner_id, loser_id, elo_change, created_at FROM votes
 WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid, :loser_id::uuid)
   AND greatest(winner_id, loser_id) = greatest(:winner_id::uuid, :loser_id::uuid) AND undone_at IS NULL
   AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -76,16 +79,16 @@ UPDATE candidates SET votes = votes + :votes,
 WHERE tenant_id = :tenant_id AND id IN (:winner_id, :loser_id)
 
 -- name: find_vote
-SELECT * FROM votes
+SELECT id, run_id, winner_id, loser_id, elo_change, created_at FROM votes
 WHERE tenant_id = :tenant_id AND id = :vote_id AND run_id = :run_id AND user_id = :user_id AND undone_at IS NULL
 
 -- name: undo_vote
 UPDATE votes SET undone_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :vote_id AND undone_at IS NULL
-RETURNING *
+RETURNING id, run_id, winner_id, loser_id, elo_change, created_at
 
 -- name: list_votes
-SELECT * FROM votes
+SELECT id, run_id, winner_id, loser_id, elo_change, created_at FROM votes
 WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND undone_at IS NULL
 ORDER BY id DESC LIMIT :limit
@@ -216,42 +219,55 @@ INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant
 ON CONFLICT (tenant_id, run_id, step_id) DO NOTHING
 
 -- name: get_approval
-SELECT * FROM step_approvals WHERE tenant_id = :tenant_id AND run_id = :run_id AND step_id = :step_id
+SELECT run_id, step_id, approved_at FROM step_approvals
+WHERE tenant_id = :tenant_id AND run_id = :run_id AND step_id = :step_id
 
 -- name: list_candidates
 -- Newest first, by the number that the run gave them.
-SELECT * FROM candidates
+SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+FROM candidates
 WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
 -- name: list_candidates_of_step
-SELECT * FROM candidates
+SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+FROM candidates
 WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY run_id DESC, position DESC, number DESC LIMIT :limit
 
 -- name: list_rejected
 -- By an index of their own: where there are few, the others would be read in vain.
-SELECT * FROM candidates
+SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+FROM candidates
 WHERE run_id = :run_id AND status = 'rejected' AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:position::integer IS NULL OR position = :position)
 ORDER BY number DESC LIMIT :limit
 
 -- name: list_children
 -- As many as a candidate may have, and a few more: one job may bring several.
-SELECT * FROM candidates
+SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+FROM candidates
 WHERE parent_id = :parent_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND run_id IS NOT DISTINCT FROM :run_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
 -- name: best_candidates
-SELECT * FROM candidates
+SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+FROM candidates
 WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY elo DESC, number LIMIT :limit
 
 -- name: candidates_by_ids
-SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
+SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
 
 -- name: exported_candidates
 -- In the order they were made, those that were there when it began.
@@ -281,7 +297,8 @@ WITH RECURSIVE line AS (
         SELECT id, parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = line.parent_id LIMIT 1
     ) parent
 )
-SELECT c.*, slot.draw, slot.lineage, job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at, job.completed_at
+SELECT c.id, c.number, c.status, c.step_id, c.job_id, c.seed, c.elo, c.file_id, c.created_at, slot.draw, slot.lineage,
+    job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at, job.completed_at
 FROM line CROSS JOIN LATERAL (
     SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = line.id LIMIT 1
 ) c CROSS JOIN LATERAL (
@@ -297,8 +314,8 @@ SELECT kind, actor, queue_name, workflow_id, effect_id, max_attempts, lease_seco
 FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: due_thumbnails
-SELECT c.tenant_id, c.id, c.run_id, c.job_id, c.file_id, c.thumbnail_due_at, run.user_id,
-    run.target_folder, f.path, f.disk, f.size, f.mime_type, shown.status AS preview_status
+SELECT c.tenant_id, c.id, c.file_id, c.thumbnail_due_at AS due_at, run.user_id, run.target_folder, f.path, f.disk, f.size,
+    f.mime_type, preview.status AS preview_status
 FROM (
     SELECT * FROM candidates
     WHERE thumbnail_due_at IS NOT NULL AND thumbnail_due_at <= (SELECT coalesce(:now, clock_timestamp()))
@@ -310,7 +327,7 @@ FROM (
     WHERE tenant_id = c.tenant_id AND id = c.file_id AND status = 'ready' AND deleted_at IS NULL LIMIT 1
 ) f ON true LEFT JOIN LATERAL (
     SELECT status FROM file_previews WHERE tenant_id = c.tenant_id AND file_id = c.file_id LIMIT 1
-) shown ON true
+) preview ON true
 ORDER BY c.thumbnail_due_at
 
 -- name: claim_thumbnail

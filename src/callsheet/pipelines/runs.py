@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Owner, Principal
@@ -13,11 +13,12 @@ from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.new_jobs import hash_of
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
+from callsheet.pipelines.rows import JobId, OpenJob, RunId, RunRow, StepRow
 from callsheet.pipelines.step_jobs import Given, StepJobs
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
@@ -46,6 +47,21 @@ from callsheet.wire.pipelines import (
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
 LONGEST_FOLDER = 63
 CANCELED_WITH_RUN = "Its run was canceled."
+
+
+class StepCounts(NamedTuple):
+    position: int
+    candidates: int = 0
+    active: int = 0
+
+
+class StepInFlight(NamedTuple):
+    position: int
+    in_flight: int
+
+
+class ApprovedStep(NamedTuple):
+    step_id: UUID
 
 
 class Runs:
@@ -95,6 +111,7 @@ class Runs:
                 raise no_such_pipeline()
             row = await SQL["create_run"].row(
                 connection,
+                RunRow,
                 **_owner(principal, run_id),
                 pipeline_id=found.id,
                 pipeline_version=found.version,
@@ -125,7 +142,7 @@ class Runs:
         if await SQL["active_runs_of_user"].value(connection, **_user(principal), most=most) >= most:
             raise TooManyActiveRuns(most)
 
-    async def _check(self, steps: list[Row], request: CreateRun) -> None:
+    async def _check(self, steps: list[StepRow], request: CreateRun) -> None:
         given = Given(request.prompt, request.variables, 0)
         problems: list[FieldProblem] = []
         unusable: list[FieldProblem] = []
@@ -134,7 +151,7 @@ class Runs:
             try:
                 wrong, names = await self._step_jobs.check_given(step, given)
             except InvalidRequest as refusal:
-                place = step["position"] - 1
+                place = step.position - 1
                 unusable += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
                 continue
             problems += wrong
@@ -154,16 +171,16 @@ class Runs:
     async def get(self, principal: Principal, run_id: UUID) -> Run:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
-            row = await SQL["get_run"].row(connection, **_owner(principal, run_id))
+            row = await SQL["get_run"].row(connection, RunRow, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()
             return await self._shown(connection, row)
 
     async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
-        def changes(run: Row) -> Mapping[str, Any]:
-            if request.budget is not None and request.budget < run["spent"]:
+        def changes(run: RunRow) -> Mapping[str, Any]:
+            if request.budget is not None and request.budget < run.spent:
                 raise InvalidRequest.field(
-                    "budget", f"The run has already spent {run['spent']} tokens. The budget must not be less."
+                    "budget", f"The run has already spent {run.spent} tokens. The budget must not be less."
                 )
             return request.model_dump(exclude_unset=True, exclude_none=True)
 
@@ -172,8 +189,8 @@ class Runs:
     async def pause(self, principal: Principal, run_id: UUID) -> Run:
         """No new job is started; those under way go on, and their results are kept."""
 
-        def changes(run: Row) -> Mapping[str, Any]:
-            if run["status"] == PAUSED:
+        def changes(run: RunRow) -> Mapping[str, Any]:
+            if run.status == PAUSED:
                 return {}
             _require(run, ACTIVE)
             return {"status": PAUSED, "reason": RunReason.BY_USER.value, "reason_detail": None}
@@ -184,8 +201,8 @@ class Runs:
         """Goes on, also where it had given up or was done: then it looks whether there is more to do. Branches whose
         failures made it give up may try again."""
 
-        def changes(run: Row) -> Mapping[str, Any]:
-            if run["status"] == ACTIVE:
+        def changes(run: RunRow) -> Mapping[str, Any]:
+            if run.status == ACTIVE:
                 return {}
             _require(run, PAUSED, RunStatus.COMPLETED.value)
             cleared = {"reason": None, "reason_detail": None, "base_failures": 0, "dead_branches": 0}
@@ -196,8 +213,8 @@ class Runs:
     async def cancel(self, principal: Owner, run_id: UUID, *, actor: str | None = None) -> Run:
         """Ends it; its jobs under way are canceled and refunded, what it made stays. By its user, or by `actor`."""
 
-        def changes(run: Row) -> Mapping[str, Any]:
-            if run["status"] == CANCELED:
+        def changes(run: RunRow) -> Mapping[str, Any]:
+            if run.status == CANCELED:
                 return {}
             _require(run, ACTIVE, PAUSED)
             return {"status": CANCELED, "reason": RunReason.BY_USER.value, "reason_detail": None}
@@ -206,8 +223,8 @@ class Runs:
         await hit(Failpoint.PIPELINE_CANCEL_BEFORE_JOBS)
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
-            rows = await SQL["open_jobs_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id)
-        jobs = [(principal.tenant_id, row["job_id"]) for row in rows]
+            rows = await SQL["open_jobs_of_run"].rows(connection, JobId, tenant_id=principal.tenant_id, run_id=run_id)
+        jobs = [OpenJob(principal.tenant_id, row.job_id) for row in rows]
         by = actor or f"user:{principal.user_id}"
         await cancel_jobs(self._cancellation, jobs, actor=by, reason=CANCELED_WITH_RUN)
         self._wake()
@@ -217,7 +234,7 @@ class Runs:
         self,
         principal: Owner,
         run_id: UUID,
-        changes: Callable[[Row], Mapping[str, Any]],
+        changes: Callable[[RunRow], Mapping[str, Any]],
         *,
         activates: bool = False,
     ) -> Run:
@@ -227,7 +244,7 @@ class Runs:
             if activates:
                 # Before the run, as all statements lock.
                 await SQL["lock_wallet"].value(connection, **_user(principal))
-            row: Row | None = await SQL["lock_run"].row(connection, **_owner(principal, run_id))
+            row = await SQL["lock_run"].row(connection, RunRow, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()
             changed = changes(row)
@@ -235,10 +252,12 @@ class Runs:
                 await self._require_room(connection, principal)
             if changed:
                 names = ("name", "budget", "status", "reason", "reason_detail", "base_failures", "dead_branches")
-                values = {name: changed.get(name, row[name]) for name in names}
-                if values["status"] == ACTIVE and row["reason"] == RunReason.BRANCHES_FAILED:
+                values = {name: changed.get(name, getattr(row, name)) for name in names}
+                if values["status"] == ACTIVE and row.reason == RunReason.BRANCHES_FAILED:
                     await SQL["forgive_branches"].run(connection, tenant_id=principal.tenant_id, run_id=run_id)
-                row = await SQL["change_run"].row(connection, tenant_id=principal.tenant_id, id=run_id, **values)
+                row = await SQL["change_run"].row(
+                    connection, RunRow, tenant_id=principal.tenant_id, id=run_id, **values
+                )
                 assert row is not None, "it is locked"
             shown = await self._shown(connection, row)
         self._wake()
@@ -247,13 +266,13 @@ class Runs:
     async def tree(self, principal: Principal, run_id: UUID, after: int, limit: int) -> Page[TreeNode]:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            if await SQL["get_run"].row(connection, **_owner(principal, run_id)) is None:
+            if await SQL["get_run"].row(connection, RunRow, **_owner(principal, run_id)) is None:
                 raise no_such_run()
-            rows = await SQL["list_tree"].rows(
-                connection, tenant_id=principal.tenant_id, run_id=run_id, after=after, limit=limit + 1
+            found = await SQL["list_tree"].rows(
+                connection, TreeNode, tenant_id=principal.tenant_id, run_id=run_id, after=after, limit=limit + 1
             )
-        nodes = [TreeNode.model_validate({name: row[name] for name in TreeNode.model_fields}) for row in rows[:limit]]
-        return Page(items=nodes, next_cursor=str(nodes[-1].number) if len(rows) > limit else None)
+        nodes = found[:limit]
+        return Page(items=nodes, next_cursor=str(nodes[-1].number) if len(found) > limit else None)
 
     async def list(
         self, principal: Principal, pipeline: str | None, status: RunStatus | None, before: UUID | None, limit: int
@@ -269,55 +288,54 @@ class Runs:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             if pipeline_id is None:
-                rows = await SQL["list_runs"].rows(connection, **names)
+                rows = await SQL["list_runs"].rows(connection, RunRow, **names)
             else:
-                rows = await SQL["list_runs_of_pipeline"].rows(connection, **names, pipeline_id=pipeline_id)
+                rows = await SQL["list_runs_of_pipeline"].rows(connection, RunRow, **names, pipeline_id=pipeline_id)
             summaries = await self._summaries(connection, rows)
         return page_of([*summaries], limit)
 
-    async def _shown(self, connection: Connection, row: Row) -> Run:
-        names = {"tenant_id": row["tenant_id"], "run_id": row["id"]}
-        steps = await steps_of(connection, row["tenant_id"], row["pipeline_id"], row["pipeline_version"])
-        counts = {each["position"]: each for each in await SQL["counts_of_run"].rows(connection, **names)}
-        in_flight = {
-            each["position"]: each["in_flight"] for each in await SQL["in_flight_of_run"].rows(connection, **names)
-        }
-        approved = {each["step_id"] for each in await SQL["approvals_of_run"].rows(connection, **names)}
+    async def _shown(self, connection: Connection, row: RunRow) -> Run:
+        names = {"tenant_id": row.tenant_id, "run_id": row.id}
+        steps = await steps_of(connection, row.tenant_id, row.pipeline_id, row.pipeline_version)
+        counts = {each.position: each for each in await SQL["counts_of_run"].rows(connection, StepCounts, **names)}
+        in_flight = dict(await SQL["in_flight_of_run"].rows(connection, StepInFlight, **names))
+        approved = {each.step_id for each in await SQL["approvals_of_run"].rows(connection, ApprovedStep, **names)}
         progress = []
         for step in steps:
-            found = counts.get(step["position"], {"candidates": 0, "active": 0})
+            found = counts.get(step.position, StepCounts(step.position))
             progress.append(
                 StepProgress(
                     step=step_view(step),
-                    candidates=found["candidates"],
-                    active=found["active"],
-                    in_flight=in_flight.get(step["position"], 0),
-                    approved=step["id"] in approved or not step["requires_approval"],
+                    candidates=found.candidates,
+                    active=found.active,
+                    in_flight=in_flight.get(step.position, 0),
+                    approved=step.id in approved or not step.requires_approval,
                 )
             )
         [summary] = await self._summaries(connection, [row])
         return Run(**summary.model_dump(), steps=progress)
 
-    async def _summaries(self, connection: Connection, rows: Sequence[Row]) -> Sequence[RunSummary]:
+    async def _summaries(self, connection: Connection, rows: Sequence[RunRow]) -> Sequence[RunSummary]:
         """Of one tenant; each with the reason why it does not go on, also where that is nothing of its own."""
-        may_wait = [row["id"] for row in rows if row["status"] == ACTIVE and row["reason"] is None]
+        may_wait = [row.id for row in rows if row.status == ACTIVE and row.reason is None]
         limit = self._settings.jobs_in_total
         waiting = set()
         if may_wait:
             found = await SQL["waiting_for_room"].rows(
                 connection,
-                tenant_id=rows[0]["tenant_id"],
+                RunId,
+                tenant_id=rows[0].tenant_id,
                 run_ids=may_wait,
                 per_run=self._settings.jobs_per_run,
                 in_total=limit,
             )
-            waiting = {row["id"] for row in found}
+            waiting = {row.id for row in found}
         sentence = (
             f"The runs of your tenant have {limit} active jobs, and the limit is {limit} (pipelines.jobs_in_total). "
             "The run continues when one of them ends."
         )
         at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": sentence}
-        return [summary_view({**row, **at_limit} if row["id"] in waiting else row) for row in rows]
+        return [RunSummary(**{**row._asdict(), **(at_limit if row.id in waiting else {})}) for row in rows]
 
 
 def folder_of(name: str, run_id: UUID) -> str:
@@ -326,13 +344,9 @@ def folder_of(name: str, run_id: UUID) -> str:
     return f"{slug_of(name)[: LONGEST_FOLDER - 13].strip('-')}-{tail}".strip("-")
 
 
-def summary_view(row: Row) -> RunSummary:
-    return RunSummary.model_validate({name: row[name] for name in RunSummary.model_fields})
-
-
-def _require(run: Row, *statuses: str) -> None:
-    if run["status"] not in statuses:
-        raise WrongState(f"The run is {run['status']}.")
+def _require(run: RunRow, *statuses: str) -> None:
+    if run.status not in statuses:
+        raise WrongState(f"The run is {run.status}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,12 +363,12 @@ class _Key:
         asked = {"pipeline": str(pipeline_id), **request.model_dump(mode="json", exclude={"idempotency_key"})}
         return cls(request.idempotency_key, hash_of(asked))
 
-    async def earlier(self, connection: Connection, principal: Principal) -> Row | None:
+    async def earlier(self, connection: Connection, principal: Principal) -> RunRow | None:
         """The run it was used for."""
         if self.text is None:
             return None
-        row: Row | None = await SQL["run_of_key"].row(connection, **_user(principal), idempotency_key=self.text)
-        if row is not None and row["request_hash"] != self.request_hash:
+        row = await SQL["run_of_key"].row(connection, RunRow, **_user(principal), idempotency_key=self.text)
+        if row is not None and row.request_hash != self.request_hash:
             raise IdempotencyKeyReused()
         return row
 

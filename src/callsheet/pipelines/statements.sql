@@ -6,7 +6,7 @@
 INSERT INTO pipelines (tenant_id, id, user_id, slug, name, description)
 VALUES (:tenant_id, :id, :user_id, :slug, :name, :description)
 ON CONFLICT (user_id, slug, tenant_id) DO NOTHING
-RETURNING *
+RETURNING id, slug, name, description, version, created_at, updated_at
 
 -- name: count_pipelines
 SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -37,28 +37,32 @@ FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name tex
     needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean)
 
 -- name: lock_pipeline
-SELECT * FROM pipelines WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR UPDATE
+SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR UPDATE
 
 -- name: update_pipeline
 UPDATE pipelines SET name = :name, description = :description, version = :version, updated_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :id
-RETURNING *
+RETURNING id, slug, name, description, version, created_at, updated_at
 
 -- name: get_pipeline
-SELECT * FROM pipelines WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 
 -- name: find_pipeline
 SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: list_pipelines
 -- See jobs/statements.sql, list_jobs, for why it is written like this.
-SELECT * FROM pipelines
+SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY id DESC LIMIT :limit
 
 -- name: steps_of_pipeline
-SELECT * FROM pipeline_steps
+SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
+    needs_run_variables, max_children, top_k, requires_approval
+FROM pipeline_steps
 WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY position
 
@@ -83,11 +87,16 @@ INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash)
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
-RETURNING *
+RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
 
 -- name: run_of_key
 -- Equal, said by a comparison of rows: see jobs/statements.sql, find_by_idempotency_key.
-SELECT * FROM pipeline_runs
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
@@ -103,20 +112,32 @@ SELECT count(*) FROM (
 ) active
 
 -- name: get_run
-SELECT * FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 
 -- name: lock_run
-SELECT * FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
 
 -- name: list_runs
-SELECT * FROM pipeline_runs
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_runs_of_pipeline
-SELECT * FROM pipeline_runs
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs
 WHERE pipeline_id = :pipeline_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
@@ -128,7 +149,9 @@ UPDATE pipeline_runs SET name = :name, budget = :budget, status = :status, reaso
     due_at = clock_timestamp(), updated_at = clock_timestamp(),
     ended_at = CASE WHEN :status IN ('completed', 'canceled') THEN coalesce(ended_at, clock_timestamp()) END
 WHERE tenant_id = :tenant_id AND id = :id
-RETURNING *
+RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+    dead_branches, request_hash, created_at, updated_at, ended_at
 
 -- name: forgive_branches
 -- The run is locked; candidates are locked in key order, as votes do. A person says that the cause is mended: what was left
@@ -167,6 +190,6 @@ WHERE run_id = :run_id AND status = 'open' AND tenant_id IS NOT DISTINCT FROM :t
 
 -- name: list_tree
 -- In the order they were made: a parent comes before its children.
-SELECT * FROM candidates
+SELECT id, number, parent_id, step_id, position, status, elo, votes, child_count, failure_count FROM candidates
 WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after
 ORDER BY number LIMIT :limit

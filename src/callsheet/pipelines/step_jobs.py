@@ -18,6 +18,7 @@ from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_templates import variables_in
+from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.task_steps import NoTasks, TaskPlans, TaskSteps, is_actor
 from callsheet.pipelines.templates import (
     PROMPT,
@@ -31,7 +32,6 @@ from callsheet.pipelines.templates import (
     seed_used,
     taken_variables,
 )
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
 from callsheet.wire.pipelines import NewStep
 
@@ -86,22 +86,22 @@ class StepJobs:
         return selling[step.effect]
 
     async def check(self, step: NewStep, effect_id: UUID | None, position: int) -> list[FieldProblem]:
-        needs = needs_of(step.model_dump())
+        needs = needs_of(step)
         if effect_id is None:
             return await self.tasks.check(step, needs, position)
         recipe, graph = await self._open(effect_id)
         return list(check_step(recipe, graph, needs, position))
 
-    async def check_given(self, step: Row, given: Given) -> tuple[list[FieldProblem], set[str]]:
+    async def check_given(self, step: StepRow, given: Given) -> tuple[list[FieldProblem], set[str]]:
         """What a run does not give the step, or gives it wrongly; and which variables the step takes."""
         needs = needs_of(step)
-        no_prompt = [FieldProblem("prompt", f"The step {step['slug']!r} needs a prompt.")]
-        if step["effect_id"] is None:
-            taken = variables_in(step["payload"], needs)
+        no_prompt = [FieldProblem("prompt", f"The step {step.slug!r} needs a prompt.")]
+        if step.effect_id is None:
+            taken = variables_in(step.payload or {}, needs)
             if needs.prompt and not given.prompt:
                 return no_prompt, taken
             return await self.tasks.check_given(step, needs, given.prompt, given.variables), taken
-        recipe, graph = await self._open(step["effect_id"])
+        recipe, graph = await self._open(step.effect_id)
         self._check_again(recipe, graph, step)
         taken = taken_variables(recipe, graph, needs)
         if needs.prompt and not given.prompt:
@@ -113,17 +113,19 @@ class StepJobs:
             return [_of_run(problem, recipe, step) for problem in refusal.errors], taken
         return [], taken
 
-    async def build(self, pool: str, run: Row, step: Row, parent: InputFile | None, seed: int) -> tuple[NewJob, int]:
+    async def build(
+        self, pool: str, run: ClaimedRun, step: StepRow, parent: InputFile | None, seed: int
+    ) -> tuple[NewJob, int]:
         """The job, and the seed that is in it. Raises a refusal where its workflow cannot be used any more.
 
         `pool`: the database that the run lives in.
         """
         needs = needs_of(step)
-        if step["effect_id"] is None:
+        if step.effect_id is None:
             return await self.tasks.build(pool, run, step, needs, parent, seed)
-        recipe, graph = await self._open(step["effect_id"])
+        recipe, graph = await self._open(step.effect_id)
         self._check_again(recipe, graph, step)
-        given = Given(run["prompt"], run["variables"], seed)
+        given = Given(run.prompt, run.variables, seed)
         whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
         files: dict[UUID, InputFile] = {}
         place = file_property(whole) if needs.parent else None
@@ -137,8 +139,8 @@ class StepJobs:
         if not await self._catalog.effects.mark_used(recipe):
             raise InvalidRequest.field("workflow", SWITCHED_OFF)
         job = NewJob(
-            tenant_id=run["tenant_id"],
-            user_id=run["user_id"],
+            tenant_id=run.tenant_id,
+            user_id=run.user_id,
             kind=PIPELINE,
             workflow_id=recipe.workflow_id,
             payload=payload,
@@ -154,10 +156,10 @@ class StepJobs:
             description=Description(
                 recipe.name,
                 tuple(file.name for file in files.values()),
-                {"prompt": run["prompt"] or ""},
+                {"prompt": run.prompt or ""},
                 medium_of(recipe.output_mime_type),
             ),
-            actor=f"run:{run['id']}",
+            actor=f"run:{run.id}",
         )
         return job, _seed_of(whole, resolved.values, seed)
 
@@ -167,39 +169,39 @@ class StepJobs:
             raise InvalidRequest.field("workflow", SWITCHED_OFF)
         return recipe, await self._catalog.payloads.graph(recipe)
 
-    def _check_again(self, recipe: Recipe, graph: Graph, step: Row) -> None:
+    def _check_again(self, recipe: Recipe, graph: Graph, step: StepRow) -> None:
         """A workflow may be changed after a pipeline was made of it, and have `{{style}}` where a file is named now."""
-        known = self._fitting.get(step["id"])
+        known = self._fitting.get(step.id)
         # A graph that was written is never overwritten, so its path identifies it.
         if known is not None and all(getattr(known, name) == getattr(recipe, name) for name in DECISIVE):
             return
-        if problems := list(check_step(recipe, graph, needs_of(step), step["position"])):
+        if problems := list(check_step(recipe, graph, needs_of(step), step.position)):
             raise InvalidRequest.of(problems)
         if len(self._fitting) >= REMEMBERED:
             self._fitting.clear()
-        self._fitting[step["id"]] = recipe
+        self._fitting[step.id] = recipe
 
 
 DECISIVE = ("graph_path", "properties", "overrides")
 
 
-def needs_of(step: Row) -> Needs:
+def needs_of(step: StepRow | NewStep) -> Needs:
     return Needs(
-        prompt=step["needs_run_prompt"],
-        parent=step["needs_parent_image_path"],
-        variables=step["needs_run_variables"],
-        values=step["values"],
+        prompt=step.needs_run_prompt,
+        parent=step.needs_parent_image_path,
+        variables=step.needs_run_variables,
+        values=step.values,
     )
 
 
-def lineage_of(run: Row, step: Row, seed: int) -> dict[str, Any]:
+def lineage_of(run: ClaimedRun, step: StepRow, seed: int) -> dict[str, Any]:
     """What the graph was filled with; the graph itself is the job's payload."""
     return {
-        "workflow": step["workflow"],
-        "step": step["slug"],
-        "prompt": run["prompt"] if step["needs_run_prompt"] else None,
-        "variables": run["variables"] if step["needs_run_variables"] else {},
-        "values": step["values"],
+        "workflow": step.workflow,
+        "step": step.slug,
+        "prompt": run.prompt if step.needs_run_prompt else None,
+        "variables": run.variables if step.needs_run_variables else {},
+        "values": step.values,
         "seed": seed,
     }
 
@@ -222,12 +224,12 @@ def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
     return seed_used(values.get(each.placeholder) if each is not None else None, drawn)
 
 
-def _of_run(problem: FieldProblem, recipe: Recipe, step: Row) -> FieldProblem:
+def _of_run(problem: FieldProblem, recipe: Recipe, step: StepRow) -> FieldProblem:
     """Names the field of the request that starts the run."""
     key = problem.field.removeprefix(f"{FIELD}.")
     prompt = property_of(recipe, PROMPT)
     field = PROMPT if key == (prompt.key if prompt else PROMPT) else f"variables.{key}"
-    return FieldProblem(field, f"{problem.reason} The step {step['slug']!r} uses it.")
+    return FieldProblem(field, f"{problem.reason} The step {step.slug!r} uses it.")
 
 
 def sentence(refusal: Refusal) -> str:

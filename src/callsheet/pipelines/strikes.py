@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.pipelines.rows import FailureCounts
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.pipelines import RunReason, RunStatus
 
 SQL = statements("callsheet.pipelines", "loop_statements.sql")
@@ -16,19 +17,19 @@ STOPPED = {
 }
 
 
-def why_stopped(run: Row) -> RunReason | None:
-    if run["base_failures"] >= run["strikes"]:
+def why_stopped(run: FailureCounts) -> RunReason | None:
+    if run.base_failures >= run.strikes:
         return RunReason.BASE_FAILED
-    return RunReason.BRANCHES_FAILED if run["dead_branches"] >= run["strikes"] else None
+    return RunReason.BRANCHES_FAILED if run.dead_branches >= run.strikes else None
 
 
 async def stop_where_hopeless(
-    connection: Connection, names: Mapping[str, Any], run: Row, slug: str, message: str
+    connection: Connection, names: Mapping[str, Any], run: FailureCounts, slug: str, message: str
 ) -> None:
     """The run is locked, and has just been counted a failure."""
     reason = why_stopped(run)
-    if reason is None or run["status"] != RunStatus.ACTIVE:
+    if reason is None or run.status != RunStatus.ACTIVE:
         return
-    counted = STOPPED[reason].format(strikes=run["strikes"])
+    counted = STOPPED[reason].format(strikes=run.strikes)
     detail = f"{counted} The last one, in the step {slug!r}: {message}"[:LONGEST]
     await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from callsheet.catalog.payloads import InputFile
@@ -25,8 +25,8 @@ from callsheet.pipelines.payload_templates import (
     placed_names,
     variables_in,
 )
+from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.templates import PARENT, PROMPT, SEED, Needs, placeholder, seed_used
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines import NewStep
 from callsheet.wire.tasks import actor_of, workflow_slug
@@ -67,6 +67,21 @@ class RunOwner:
     pool: str
 
 
+class CandidateJob(NamedTuple):
+    """The job that made a candidate, with what the same job needs once more."""
+
+    kind: str
+    actor: str | None
+    queue_name: str | None
+    workflow_id: int
+    effect_id: UUID | None
+    max_attempts: int
+    lease_seconds: int
+    run_limit_seconds: int
+    input_file_ids: list[UUID]
+    payload: dict[str, Any]
+
+
 class TaskSteps:
     def __init__(self, plans: TaskPlans) -> None:
         self._plans = plans
@@ -88,20 +103,20 @@ class TaskSteps:
         return problems
 
     async def check_given(
-        self, step: Row, needs: Needs, prompt: str | None, variables: Mapping[str, Any]
+        self, step: StepRow, needs: Needs, prompt: str | None, variables: Mapping[str, Any]
     ) -> list[FieldProblem]:
         """What a run does not give the step, or gives it wrongly. Raises where the step itself will not do any more."""
-        payload = step["payload"]
+        payload = step.payload or {}
         wanted = variables_in(payload, needs)
         lacking = sorted(wanted - variables.keys() - {SEED})
         missing = [
-            FieldProblem(f"variables.{name}", f"The step {step['slug']!r} needs this variable.") for name in lacking
+            FieldProblem(f"variables.{name}", f"The step {step.slug!r} needs this variable.") for name in lacking
         ]
         if missing:
             return missing
         given = {**_samples(), **_own(needs, variables), **({PROMPT: prompt} if needs.prompt else {})}
         try:
-            await self._planned(step["workflow"], payload, given)
+            await self._planned(step.workflow, payload, given)
         except InvalidRequest as refusal:
             placed = placed_names(payload)
             told = refusal.errors[:MOST_PROBLEMS]
@@ -110,43 +125,45 @@ class TaskSteps:
             if of_step:
                 raise InvalidRequest(str(refusal), errors=of_step) from None
             return [
-                FieldProblem(field, f"{each.reason} The step {step['slug']!r} uses it.")
+                FieldProblem(field, f"{each.reason} The step {step.slug!r} uses it.")
                 for each, field in found
                 if field is not None
             ]
         return []
 
     async def build(
-        self, pool: str, run: Row, step: Row, needs: Needs, parent: InputFile | None, drawn: int
+        self, pool: str, run: ClaimedRun, step: StepRow, needs: Needs, parent: InputFile | None, drawn: int
     ) -> tuple[NewJob, int]:
         """The job, and the seed that is in it. Raises a refusal where its actor cannot be used any more."""
-        payload = step["payload"]
-        given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, run["variables"])}
+        payload = step.payload or {}
+        given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, run.variables)}
         seed = seed_used(given[SEED], drawn)
         if needs.prompt:
-            given[PROMPT] = run["prompt"] or ""
+            given[PROMPT] = run.prompt or ""
         read = parent if needs.parent else None
         if read is not None:
             given[PARENT_FILE] = str(read.id)
         made = filled(payload, given)
         places = address_places(payload) if read is not None else []
-        owner = RunOwner(run["user_id"], run["tenant_id"], pool)
-        new = await self._plans.job(owner, step["workflow"], put_in(made, ((place, SAMPLE_URL) for place in places)))
+        owner = RunOwner(run.user_id, run.tenant_id, pool)
+        new = await self._plans.job(owner, step.workflow, put_in(made, ((place, SAMPLE_URL) for place in places)))
         _refuse_addresses(bool(new.effect_id), places)
-        new = replace(new, actor=f"run:{run['id']}")
+        new = replace(new, actor=f"run:{run.id}")
         if read is None or new.effect_id is not None:
             # The job of an effect has its files in its own payload.
             return new, seed
         files = [TaskFile(str(read.id), read.path, read.name, read.mime_type, read.sha256, places)] if places else []
         return replace(new, payload=with_files(made, files), input_file_ids=(read.id,)), seed
 
-    async def again(self, owner: Owner, job: Row) -> NewJob:
+    async def again(self, owner: Owner, job: CandidateJob) -> NewJob:
         """The same task as that of a job that was started for a run, at today's price."""
-        payload = without_files(job["kind"], job["payload"])
-        places = [place for file in files_of(job["kind"], job["payload"]) for place in file.places]
+        assert job.actor is not None, "a job without an effect is a task"
+        assert job.queue_name is not None, "a task has a queue"
+        payload = without_files(job.kind, job.payload)
+        places = [place for file in files_of(job.kind, job.payload) for place in file.places]
         sample = put_in(payload, ((place, SAMPLE_URL) for place in places))
-        new = await self._plans.job(owner, workflow_slug(job["actor"], job["queue_name"]), sample)
-        return replace(new, kind=REPLAY, payload=job["payload"], input_file_ids=tuple(job["input_file_ids"]))
+        new = await self._plans.job(owner, workflow_slug(job.actor, job.queue_name), sample)
+        return replace(new, kind=REPLAY, payload=job.payload, input_file_ids=tuple(job.input_file_ids))
 
     async def _planned(self, workflow: str, payload: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         places = address_places(payload)

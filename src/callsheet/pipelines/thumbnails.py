@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.media.files import Files
@@ -17,7 +18,6 @@ from callsheet.media.previews.sandbox import MOST_BYTES, OutOfTime
 from callsheet.pipelines.gallery import SQL
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -31,6 +31,22 @@ MIME_TYPE = CONTENT_TYPES[SMALL]
 PREVIEW_SECONDS = 5
 # Long enough for the largest image. After that the control plane with the claim counts as dead, and another may try.
 CLAIM_SECONDS = 360
+
+
+class DueThumbnail(NamedTuple):
+    """A candidate that needs a thumbnail, with its file; the fields of a file that was deleted are None."""
+
+    tenant_id: UUID
+    id: UUID
+    file_id: UUID
+    due_at: datetime
+    user_id: UUID
+    target_folder: str
+    path: str | None
+    disk: str | None
+    size: int | None
+    mime_type: str | None
+    preview_status: str | None
 
 
 class ThumbnailMaker(Loop):
@@ -48,29 +64,28 @@ class ThumbnailMaker(Loop):
     async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
         """True while there is more."""
         async with pool.connection() as connection:
-            rows = await SQL["due_thumbnails"].rows(connection, now=at, limit=BATCH)
+            rows = await SQL["due_thumbnails"].rows(connection, DueThumbnail, now=at, limit=BATCH)
         # One at a time: decoding takes a processor to itself, and requests need the others.
         for row in rows:
             try:
                 await self._make(pool, row)
             except OutOfTime as reason:
                 # Tried again when the claim has passed.
-                log.warning("pipeline.thumbnail_late", candidate_id=str(row["id"]), reason=str(reason))
+                log.warning("pipeline.thumbnail_late", candidate_id=str(row.id), reason=str(reason))
             except Exception as error:
                 if is_away(error) or isinstance(error, Unavailable):
                     raise
                 # An unexpected error is not worth a second look here, and must not keep the others waiting.
-                log.exception("pipeline.no_thumbnail", candidate_id=str(row["id"]))
+                log.exception("pipeline.no_thumbnail", candidate_id=str(row.id))
                 await self._give_up(pool, row)
         return len(rows) == BATCH
 
-    async def _make(self, pool: Database, row: Row) -> None:
-        names = {"tenant_id": row["tenant_id"], "candidate_id": row["id"]}
+    async def _make(self, pool: Database, row: DueThumbnail) -> None:
+        names = {"tenant_id": row.tenant_id, "candidate_id": row.id}
         async with pool.connection() as connection:
-            due_at = row["thumbnail_due_at"]
-            waits = self._files.makes_previews and row["preview_status"] == "pending"
+            waits = self._files.makes_previews and row.preview_status == "pending"
             seconds = PREVIEW_SECONDS if waits else CLAIM_SECONDS
-            if not await SQL["claim_thumbnail"].run(connection, **names, due_at=due_at, seconds=seconds) or waits:
+            if not await SQL["claim_thumbnail"].run(connection, **names, due_at=row.due_at, seconds=seconds) or waits:
                 return
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT)
         content = await self._made(row)
@@ -78,7 +93,7 @@ class ThumbnailMaker(Loop):
             await self._give_up(pool, row)
             return
         # The same key whichever process makes it and however often: what a crash leaves is overwritten, not orphaned.
-        key = thumbnail_key(row["tenant_id"], row["target_folder"], row["id"])
+        key = thumbnail_key(row.tenant_id, row.target_folder, row.id)
         await self._files.storage.put(key, content, content_type=MIME_TYPE)
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW)
         file_id = uuid7()
@@ -87,7 +102,7 @@ class ThumbnailMaker(Loop):
                 connection,
                 **names,
                 file_id=file_id,
-                user_id=row["user_id"],
+                user_id=row.user_id,
                 outputs=[
                     {
                         "file_id": str(file_id),
@@ -102,28 +117,30 @@ class ThumbnailMaker(Loop):
                 ],
             )
 
-    async def _give_up(self, pool: Database, row: Row) -> None:
+    async def _give_up(self, pool: Database, row: DueThumbnail) -> None:
         async with pool.connection() as connection:
-            await SQL["give_up_thumbnail"].run(connection, tenant_id=row["tenant_id"], candidate_id=row["id"])
+            await SQL["give_up_thumbnail"].run(connection, tenant_id=row.tenant_id, candidate_id=row.id)
 
-    async def _made(self, row: Row) -> bytes | None:
+    async def _made(self, row: DueThumbnail) -> bytes | None:
         """None where there will never be one."""
-        if row["path"] is None or row["disk"] != self._files.disk or not row["mime_type"].startswith("image/"):
+        if row.path is None or row.size is None or row.disk != self._files.disk:
             return None
-        if row["preview_status"] == "none":
+        if row.mime_type is None or not row.mime_type.startswith("image/"):
+            return None
+        if row.preview_status == "none":
             return None
         storage = self._files.storage
         try:
-            if row["preview_status"] == "ready":
-                key = f"{preview_folder(row['tenant_id'], row['file_id'])}/{SMALL}"
+            if row.preview_status == "ready":
+                key = f"{preview_folder(row.tenant_id, row.file_id)}/{SMALL}"
                 return await storage.read(key, MOST_BYTES[SMALL])
-            return (await previews_of_object(storage, row["path"], row["size"], "image")).files[SMALL]
+            return (await previews_of_object(storage, row.path, row.size, "image")).files[SMALL]
         except NotFound:
             return None
         except (NoPreview, Refusal) as error:
             if isinstance(error, Unavailable):
                 raise
-            log.warning("pipeline.no_thumbnail", candidate_id=str(row["id"]), reason=str(error))
+            log.warning("pipeline.no_thumbnail", candidate_id=str(row.id), reason=str(error))
             return None
 
 

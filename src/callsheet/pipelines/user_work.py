@@ -10,6 +10,7 @@ from callsheet.jobs.cancel import Cancellation
 from callsheet.jobs.reader import active_jobs
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL
+from callsheet.pipelines.rows import RunId
 from callsheet.pipelines.runs import Runs
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import WrongState
@@ -25,17 +26,17 @@ class UserWork:
         pool = await self._databases.pool(owner.pool)
         async with pool.connection() as connection:
             jobs = await active_jobs(connection, owner.tenant_id, owner.user_id)
-            runs = await SQL["list_active_runs"].rows(connection, **_names(owner))
+            runs = await SQL["list_active_runs"].rows(connection, RunId, **_names(owner))
         return Active(len(jobs), len(runs))
 
     async def cancel(self, owner: Owner, actor: str, reason: str) -> None:
         """Runs first: an active one would begin another job for each that is canceled."""
         pool = await self._databases.pool(owner.pool)
         async with pool.connection() as connection:
-            runs = await SQL["list_active_runs"].rows(connection, **_names(owner))
+            runs = await SQL["list_active_runs"].rows(connection, RunId, **_names(owner))
         for run in runs:
             try:
-                await self._runs.cancel(owner, run["id"], actor=actor)
+                await self._runs.cancel(owner, run.id, actor=actor)
             except WrongState:
                 continue  # it has ended meanwhile
         async with pool.connection() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
@@ -11,7 +12,7 @@ from callsheet.pipelines.pairs import Contender, choose_pair
 from callsheet.pipelines.ratings import points, points_back
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.candidates import CastVote, Pair, Vote
@@ -21,6 +22,18 @@ from callsheet.wire.pipelines import LARGEST_SEED, CandidateStatus
 # Of each step as many are looked at as a person could compare in an afternoon, however many there are.
 CONTENDERS = 40
 NO_SUCH_VOTE = "There is no such vote."
+
+
+class ComparedPair(NamedTuple):
+    winner_id: UUID
+    loser_id: UUID
+
+
+class LockedCandidate(NamedTuple):
+    id: UUID
+    position: int
+    elo: int
+    status: str
 
 
 class Votes:
@@ -35,22 +48,23 @@ class Votes:
         chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
-            rows = await SQL["contenders"].rows(
+            contenders = await SQL["contenders"].rows(
                 connection,
+                Contender,
                 tenant_id=principal.tenant_id,
                 run_id=run_id,
-                steps=run["steps"],
+                steps=run.steps,
                 position=position,
                 limit=CONTENDERS,
             )
             judged = await SQL["compared_pairs"].rows(
                 connection,
+                ComparedPair,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
-                candidate_ids=[row["id"] for row in rows],
+                candidate_ids=[each.id for each in contenders],
             )
-        contenders = [Contender(row["id"], row["number"], row["position"], row["elo"], row["votes"]) for row in rows]
-        compared = {frozenset((row["winner_id"], row["loser_id"])) for row in judged}
+        compared = {frozenset(pair) for pair in judged}
         pair = choose_pair(contenders, compared, chosen) or ()
         return Pair(seed=chosen, candidates=await self._gallery.of_ids(principal, [each.id for each in pair]))
 
@@ -63,19 +77,19 @@ class Votes:
         async with pool.transaction() as connection:
             pair = await self._locked(connection, principal, run_id, cast.winner_id, cast.loser_id)
             winner, loser = _comparable(pair, cast)
-            change = points(winner["elo"], loser["elo"])
+            change = points(winner.elo, loser.elo)
             names = {"winner_id": cast.winner_id, "loser_id": cast.loser_id, "tenant_id": principal.tenant_id}
-            row = await SQL["add_vote"].row(
-                connection, **names, vote_id=uuid7(), run_id=run_id, user_id=principal.user_id, elo_change=change
+            vote = await SQL["add_vote"].row(
+                connection, Vote, **names, vote_id=uuid7(), run_id=run_id, user_id=principal.user_id, elo_change=change
             )
-            if row is not None:
+            if vote is not None:
                 await SQL["move_elo"].run(connection, **names, elo_change=change, votes=1)
-                return vote_view(row), False
-            earlier = await SQL["vote_on_pair"].row(connection, **names, user_id=principal.user_id)
+                return vote, False
+            earlier = await SQL["vote_on_pair"].row(connection, Vote, **names, user_id=principal.user_id)
         assert earlier is not None, "the candidates are locked, so no request has taken it back meanwhile"
-        if earlier["winner_id"] != cast.winner_id:
-            raise Conflict(f"You voted the other way round. Take that vote back first: {earlier['id']}.")
-        return vote_view(earlier), True
+        if earlier.winner_id != cast.winner_id:
+            raise Conflict(f"You voted the other way round. Take that vote back first: {earlier.id}.")
+        return earlier, True
 
     async def undo(self, principal: Principal, run_id: UUID, vote_id: UUID) -> None:
         """Gives back what it moved; what others have voted since stays as it is."""
@@ -83,6 +97,7 @@ class Votes:
         async with pool.transaction() as connection:
             found = await SQL["find_vote"].row(
                 connection,
+                Vote,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 run_id=run_id,
@@ -90,17 +105,17 @@ class Votes:
             )
             if found is None:
                 raise NotFound(NO_SUCH_VOTE)
-            pair = await self._locked(connection, principal, run_id, found["winner_id"], found["loser_id"])
+            pair = await self._locked(connection, principal, run_id, found.winner_id, found.loser_id)
             # If two requests undo the vote at once, the one that waited for the lock finds it undone.
-            undone = await SQL["undo_vote"].row(connection, tenant_id=principal.tenant_id, vote_id=vote_id)
+            undone = await SQL["undo_vote"].row(connection, Vote, tenant_id=principal.tenant_id, vote_id=vote_id)
             if undone is None:
                 raise NotFound(NO_SUCH_VOTE)
             await SQL["move_elo"].run(
                 connection,
                 tenant_id=principal.tenant_id,
-                winner_id=undone["winner_id"],
-                loser_id=undone["loser_id"],
-                elo_change=points_back(undone["elo_change"], pair[undone["winner_id"]]["elo"]),
+                winner_id=undone.winner_id,
+                loser_id=undone.loser_id,
+                elo_change=points_back(undone.elo_change, pair[undone.winner_id].elo),
                 votes=-1,
             )
 
@@ -108,34 +123,34 @@ class Votes:
         await self._gallery.run(principal, run_id)
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await SQL["list_votes"].rows(
-                connection, tenant_id=principal.tenant_id, run_id=run_id, before=before, limit=limit + 1
+            found = await SQL["list_votes"].rows(
+                connection, Vote, tenant_id=principal.tenant_id, run_id=run_id, before=before, limit=limit + 1
             )
-        return page_of([vote_view(row) for row in rows], limit)
+        return page_of(found, limit)
 
     async def _locked(
         self, connection: Connection, principal: Principal, run_id: UUID, *candidate_ids: UUID
-    ) -> dict[UUID, Row]:
+    ) -> dict[UUID, LockedCandidate]:
         rows = await SQL["lock_pair"].rows(
-            connection, tenant_id=principal.tenant_id, run_id=run_id, candidate_ids=list(candidate_ids)
+            connection,
+            LockedCandidate,
+            tenant_id=principal.tenant_id,
+            run_id=run_id,
+            candidate_ids=list(candidate_ids),
         )
-        return {row["id"]: row for row in rows}
+        return {row.id: row for row in rows}
 
 
-def _comparable(pair: dict[UUID, Row], cast: CastVote) -> tuple[Row, Row]:
+def _comparable(pair: dict[UUID, LockedCandidate], cast: CastVote) -> tuple[LockedCandidate, LockedCandidate]:
     for field, candidate_id in (("winner_id", cast.winner_id), ("loser_id", cast.loser_id)):
         if candidate_id not in pair:
             raise InvalidRequest.field(field, "This run has no such candidate.")
     winner, loser = pair[cast.winner_id], pair[cast.loser_id]
-    if winner["position"] != loser["position"]:
+    if winner.position != loser.position:
         raise InvalidRequest.field(
             "loser_id", "The two candidates belong to different steps. Compare candidates of one step."
         )
     for row in (winner, loser):
-        if row["status"] != CandidateStatus.ACTIVE:
-            raise WrongState(f"The candidate {row['id']} was rejected, so it cannot be compared.")
+        if row.status != CandidateStatus.ACTIVE:
+            raise WrongState(f"The candidate {row.id} was rejected, so it cannot be compared.")
     return winner, loser
-
-
-def vote_view(row: Row) -> Vote:
-    return Vote(**{name: row[name] for name in Vote.model_fields})

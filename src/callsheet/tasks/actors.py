@@ -26,9 +26,11 @@ FRESH_SECONDS = 2.0
 
 
 class ActorWorkflow(NamedTuple):
-    """What an operator may set of the workflow of an actor in a queue."""
+    """The workflow of an actor in a queue, with what an operator may set of it."""
 
     id: int
+    slug: str
+    is_active: bool
     refund_on_cancel: RefundOnCancel
 
 
@@ -144,10 +146,10 @@ class Actors:
         now = time.monotonic()
         if now - self._read_at > FRESH_SECONDS:
             async with self._databases.central.connection() as connection:
-                rows = await SQL["find_workflows"].rows(connection, slugs=[slug for slug, _, _ in self._slugs()])
-            self._active = {
-                row["slug"]: ActorWorkflow(row["id"], row["refund_on_cancel"]) for row in rows if row["is_active"]
-            }
+                rows = await SQL["find_workflows"].rows(
+                    connection, ActorWorkflow, slugs=[slug for slug, _, _ in self._slugs()]
+                )
+            self._active = {row.slug: row for row in rows if row.is_active}
             self._read_at = now
         return self._active
 

@@ -31,10 +31,11 @@ WHERE (workflow_run_id, user_id, id) >= (:workflow_run_id, :user_id, '00000000-0
 ORDER BY workflow_run_id DESC, user_id DESC, id DESC LIMIT :limit
 
 -- name: get_product
-SELECT * FROM products WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+SELECT id, url, title, description, price, currency, images, text, created_at FROM products
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 
 -- name: list_products
-SELECT * FROM products
+SELECT id, url, title, description, price, currency, images, text, created_at FROM products
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY id DESC LIMIT :limit

@@ -8,7 +8,6 @@ from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import statements
-from callsheet.tasks.views import product_view
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.generation import Product
@@ -23,10 +22,9 @@ class Products:
     async def find(self, principal: Principal, product_id: UUID) -> Product | None:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
-            row = await SQL["get_product"].row(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, id=product_id
+            return await SQL["get_product"].row(
+                connection, Product, tenant_id=principal.tenant_id, user_id=principal.user_id, id=product_id
             )
-        return product_view(row) if row else None
 
     async def get(self, principal: Principal, product_id: UUID) -> Product:
         found = await self.find(principal, product_id)
@@ -37,14 +35,15 @@ class Products:
     async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[Product]:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await SQL["list_products"].rows(
+            found = await SQL["list_products"].rows(
                 connection,
+                Product,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 before=before,
                 limit=limit + 1,
             )
-        return page_of([product_view(row) for row in rows], limit)
+        return page_of(found, limit)
 
     async def delete(self, principal: Principal, product_id: UUID) -> None:
         pool = await self._databases.pool(principal.pool)

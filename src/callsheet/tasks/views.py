@@ -9,7 +9,6 @@ from typing import Any
 from callsheet.jobs.task_files import without_files
 from callsheet.plumbing.sql import Row
 from callsheet.tasks.plans import SENT
-from callsheet.wire.generation import Product
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.media import Shown
 from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
@@ -49,10 +48,6 @@ def task_view(row: Row, job: Job, payload: Mapping[str, Any] | None = None) -> T
         completed_at=job.completed_at,
         why_waiting=job.why_waiting,
     )
-
-
-def product_view(row: Row) -> Product:
-    return Product(**{name: row[name] for name in Product.model_fields})
 
 
 def retry_count(row: Row) -> int:

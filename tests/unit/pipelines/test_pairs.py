@@ -38,7 +38,7 @@ def test_the_same_contenders_and_seed_make_the_same_pair_in_whatever_order_they_
 @given(contenders, st.integers())
 def test_a_pair_is_two_of_one_step_and_is_there_whenever_there_are_two(field: list[Contender], seed: int) -> None:
     pair = choose_pair(field, (), seed)
-    possible = [(one, two) for one, two in combinations(field, 2) if one.step == two.step]
+    possible = [(one, two) for one, two in combinations(field, 2) if one.position == two.position]
     if pair is None:
         assert not possible
     else:
@@ -47,7 +47,7 @@ def test_a_pair_is_two_of_one_step_and_is_there_whenever_there_are_two(field: li
 
 @given(contenders, st.integers(), st.data())
 def test_a_pair_that_was_compared_does_not_come_again(field: list[Contender], seed: int, data: st.DataObject) -> None:
-    every = [frozenset((one.id, two.id)) for one, two in combinations(field, 2) if one.step == two.step]
+    every = [frozenset((one.id, two.id)) for one, two in combinations(field, 2) if one.position == two.position]
     compared = data.draw(st.sets(st.sampled_from(every))) if every else set()
     pair = choose_pair(field, compared, seed)
     if pair is None:

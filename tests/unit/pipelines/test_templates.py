@@ -142,6 +142,5 @@ def test_a_candidates_id_and_path_follow_from_its_job() -> None:
     first = candidate_id_of(job_id, 0, AT)
     assert (first, first.version) == (candidate_id_of(job_id, 0, AT), 7)
     assert first != candidate_id_of(job_id, 1, AT)
-    row = {"tenant_id": "t", "target_folder": "gym-shoot", "slug": "face-fix", "completed_at": AT}
-    assert path_of(row, first, "a/output-1.png") == f"tenants/t/runs/gym-shoot/face-fix/{first}_20251110002345.png"
-    assert path_of(row, first, "a/output.P/../x").endswith(".bin")
+    assert path_of("runs/gym/face-fix", first, AT, "a/output-1.png") == f"runs/gym/face-fix/{first}_20251110002345.png"
+    assert path_of("runs/gym/face-fix", first, AT, "a/output.P/../x").endswith(".bin")
