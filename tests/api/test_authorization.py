@@ -103,6 +103,8 @@ TABLE: dict[Access, str] = {
         GET /metrics
         POST /api/auth/login
         POST /api/auth/once
+        GET /api/auth/demo
+        POST /api/auth/demo
         GET /api/invitations/{token}
         POST /api/invitations/{token}
         POST /api/password-resets

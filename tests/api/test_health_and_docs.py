@@ -110,7 +110,7 @@ def lets_in(name: str) -> list[dict[str, list[str]]] | None:
     # A link (of an invitation, a password reset, a preview, a result that is shared) is all that its page has.
     links = ("/api/invitations/", "/api/password-resets", "/api/shares/", "/api/previews/")
     linked = name.partition(" ")[2].startswith(links)
-    signs_in = name in ("POST /api/auth/login", "POST /api/auth/once")
+    signs_in = name in ("POST /api/auth/login", "POST /api/auth/once", "GET /api/auth/demo", "POST /api/auth/demo")
     public = signs_in or "/api/" not in name or "/api/webhooks/" in name or linked
     return None if public else [{"HTTPBearer": []}, {"APIKeyCookie": []}]
 

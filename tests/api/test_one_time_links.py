@@ -1,7 +1,8 @@
-"""The link of the demo: once, for a while, on this machine, and for nobody who comes through something else."""
+"""How people enter a demo without a password: by its link or by one click, on its machine and in no other way."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -99,3 +100,47 @@ def test_the_token_itself_is_kept_nowhere() -> None:
     token = links.create("ann@example.com")
     assert token not in repr(links)
     assert len(token) > 40
+
+
+OURS, PEER, OWN = os.geteuid(), ("127.0.0.1", 50010), ("127.0.0.1", 8080)
+
+
+def offering(user: int | None) -> OneTimeLinks:
+    links = OneTimeLinks(_user_of=lambda peer, own: user if (peer, own) == (PEER, OWN) else None)
+    links.offer("ann@example.com")
+    return links
+
+
+def test_the_account_is_offered_to_the_user_who_runs_the_demo_alone() -> None:
+    assert offering(OURS).offered_to(PEER, OWN, []) == "ann@example.com"
+    # Another user of the machine, and a connection that the system does not list.
+    assert offering(OURS + 1).offered_to(PEER, OWN, []) is None
+    assert offering(None).offered_to(PEER, OWN, []) is None
+    assert offering(OURS).offered_to(PEER, OWN, ["127.0.0.1"]) is None
+    assert offering(OURS).offered_to(("192.168.1.4", 50010), OWN, []) is None
+    assert offering(OURS).offered_to(None, None, []) is None
+    assert OneTimeLinks(_user_of=lambda _peer, _own: OURS).offered_to(PEER, OWN, []) is None
+
+
+async def test_one_click_opens_a_session_where_the_account_is_offered(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = await people.user()
+    email = person.user.email
+    refused = await client.post("/api/auth/demo")
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    plane.one_time_links.offer(email)
+    # These requests come over no connection, so they are of no user of this machine.
+    assert (await client.get("/api/auth/demo")).json() == {"email": None}
+    assert (await client.post("/api/auth/demo")).status_code == 403
+
+    monkeypatch.setattr(plane.one_time_links, "_user_of", lambda _peer, _own: OURS)
+    assert (await client.get("/api/auth/demo")).json() == {"email": email}
+    passed_on = {"x-forwarded-for": "127.0.0.1"}
+    assert (await client.get("/api/auth/demo", headers=passed_on)).json() == {"email": None}
+    assert (await client.post("/api/auth/demo", headers=passed_on)).status_code == 403
+    page = await client.post("/api/auth/demo", headers={"origin": "https://evil.example"})
+    assert (page.status_code, page.json()["code"]) == (403, "csrf_failed")
+    entered = await client.post("/api/auth/demo")
+    assert (entered.status_code, entered.json()["email"]) == (200, email)
+    assert "HttpOnly" in entered.headers["set-cookie"]

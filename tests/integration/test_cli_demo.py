@@ -184,6 +184,11 @@ def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path
             once = [httpx.post(f"{url}/api/auth/once", json={"token": token}, trust_env=False) for _ in range(2)]
             assert [each.status_code for each in once] == [200, 404]
             assert once[0].json()["email"] == EMAIL
+            # This process is of the user who runs the demo; what a proxy passes on may be of another one.
+            assert httpx.get(f"{url}/api/auth/demo", trust_env=False).json() == {"email": EMAIL}
+            assert httpx.post(f"{url}/api/auth/demo", trust_env=False).json()["email"] == EMAIL
+            passed_on = httpx.post(f"{url}/api/auth/demo", headers={"x-forwarded-for": "127.0.0.1"}, trust_env=False)
+            assert passed_on.status_code == 403
         assert log_in(home, url) == 200
         commands = [line.strip() for line in demo.err.splitlines() if line.startswith("    ")]
         assert [command.split()[0] for command in commands] == ["curl", "callsheet", "callsheet"]

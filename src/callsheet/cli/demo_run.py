@@ -163,9 +163,10 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def _link(plane: ControlPlane) -> str:
-    """Opens the web application, signed in; without one, the front page."""
+    """Opens the web application, signed in; without one, the front page. Its sign-in page offers the account, too."""
     if not plane.settings.server.web_application or not read_files(STATIC):
         return plane.settings.public_url
+    plane.one_time_links.offer(DEMO_EMAIL)
     return plane.settings.public_url + PAGE + plane.one_time_links.create(DEMO_EMAIL)
 
 

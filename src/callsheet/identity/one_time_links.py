@@ -1,12 +1,13 @@
-"""A link that signs its reader in once, which `callsheet demo` prints. For browsers of this machine alone.
+"""How people enter a demo without its password: by a link that works once, or by one click on the sign-in page.
 
-Kept in the memory of the process that made it and nowhere else: it ends with that process, and no database and no other
-control plane can be asked for it.
+Both are for this machine alone. They are kept in the memory of the process that opened them and nowhere else: they end
+with that process, and no database and no other control plane can be asked for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,6 +16,7 @@ from callsheet.identity.keys import hash_secret
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.ids import secret_token
+from callsheet.toolbox.peers import Address, user_of_peer
 from callsheet.wire.errors import Forbidden, NotFound
 
 LIFE: Final = timedelta(minutes=30)
@@ -27,6 +29,9 @@ class OneTimeLinks:
     clock: Clock = field(default_factory=SystemClock)
     # By the hash of the token: whose it is, and until when.
     _open: dict[bytes, tuple[str, datetime]] = field(default_factory=dict)
+    # The account that the sign-in page of a demo offers; None in every other installation.
+    _offered: str | None = None
+    _user_of: Callable[[Address, Address], int | None] = user_of_peer
 
     def create(self, email: str) -> str:
         """The token of a link for this account."""
@@ -40,6 +45,20 @@ class OneTimeLinks:
         if email is None or expires_at is None or expires_at <= self.clock.now():
             raise NotFound("The link was used or has expired. Sign in with the password, or start the demo again.")
         return email
+
+    def offer(self, email: str) -> None:
+        """From now on people on this machine may enter this account with one click."""
+        self._offered = email
+
+    def offered_to(self, peer: Address | None, own: Address | None, forwarded_for: Sequence[str]) -> str | None:
+        """The account that the caller may enter with one click, None if there is none.
+
+        Only for connections of the user who runs the demo: other users of the same machine reach the port, too, and the
+        account may administer the installation.
+        """
+        if self._offered is None or peer is None or own is None or forwarded_for or not is_loopback(peer[0]):
+            return None
+        return self._offered if self._user_of(peer, own) == os.geteuid() else None
 
 
 def require_this_machine(peer: str, forwarded_for: Sequence[str]) -> None:

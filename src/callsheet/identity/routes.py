@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
@@ -20,11 +21,13 @@ from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.settings import Settings
 from callsheet.wire.base import Page
+from callsheet.wire.errors import Forbidden
 from callsheet.wire.identity import (
     CreatedKey,
     CreateKeyRequest,
     CreateTenantRequest,
     CreateUserRequest,
+    DemoAccount,
     EndedSessions,
     Key,
     LoginRequest,
@@ -37,6 +40,8 @@ from callsheet.wire.identity import (
 from callsheet.wire.quotas import Storage
 
 StorageOf = Callable[[UUID, UUID, str], Awaitable[Storage | None]]
+# Sets the cookie of the session, and returns whose it is.
+SignedIn = Callable[[OpenedSession, Response], Awaitable[Me]]
 
 
 def session_router(
@@ -99,7 +104,37 @@ def session_router(
     async def shown(principal: Principal) -> Me:
         return me_of(principal, await storage_of(principal.tenant_id, principal.user_id, principal.pool))
 
+    _add_demo_entry(router, sessions, links, authentication, signed_in)
     return router
+
+
+def _add_demo_entry(
+    router: APIRouter, sessions: Sessions, links: OneTimeLinks, authentication: Authentication, signed_in: SignedIn
+) -> None:
+    @router.get("/api/auth/demo")
+    async def offered_account(request: Request) -> DemoAccount:
+        """The account that you may enter without a password: that of `callsheet demo`, if you run it on this machine.
+        Every other installation and caller gets null."""
+        return DemoAccount(email=await _offered(links, request))
+
+    @router.post("/api/auth/demo")
+    async def login_demo(request: Request, response: Response) -> Me:
+        """Signs in with the account of `callsheet demo`, from a browser of the user who runs it on this machine."""
+        authentication.check_origin(request)
+        email = await _offered(links, request)
+        if email is None:
+            raise Forbidden("Only the user who runs a demo may enter it without a password, on the same machine.")
+        opened = await sessions.sign_in_once(
+            email, authentication.client_address(request), request.headers.get("user-agent")
+        )
+        return await signed_in(opened, response)
+
+
+async def _offered(links: OneTimeLinks, request: Request) -> str | None:
+    peer, own = request.scope.get("client"), request.scope.get("server")
+    forwarded_for = request.headers.getlist("x-forwarded-for")
+    # Reads a file of the system, which is long where many connections are open.
+    return await asyncio.to_thread(links.offered_to, peer and tuple(peer), own and tuple(own), forwarded_for)
 
 
 def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:

@@ -72,6 +72,12 @@ class OneTimeLoginRequest(UserRequest):
     )
 
 
+class DemoAccount(Answer):
+    """What the sign-in page offers with one click."""
+
+    email: str | None = Field(description="E-mail address of the account; null if none is offered to you.")
+
+
 class Me(Answer):
     """Who the caller is."""
 

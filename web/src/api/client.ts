@@ -7,7 +7,7 @@ import type { Me } from "./types";
 
 const SAFE = new Set(["GET", "HEAD"]);
 // Asked by people who have no session, and so no token of one.
-const SIGNED_OUT = new Set(["/api/auth/login", "/api/auth/once", "/api/password-resets"]);
+const SIGNED_OUT = new Set(["/api/auth/login", "/api/auth/once", "/api/auth/demo", "/api/password-resets"]);
 
 export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: send });
 

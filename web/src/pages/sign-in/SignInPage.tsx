@@ -1,22 +1,23 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
 import { useState, type FormEvent } from "react";
-import { api, data } from "@/api/client";
-import { keys } from "@/api/keys";
 import { explain } from "@/api/problems";
-import { rememberCsrfToken } from "@/api/session";
 import { Button, Field, Input } from "@/design";
 import icon from "@/icon.svg";
 import { useTitle } from "@/parts/useTitle";
 import { frameTexts } from "@/texts/frame";
 import { signInTexts } from "@/texts/sign-in";
+import { DemoEntry } from "./DemoEntry";
 import { ForgotPassword } from "./ForgotPassword";
+import { offeredQuery } from "./queries";
+import { useSignIn } from "./useSignIn";
 
 export function SignInPage() {
   useTitle(signInTexts.title);
   const { ended, used } = useSearch({ from: "/sign-in" });
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
+  const { data: offered } = useQuery(offeredQuery);
   const signIn = useSignIn();
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -34,13 +35,14 @@ export function SignInPage() {
             <h1 className="text-xl">{signInTexts.title}</h1>
             <p className="mt-1 text-muted">{ended ? signInTexts.sessionEnded : used ? signInTexts.linkUsed : signInTexts.text}</p>
           </div>
+          {offered && <DemoEntry email={offered} />}
           <Field label={signInTexts.email}>
-            <Input type="email" name="email" autoComplete="username" autoFocus required value={email} onChange={(event) => setEmail(event.target.value)} />
+            <Input type="email" name="email" autoComplete="username" autoFocus={!offered} required value={email} onChange={(event) => setEmail(event.target.value)} />
           </Field>
           <Field label={signInTexts.password} error={signIn.error ? explain(signIn.error) : null}>
             <Input type="password" name="password" autoComplete="current-password" required value={password} onChange={(event) => setPassword(event.target.value)} />
           </Field>
-          <Button type="submit" look="go" busy={signIn.isPending} disabled={!email || !password}>
+          <Button type="submit" look={offered ? "plain" : "go"} busy={signIn.isPending} disabled={!email || !password}>
             {signInTexts.submit}
           </Button>
         </form>
@@ -51,19 +53,4 @@ export function SignInPage() {
       </div>
     </main>
   );
-}
-
-function useSignIn() {
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  const { next } = useSearch({ from: "/sign-in" });
-  return useMutation({
-    mutationFn: (body: { email: string; password: string }) => data(api.POST("/api/auth/login", { body })),
-    onSuccess: async (me) => {
-      client.clear();
-      rememberCsrfToken(me.csrf_token);
-      client.setQueryData(keys.me, me);
-      await navigate({ href: next ?? "/effects", replace: true });
-    },
-  });
 }

@@ -1,5 +1,6 @@
 import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { rootRoute } from "@/frame/routes";
+import { offeredQuery } from "./queries";
 import { onceToken, signInOnce } from "./once";
 import { safeNext } from "./safe-next";
 
@@ -26,5 +27,7 @@ export const signInRoute = createRoute({
     const isSignedIn = await signInOnce(context.queryClient, token);
     throw redirect(isSignedIn ? { to: "/effects", replace: true } : { to: "/sign-in", search: { used: true }, replace: true });
   },
+  // Before the page is drawn, so that nothing moves when it is known.
+  loader: ({ context }) => context.queryClient.prefetchQuery(offeredQuery),
   component: lazyRouteComponent(() => import("./SignInPage"), "SignInPage"),
 });

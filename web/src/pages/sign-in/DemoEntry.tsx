@@ -1,0 +1,25 @@
+import { Clapperboard } from "lucide-react";
+import { explain } from "@/api/problems";
+import { Button } from "@/design";
+import { signInTexts } from "@/texts/sign-in";
+import { useEnterDemo } from "./useSignIn";
+
+/** On the machine of a demo: its account with one click. */
+export function DemoEntry({ email }: { email: string }) {
+  const enter = useEnterDemo();
+  return (
+    <div className="grid gap-2">
+      <Button look="go" size="l" autoFocus busy={enter.isPending} onClick={() => enter.mutate()} icon={<Clapperboard size={18} aria-hidden />}>
+        {signInTexts.demo}
+      </Button>
+      {enter.error ? (
+        <p role="alert" className="text-s text-bad">
+          {explain(enter.error)}
+        </p>
+      ) : (
+        <p className="text-s text-muted">{signInTexts.demoText(email)}</p>
+      )}
+      <div className="mt-2 flex items-center gap-3 text-s text-muted before:h-px before:grow before:bg-line after:h-px after:grow after:bg-line">{signInTexts.or}</div>
+    </div>
+  );
+}

@@ -1,0 +1,29 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import { rememberCsrfToken } from "@/api/session";
+import type { Me } from "@/api/types";
+
+export function useSignIn() {
+  const enter = useEnter();
+  return useMutation({ mutationFn: (body: { email: string; password: string }) => data(api.POST("/api/auth/login", { body })), onSuccess: enter });
+}
+
+export function useEnterDemo() {
+  const enter = useEnter();
+  return useMutation({ mutationFn: () => data(api.POST("/api/auth/demo")), onSuccess: enter });
+}
+
+/** To the page that was asked for. Nothing that an earlier session has read is kept. */
+function useEnter() {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const { next } = useSearch({ from: "/sign-in" });
+  return async (me: Me) => {
+    client.clear();
+    rememberCsrfToken(me.csrf_token);
+    client.setQueryData(keys.me, me);
+    await navigate({ href: next ?? "/effects", replace: true });
+  };
+}
