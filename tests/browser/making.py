@@ -13,11 +13,11 @@ from PIL import Image
 from tests.browser.stack import Account, Stack
 from tests.support.waiting import until
 
-PAINT = {
+PAINT: dict[str, Any] = {
     "class_type": "LightboxTextToImage",
     "inputs": {"text": "{{prompt}}", "seed": 1, "width": 256, "height": 160, "steps": "{{steps}}", "batch_size": 1},
 }
-MISSING = {"class_type": "NoSuchNode", "inputs": {"images": ["paint", 0]}}
+MISSING = {"inputs": {"images": ["paint", 0]}}
 SAVE: dict[str, Any] = {"class_type": "SaveImage", "inputs": {"images": ["paint", 0], "filename_prefix": "test"}}
 LOAD = {"class_type": "LoadImage", "inputs": {"image": "__INPUT_PATH__"}}
 INPUT = {"key": "input", "type": "image", "placeholder": "__INPUT_PATH__", "is_primary_input": True}
@@ -34,12 +34,16 @@ async def sell(
     cost: int = 5,
     is_served: bool = True,
     is_broken: bool = False,
+    missing_node: str = "NoSuchNode",
+    images: int = 1,
     takes_bytes: int | None = None,
 ) -> str:
-    """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once. With `takes_bytes` it
+    """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once for want of
+    `missing_node`. With `takes_bytes` it
     works on an image of at most that size."""
     slug = f"{re.sub('[^a-z0-9]+', '-', name.lower())[:20].strip('-')}-{uuid.uuid4().hex[:6]}"
-    graph = {"paint": PAINT, "save": SAVE, **({"broken": MISSING} if is_broken else {})}
+    paint = {**PAINT, "inputs": {**PAINT["inputs"], "batch_size": images}}
+    graph = {"paint": paint, "save": SAVE, **({"broken": {**MISSING, "class_type": missing_node}} if is_broken else {})}
     properties = list(PROPERTIES)
     if takes_bytes is not None:
         graph |= {"load": LOAD, "save": {**SAVE, "inputs": {**SAVE["inputs"], "images": ["load", 0]}}}

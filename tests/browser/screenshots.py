@@ -9,7 +9,7 @@ from playwright.async_api import Page
 
 from tests.browser.accessibility import THEMES
 
-SIZES = ((1440, 900), (390, 844))
+SIZES = ((360, 740), (390, 844), (768, 1024), (1440, 900), (2560, 1440))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Screenshots:
     directory: Path | None
 
     async def take(self, page: Page, name: str) -> None:
-        """The page as it is now, in both themes and both sizes: `name-light-1440.png`."""
+        """The page as it is now, in both themes and every size: `name-light-1440.png`."""
         if self.directory is None:
             return
         before = page.viewport_size

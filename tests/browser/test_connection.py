@@ -84,3 +84,20 @@ async def test_a_server_that_dies_and_comes_back_is_found_again(
     watch.is_server_away = False
     await expect(bar).to_be_hidden()
     await sees_the_hold(signed_in)
+
+
+@pytest.mark.thorough
+async def test_a_laptop_that_slept_opens_a_new_stream(signed_in: Page, stack: Stack, account: Account) -> None:
+    """Its connection looks open, but nothing comes: a minute passes at once, as it does for timers of a laptop."""
+    asked: list[str | None] = []
+    page = signed_in
+    page.on("request", lambda request: asked.append(request.url) if STREAM.search(request.url) else None)
+    await page.clock.install()
+    await page.goto("/account")
+    await expect(in_frame(page, "Live")).to_be_visible()
+    assert len(asked) == 1
+    await page.clock.fast_forward(60_000)
+    await hold_some_tokens(stack, account)
+    await sees_the_hold(page)
+    await expect(in_frame(page, "Live")).to_be_visible()
+    assert len(asked) == 2

@@ -164,6 +164,11 @@ async def test_the_link_of_the_demo_opens_signed_in_once(page: Page, stack: Stac
     await expect(page.get_by_text("The link was used before")).to_be_visible()
     assert "once" not in page.url
 
+    # This browser is of the user who runs the demo, so that its account is one click away.
+    await page.get_by_role("button", name="Enter the demo").click()
+    await expect(page).to_have_url(f"{stack.url}/effects")
+    await expect(page.get_by_role("navigation", name="Main").first).to_be_visible()
+
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("target", ["//example.com/", "javascript:alert(1)"])

@@ -76,11 +76,11 @@ async def test_markup_in_what_went_wrong_stays_text(signed_in: Page, stack: Stac
     page = signed_in
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    effect = await sell(stack, EFFECT, is_broken=True)
+    node = f"Node {MARKUP}"
+    effect = await sell(stack, EFFECT, is_broken=True, missing_node=node)
     job_id = await submit(stack, account, effect, prompt=PROMPT)
     await ended(stack, account, job_id)
-    await page.goto(f"/jobs/{job_id}")
-    await assert_text(page, EFFECT, PROMPT)
-    await page.goto("/jobs?status=failed")
-    await assert_text(page, EFFECT)
+    for path in (f"/jobs/{job_id}", "/jobs?status=failed"):
+        await page.goto(path)
+        await assert_text(page, EFFECT, node)
     assert dialogs == []

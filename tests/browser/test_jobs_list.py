@@ -6,6 +6,7 @@ import io
 import re
 import zipfile
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
@@ -70,3 +71,44 @@ async def test_the_list_keeps_up_searches_and_acts_on_several_jobs(
     await expect(page.get_by_text("Nothing here yet")).to_be_visible()
     await page.goto(f"/jobs/{hills}")
     await expect(page.get_by_role("heading", name="Job not found")).to_be_visible()
+
+
+@pytest.mark.thorough
+async def test_several_jobs_are_canceled_and_tried_again_after_what_it_costs_was_said(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
+    page = signed_in
+    waiting = await sell(stack, "Patient painting", is_served=False)
+    broken = await sell(stack, "Broken lens", is_broken=True)
+    for number in range(2):
+        await submit(stack, account, waiting, prompt=f"hills {number}")
+        await ended(stack, account, await submit(stack, account, broken, prompt=f"hills {number}"))
+    await page.goto("/jobs")
+    rows = page.get_by_role("list", name="Jobs").get_by_role("listitem")
+    await expect(rows).to_have_count(4)
+    wallet = page.get_by_role("navigation", name="Main").get_by_role("link", name="Tokens")
+    await expect(wallet).to_contain_text("990")
+
+    await page.get_by_role("button", name="Select").click()
+    await page.get_by_role("button", name="Select all loaded").click()
+    bar = page.get_by_role("toolbar", name="Selected jobs")
+    await bar.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog", name="Cancel 2 jobs?")
+    await expect(dialog).to_contain_text("10 tokens")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_text("2 jobs canceled.")).to_be_visible()
+    await expect(wallet).to_contain_text("1,000")
+
+    await page.get_by_role("button", name="Failed", exact=False).click()
+    await expect(rows).to_have_count(2)
+    for key in ("j", "x", "j", "x"):
+        await page.keyboard.press(key)
+    await bar.get_by_role("button", name="Try again").click()
+    dialog = page.get_by_role("dialog", name="Try 2 jobs again?")
+    await expect(dialog).to_contain_text("This holds 10 tokens again.")
+    await assert_accessible(page)
+    await dialog.get_by_role("button", name="Keep them").click()
+    await expect(rows.get_by_text("Failed")).to_have_count(2)
+    await bar.get_by_role("button", name="Try again").click()
+    await dialog.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_text("2 jobs started again.")).to_be_visible()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.making import content_of, ended, sell, submit, upload
@@ -85,3 +87,64 @@ async def test_somebody_cancels_a_job_that_waits_and_sees_the_tokens_come_back(
     await expect(page.get_by_text("This job was canceled")).to_be_visible()
     await expect(page.get_by_text("5 tokens came back to your wallet.").first).to_be_visible()
     await expect(wallet.get_by_text("1,000", exact=True)).to_be_visible()
+
+
+@pytest.mark.thorough
+async def test_previews_come_while_it_renders_and_the_image_can_be_looked_at_closely(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
+    page = signed_in
+    effect = await sell(stack, "Patient painting")
+    job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=200)
+    await page.goto(f"/jobs/{job_id}")
+    preview = page.get_by_role("img", name="What the job has made so far")
+    await expect(preview).to_be_visible()
+    await page.wait_for_function("image => image.naturalWidth > 0", arg=await preview.element_handle())
+    await expect(page.get_by_role("progressbar", name="Progress")).to_have_attribute("aria-valuenow", re.compile("."))
+
+    await page.get_by_role("button", name="View in full size").click()
+    large = page.get_by_role("dialog").get_by_role("img")
+    await page.get_by_role("button", name="Zoom in").click()
+    await expect(page.get_by_role("button", name="Zoom out")).to_be_visible()
+    # Pixel by pixel.
+    assert await large.evaluate("image => [image.width, image.naturalWidth]") == [256, 256]
+    await assert_accessible(page)
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.thorough
+async def test_what_fails_comes_with_a_request_id_to_quote(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    job_id = await submit(stack, account, await sell(stack, "Waits", is_served=False), prompt="a lighthouse")
+
+    async def refuse(route: Route) -> None:
+        problem = {"title": "That is too much.", "status": 422, "code": "invalid_request", "request_id": "abc123"}
+        await route.fulfill(status=422, content_type="application/problem+json", json=problem)
+
+    await page.route(re.compile(r"/api/wallet/transactions"), refuse)
+    await page.goto("/account")
+    panel = page.get_by_role("alert").filter(has_text="That is too much.")
+    await panel.get_by_role("button", name="Copy request id").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == "abc123"
+    await page.goto(f"/jobs/{job_id}")
+    await page.get_by_role("button", name="Copy job id").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == job_id
+
+
+@pytest.mark.thorough
+async def test_each_of_several_outputs_has_a_link(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    job_id = await submit(stack, account, await sell(stack, "Three views", images=3), prompt="a lighthouse")
+    assert len((await ended(stack, account, job_id))["outputs"]) == 3
+    await page.goto(f"/jobs/{job_id}")
+    outputs = page.get_by_role("group", name="Outputs").get_by_role("button")
+    await outputs.nth(1).click()
+    await expect(page).to_have_url(re.compile(r"\?output=2$"))
+    await page.reload()
+    await expect(outputs.nth(1)).to_have_attribute("aria-pressed", "true")
+    await expect(page.get_by_role("link", name="Download all")).to_be_visible()
+    # One that is not there shows the first.
+    await page.goto(f"/jobs/{job_id}?output=9")
+    await expect(outputs.first).to_have_attribute("aria-pressed", "true")

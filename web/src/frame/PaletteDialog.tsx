@@ -8,7 +8,7 @@ import { effectsQuery } from "@/api/queries";
 import { setTheme, useTheme } from "@/parts/theme";
 import { frameTexts, paletteTexts } from "@/texts/frame";
 import type { PaletteProps } from "./CommandPalette";
-import { PLACES } from "./navigation";
+import { ACCOUNT, ACCOUNT_SECTIONS, PLACES } from "./navigation";
 import { PaletteGroup, PaletteItem } from "./PaletteItem";
 import { PaletteJobs } from "./PaletteJobs";
 import { rankOf } from "./palette-rank";
@@ -52,6 +52,11 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
                       <kbd>G</kbd>
                       <kbd>{place.key.toUpperCase()}</kbd>
                     </span>
+                  </PaletteItem>
+                ))}
+                {ACCOUNT_SECTIONS.map(({ tab, label }) => (
+                  <PaletteItem key={tab} value={`${ACCOUNT.label} ${label}`} icon={<ACCOUNT.icon size={16} />} onSelect={run(() => navigate({ to: "/account", search: { tab } }))}>
+                    {label}
                   </PaletteItem>
                 ))}
               </PaletteGroup>

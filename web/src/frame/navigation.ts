@@ -1,4 +1,5 @@
 import { Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
 
 export interface Place {
@@ -15,4 +16,10 @@ export const CREATE: readonly Place[] = [
 ];
 export const LIBRARY: readonly Place[] = [{ to: "/jobs", label: frameTexts.jobs, icon: ListVideo, key: "j" }];
 export const ACCOUNT: Place = { to: "/account", label: frameTexts.account, icon: UserRound, key: "a" };
+/** The first one is the page itself. */
+export const ACCOUNT_SECTIONS = [
+  { tab: "keys", label: accountTexts.keys },
+  { tab: "security", label: accountTexts.security },
+  { tab: "appearance", label: accountTexts.appearance },
+] as const;
 export const PLACES: readonly Place[] = [...CREATE, ...LIBRARY, ACCOUNT];

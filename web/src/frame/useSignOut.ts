@@ -4,6 +4,7 @@ import { api } from "@/api/client";
 import { hasStatus } from "@/api/problems";
 import { rememberCsrfToken } from "@/api/session";
 import { notify, notifyError } from "@/parts/notify";
+import { forgetFiles } from "@/parts/upload/kept-files";
 import { frameTexts } from "@/texts/frame";
 
 export function useSignOut(): () => void {
@@ -14,6 +15,7 @@ export function useSignOut(): () => void {
     onSuccess: async () => {
       rememberCsrfToken(null);
       sessionStorage.clear();
+      forgetFiles();
       await navigate({ to: "/sign-in" });
       client.clear();
       void notify(frameTexts.signedOut);

@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from "react";
-import { ChevronsLeftRight } from "lucide-react";
+import { ChevronsLeftRight, Maximize2 } from "lucide-react";
 import { mediaTexts } from "@/texts/media";
 import { ratioOf, type Media } from "./media";
 import { MediaBox } from "./player/MediaBox";
 import { PlayerControls } from "./player/PlayerControls";
 import { play, usePlayback, wantsLessMotion } from "./player/usePlayback";
 import { useVideoSync } from "./player/useVideoSync";
+import { Zoom } from "./player/Zoom";
 
 interface Props {
   before: Media;
@@ -86,6 +87,11 @@ export function BeforeAfter({ before, after, isExample = false, maxHeight }: Pro
           <ChevronsLeftRight size={20} aria-hidden />
         </div>
       </div>
+      {!isVideo && !isExample && (
+        <Zoom media={after} className="absolute right-3 bottom-3 grid size-9 place-items-center rounded-s bg-black/60 text-white transition-colors duration-100 hover:bg-black/80 touch:size-11">
+          <Maximize2 size={16} aria-hidden />
+        </Zoom>
+      )}
     </MediaBox>
   );
 }

@@ -4,6 +4,8 @@ import { acceptanceOf, type InstallationLimits } from "./upload/acceptance";
 import { UploadField, type FileValue } from "./UploadField";
 
 interface Props {
+  /** Unlike that of every other form. */
+  name: string;
   properties: readonly Property[];
   values: FormValues;
   onChange: (key: string, value: FormValue) => void;
@@ -15,7 +17,7 @@ interface Props {
 }
 
 /** A form made from what a workflow lets people set. */
-export function PropertyForm({ properties, values, onChange, problems, limits, onPending }: Props) {
+export function PropertyForm({ name, properties, values, onChange, problems, limits, onPending }: Props) {
   return properties.map((property) => {
     const { key, type } = property;
     const shared = { label: labelOf(property), hint: property.description || undefined, required: property.required, error: problems[key] };
@@ -35,6 +37,7 @@ export function PropertyForm({ properties, values, onChange, problems, limits, o
           <UploadField
             key={key}
             {...shared}
+            name={`${name}:${key}`}
             value={value as FileValue | null}
             accepts={acceptanceOf(type, { ...property.limits, accept: property.accept }, limits)}
             onChange={change}

@@ -7,6 +7,7 @@ import { MediaPlayer } from "./MediaPlayer";
 import { accepted, acceptOf, type Acceptance } from "./upload/acceptance";
 import { DropZone } from "./upload/DropZone";
 import { FileRow } from "./upload/FileRow";
+import { useKeptFile } from "./upload/kept-files";
 import { useDropAndPaste } from "./upload/useDropAndPaste";
 import { useStoredFile } from "./upload/useStoredFile";
 import { useUpload, type FileValue } from "./upload/useUpload";
@@ -14,6 +15,8 @@ import { useUpload, type FileValue } from "./upload/useUpload";
 export type { FileValue } from "./upload/useUpload";
 
 interface Props {
+  /** Unlike that of every other field, also on other pages: a file whose upload is not done is found again by it. */
+  name: string;
   label: string;
   hint?: string;
   error?: string | null;
@@ -27,9 +30,9 @@ interface Props {
 }
 
 /** A file that is uploaded straight to storage as soon as it is chosen. */
-export function UploadField({ label, hint, error, required, accepts, value, onChange, onPending, isMain = false }: Props) {
+export function UploadField({ name, label, hint, error, required, accepts, value, onChange, onPending, isMain = false }: Props) {
   const input = useRef<HTMLInputElement>(null);
-  const { state, local, choose, retry, clear } = useUpload({ accepts, onChange, onPending });
+  const { state, local, choose, retry, clear } = useUpload({ accepts, onChange, onPending, kept: useKeptFile(name) });
   const take = (file: File) => void choose(file);
   const isOver = useDropAndPaste(isMain, take);
   const isLocal = local !== null && (value === null || local.id === value.id);

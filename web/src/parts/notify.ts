@@ -1,6 +1,7 @@
 // Short messages at the edge of the window, after something was done. Their code comes with the first one.
 import type { ExternalToast } from "sonner";
-import { explain } from "@/api/problems";
+import { ApiError, explain } from "@/api/problems";
+import { problemTexts } from "@/texts/problems";
 
 let show: () => void = () => undefined;
 
@@ -22,7 +23,9 @@ export async function notifyDone(text: string, options?: ExternalToast): Promise
   (await toast()).success(text, options);
 }
 
-/** What was refused or failed, in one sentence. */
+/** What was refused or failed, in one sentence. A failure of the server comes with the request id, to quote it. */
 export async function notifyError(error: unknown, options?: ExternalToast): Promise<void> {
-  (await toast()).error(explain(error), options);
+  const id = error instanceof ApiError && error.status >= 500 ? error.problem.request_id : null;
+  const action = id ? { label: problemTexts.copyRequestId, onClick: () => void navigator.clipboard.writeText(id) } : undefined;
+  (await toast()).error(explain(error), { action, ...options });
 }

@@ -20,6 +20,9 @@ export const shareTexts = {
   shows: { input: "with input", prompt: "with prompt" },
   revoke: "Revoke",
   revokeLabel: (created: string) => `Revoke the link of ${created}`,
+  revokeTitle: "Revoke this link?",
+  revokeText: "Anyone who has it sees nothing from now on. This cannot be undone; you can create another link.",
+  keep: "Keep it",
   revoked: "The link is revoked. It shows nothing from now on.",
   // The public page
   pageTitle: "Shared result",

@@ -5,7 +5,7 @@ import { keyTexts } from "@/texts/account";
 import { useRevokeKey } from "./useKeys";
 
 type Key = Schemas["Key"];
-// A phone shows what a key is called, what it may do and when it ends.
+// A phone shows it all in one column.
 const WIDE = "max-md:hidden";
 // A tablet has the navigation beside the list.
 const WIDEST = "max-lg:hidden";
@@ -21,13 +21,16 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
         <>
           <span className={`font-[550] [overflow-wrap:anywhere] ${isOver(key) ? "text-muted" : ""}`}>{key.name}</span>
           <span className="block text-muted md:hidden">{rightsOf(key)}</span>
+          <span className="block text-muted md:hidden">
+            <Ends apiKey={key} isSentence />
+          </span>
         </>
       ),
     },
     { name: keyTexts.prefix, className: WIDEST, cell: (key) => <code className="text-muted">{key.prefix}…</code> },
     { name: keyTexts.rights, className: WIDE, cell: (key) => <span className="whitespace-nowrap">{rightsOf(key)}</span> },
     { name: keyTexts.lastUsed, className: WIDEST, cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
-    { name: keyTexts.ends, cell: (key) => <Ends apiKey={key} /> },
+    { name: keyTexts.ends, className: WIDE, cell: (key) => <Ends apiKey={key} /> },
     {
       name: keyTexts.revoke,
       head: <span className="sr-only">{keyTexts.revoke}</span>,
@@ -61,10 +64,15 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
   );
 }
 
-function Ends({ apiKey }: { apiKey: Key }) {
+function Ends({ apiKey, isSentence = false }: { apiKey: Key; isSentence?: boolean }) {
   if (apiKey.revoked_at) return <Badge tone="plain">{keyTexts.revoked}</Badge>;
   if (isOver(apiKey)) return <Badge tone="warn">{keyTexts.expired}</Badge>;
-  return apiKey.expires_at ? <Time at={apiKey.expires_at} className="whitespace-nowrap" /> : <span className="whitespace-nowrap text-muted">{keyTexts.endsNever}</span>;
+  return (
+    <span className={`whitespace-nowrap ${apiKey.expires_at ? "" : "text-muted"}`}>
+      {isSentence && `${keyTexts.ends} `}
+      {apiKey.expires_at ? <Time at={apiKey.expires_at} /> : isSentence ? keyTexts.endsNever.toLowerCase() : keyTexts.endsNever}
+    </span>
+  );
 }
 
 function rightsOf(key: Key): string {

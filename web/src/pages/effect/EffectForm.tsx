@@ -33,7 +33,8 @@ interface Props {
 const INPUT = "input_file_id";
 
 export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
-  const [draft, setDraft] = useDraft<Draft>(`effect:${effect.slug}${from ? `:${from}` : ""}`, { input: earlier?.input ?? null, values: earlier?.values ?? {} });
+  const name = `effect:${effect.slug}${from ? `:${from}` : ""}`;
+  const [draft, setDraft] = useDraft<Draft>(name, { input: earlier?.input ?? null, values: earlier?.values ?? {} });
   const [isChecked, setChecked] = useState(false);
   const [isWaiting, setWaiting] = useState(false);
   const uploads = useRef(new Map<string, Promise<FileValue>>());
@@ -80,6 +81,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
       {from && <p className="-mb-1 text-s text-muted">{isEarlierGone ? effectPageTexts.fromJobGone : effectPageTexts.fromJob}</p>}
       {effect.input && (
         <UploadField
+          name={`${name}:${INPUT}`}
           label={labelOf({ key: effect.input.label === "input" ? effect.input.type : effect.input.label, label: "" })}
           hint={effect.input.description || undefined}
           required
@@ -94,7 +96,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
           onPending={(uploading) => setPending(INPUT, uploading)}
         />
       )}
-      <PropertyForm properties={effect.properties} values={values} onChange={change} problems={problems} limits={limits} onPending={setPending} />
+      <PropertyForm name={name} properties={effect.properties} values={values} onChange={change} problems={problems} limits={limits} onPending={setPending} />
       {refused !== null && refused.code !== "insufficient_tokens" && Object.keys(problems).length === 0 && inputProblem === null && <ProblemPanel error={refused} />}
       {generate.error !== null && refused === null && <ProblemPanel error={generate.error} />}
       {hasChanges && effect.properties.length > 0 && (

@@ -7,7 +7,7 @@ import { MediaBox } from "@/parts/player/MediaBox";
 import { LoopingClip } from "@/parts/player/LoopingClip";
 import { effectPageTexts } from "@/texts/effect";
 
-const MOST_HEIGHT = "min(60dvh, 44rem)";
+const MOST_HEIGHT = "min(60dvh, 54rem)";
 
 /** What the effect does, as far as the installation has something to show. */
 export function Example({ effect }: { effect: Effect }) {

@@ -35,18 +35,18 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
       )}
       {!effect.is_available && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{effectPageTexts.unavailable}</p>}
       {/* In reach however long the form is: above the bar of pages on phones. */}
-      <div className="sticky bottom-[calc(3.5rem+env(safe-area-inset-bottom))] z-10 -mx-4 -mb-4 rounded-b-m border-t bg-panel/95 p-4 backdrop-blur-md sm:-mx-5 sm:-mb-5 sm:px-5 md:bottom-0">
+      <div className="sticky bottom-[calc(3.5rem+env(safe-area-inset-bottom))] z-10 -mx-4 -mb-4 rounded-b-m border-t bg-panel/95 px-4 py-3 backdrop-blur-md sm:-mx-5 sm:-mb-5 sm:px-5 sm:py-4 md:bottom-0">
         <Button
-        type="submit"
-        look="go"
-        size="l"
-        className="w-full"
-        busy={isUploading || isSubmitting}
-        disabled={!effect.is_available || missing > 0}
-        aria-describedby={missing > 0 ? "missing-tokens" : undefined}
-        icon={<Sparkles size={18} aria-hidden />}
-      >
-        {isUploading ? effectPageTexts.uploading : isSubmitting ? effectPageTexts.submitting : effectPageTexts.generate}
+          type="submit"
+          look="go"
+          size="l"
+          className="w-full"
+          busy={isUploading || isSubmitting}
+          disabled={!effect.is_available || missing > 0}
+          aria-describedby={missing > 0 ? "missing-tokens" : undefined}
+          icon={<Sparkles size={18} aria-hidden />}
+        >
+          {isUploading ? effectPageTexts.uploading : isSubmitting ? effectPageTexts.submitting : effectPageTexts.generate}
           {!isUploading && !isSubmitting && cost > 0 && <span className="num text-s font-normal">{formatTokens(cost)}</span>}
         </Button>
       </div>

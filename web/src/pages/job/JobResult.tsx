@@ -1,5 +1,5 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ChevronDown, FileX2 } from "lucide-react";
-import { useState } from "react";
 import type { Job } from "@/api/types";
 import { Empty } from "@/design";
 import { AnswerView } from "@/parts/AnswerView";
@@ -15,8 +15,11 @@ import { OutputStrip } from "./OutputStrip";
 export function JobResult({ job }: { job: Job }) {
   const outputs = useSteadyUrls(job.outputs ?? []);
   const [input] = useSteadyUrls(job.inputs ?? []);
-  const [chosen, setChosen] = useState(0);
-  const output = outputs[chosen] ?? outputs[0];
+  const { output: wanted = 1 } = useSearch({ from: "/framed/jobs/$id" });
+  const navigate = useNavigate({ from: "/jobs/$id" });
+  const chosen = wanted <= outputs.length ? wanted - 1 : 0;
+  const choose = (index: number) => void navigate({ search: { output: index === 0 ? undefined : index + 1 }, replace: true, resetScroll: false });
+  const output = outputs[chosen];
   const after = output && mediaOf(output);
   const before = input && mediaOf(input);
   const answer = answerOf(job.result);
@@ -31,7 +34,7 @@ export function JobResult({ job }: { job: Job }) {
   return (
     <section aria-label={jobTexts.result} className="appear grid min-w-0 gap-4">
       {after && (canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />)}
-      {outputs.length > 1 && <OutputStrip outputs={outputs} chosen={chosen} onChoose={setChosen} />}
+      {outputs.length > 1 && <OutputStrip outputs={outputs} chosen={chosen} onChoose={choose} />}
       {answer && (after ? <Returned answer={answer} /> : <AnswerView answer={answer} />)}
     </section>
   );

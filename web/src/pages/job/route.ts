@@ -4,9 +4,15 @@ import { framedRoute } from "@/frame/routes";
 import { JobNotFound } from "./JobNotFound";
 import { jobEventsQuery, summaryQuery, watchedJobQuery } from "./queries";
 
+interface JobSearch {
+  /** Which of several outputs is shown, counted from 1. */
+  output?: number;
+}
+
 export const jobRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/jobs/$id",
+  validateSearch: (search: Record<string, unknown>): JobSearch => ({ output: Number.isInteger(search.output) && Number(search.output) > 1 ? Number(search.output) : undefined }),
   loader: async ({ context, params }) => {
     void context.queryClient.prefetchQuery(jobEventsQuery(params.id));
     try {

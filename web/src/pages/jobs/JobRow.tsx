@@ -33,8 +33,9 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
         <span
           aria-hidden
           className={classes(
-            "grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent",
-            !isSelecting && "md:opacity-0 md:group-focus-within:opacity-100 md:group-hover:opacity-100 touch:opacity-100",
+            "grid size-4.5 place-items-center rounded-[5px] border bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent",
+            // Quiet until somebody is about to select.
+            isSelecting ? "border-line-strong" : "group-focus-within:border-line-strong group-hover:border-line-strong touch:border-line-strong",
           )}
         >
           {isSelected && <Check size={13} strokeWidth={3} />}

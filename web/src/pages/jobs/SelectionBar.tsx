@@ -1,12 +1,19 @@
 import { CircleSlash, Download, RotateCcw, Trash2, X } from "lucide-react";
 import { useState } from "react";
-import { isActive } from "@/api/types";
+import { isActive, type JobSummary } from "@/api/types";
 import { Button, Dialog, formatTokens } from "@/design";
 import { jobsTexts } from "@/texts/jobs";
 import { useBulk, type BulkAction } from "./useBulk";
 import type { Selection } from "./useSelection";
 
 const MOST_IN_ZIP = 100;
+
+/** What is asked before several jobs are changed: what happens to them and to the tokens. */
+const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: string; text: string; action: string }> = {
+  cancel: (jobs) => ({ title: jobsTexts.cancelTitle(jobs.length), text: jobsTexts.cancelText(formatTokens(costOf(jobs))), action: jobsTexts.cancel }),
+  retry: (jobs) => ({ title: jobsTexts.retryTitle(jobs.length), text: costOf(jobs) > 0 ? jobsTexts.retryText(formatTokens(costOf(jobs))) : jobsTexts.retryFree, action: jobsTexts.retry }),
+  delete: (jobs) => ({ title: jobsTexts.removeTitle(jobs.length), text: jobsTexts.removeText, action: jobsTexts.remove }),
+};
 
 /** What can be done with the selected jobs; an action that fits none of them is not offered. */
 export function SelectionBar({ selection }: { selection: Selection }) {
@@ -21,7 +28,8 @@ export function SelectionBar({ selection }: { selection: Selection }) {
   const ended = jobs.filter((job) => !isActive(job.status));
   const failed = jobs.filter((job) => job.status === "failed" || job.status === "expired");
   const made = jobs.filter((job) => job.output_count > 0);
-  const chosen = asked === "cancel" ? active : ended;
+  const chosen = asked === "cancel" ? active : asked === "retry" ? failed : ended;
+  const question = asked && QUESTIONS[asked](chosen);
   const run = (action: BulkAction, of: typeof jobs) => bulk.mutate({ action, ids: of.map((job) => job.id) });
   return (
     <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
@@ -35,7 +43,7 @@ export function SelectionBar({ selection }: { selection: Selection }) {
           </Button>
         )}
         {failed.length > 0 && (
-          <Button look="quiet" busy={bulk.isPending && bulk.variables?.action === "retry"} onClick={() => run("retry", failed)} icon={<RotateCcw size={16} aria-hidden />}>
+          <Button look="quiet" onClick={() => setAsked("retry")} icon={<RotateCcw size={16} aria-hidden />}>
             <Word>{jobsTexts.retry}</Word>
           </Button>
         )}
@@ -60,19 +68,23 @@ export function SelectionBar({ selection }: { selection: Selection }) {
       <Dialog
         open={asked !== null}
         onOpenChange={(open) => !open && setAsked(null)}
-        title={asked === "cancel" ? jobsTexts.cancelTitle(chosen.length) : jobsTexts.removeTitle(chosen.length)}
-        text={asked === "cancel" ? jobsTexts.cancelText(formatTokens(active.reduce((sum, job) => sum + job.cost, 0))) : jobsTexts.removeText}
+        title={question?.title ?? ""}
+        text={question?.text}
         actions={
           <>
             <Button onClick={() => setAsked(null)}>{jobsTexts.keep}</Button>
-            <Button look="danger" busy={bulk.isPending} onClick={() => asked && run(asked, chosen)}>
-              {asked === "cancel" ? jobsTexts.cancel : jobsTexts.remove}
+            <Button look={asked === "retry" ? "go" : "danger"} busy={bulk.isPending} onClick={() => asked && run(asked, chosen)}>
+              {question?.action}
             </Button>
           </>
         }
       />
     </div>
   );
+}
+
+function costOf(jobs: readonly JobSummary[]): number {
+  return jobs.reduce((sum, job) => sum + job.cost, 0);
 }
 
 /** On a phone the icon alone is shown, so that the bar stays one line. */

@@ -30,7 +30,8 @@ export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chos
             </span>
             <span>
               <span className="block font-[550]">{actor.title}</span>
-              <span className="block text-s text-balance text-muted">{actor.description}</span>
+              {/* A phone has the form in its place: what the chosen one does stands there. */}
+              <span className="block text-s text-balance text-muted max-sm:hidden">{actor.description}</span>
             </span>
           </Link>
         );

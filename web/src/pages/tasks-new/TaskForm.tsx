@@ -58,6 +58,7 @@ export function TaskForm({ actor, earlier, from, variant: wanted, onVariant, onS
           </Button>
         )}
       </div>
+      <p className="-mt-4 text-s text-muted sm:hidden">{actor.description}</p>
       {from && <p className="-mt-4 text-s text-muted">{taskTexts.fromJob}</p>}
       {variant && actor.variants && actor.variants.length > 1 && (
         <Field label={taskTexts.variant}>
@@ -94,10 +95,10 @@ export function TaskForm({ actor, earlier, from, variant: wanted, onVariant, onS
   );
 }
 
-/** "lightbox: txt2img" as "Lightbox · txt2img". */
+/** "lightbox: txt2img" as "Text to image · Lightbox". */
 function variantLabel(title: string): string {
-  const [provider = "", ...rest] = title.split(": ");
-  return [titled(provider), ...rest].join(" · ");
+  const [provider = "", action = ""] = title.split(": ");
+  return [taskTexts.actions[action] ?? titled(action), taskTexts.providers[provider] ?? titled(provider)].filter(Boolean).join(" · ");
 }
 
 function sentences(problems: Record<string, Problem>): Record<string, string> {

@@ -15,10 +15,17 @@ export interface TaskSearch {
 export const newTaskRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/tasks/new",
-  validateSearch: (search: Record<string, unknown>): TaskSearch => ({ actor: text(search.actor), variant: text(search.variant), job: text(search.job), from: text(search.from) }),
+  validateSearch: (search: Record<string, unknown>): TaskSearch => ({ actor: text(search.actor), variant: text(search.variant), job: id(search.job), from: id(search.from) }),
   loader: ({ context }) => void context.queryClient.prefetchQuery(actorsQuery),
   component: lazyRouteComponent(() => import("./NewTaskPage"), "NewTaskPage"),
 });
+
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Something else leads nowhere: as if it were not there. */
+function id(value: unknown): string | undefined {
+  return typeof value === "string" && ID.test(value) ? value : undefined;
+}
 
 function text(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value.slice(0, 100) : undefined;

@@ -1,10 +1,12 @@
-import { absoluteTime, Button, Time } from "@/design";
+import { useState } from "react";
+import { absoluteTime, Button, Dialog, Time } from "@/design";
 import { shareTexts } from "@/texts/share";
 import { useRevokeLink, type ShareLink } from "./shares";
 
 /** The links to a result that work now. */
 export function ShareLinks({ jobId, links }: { jobId: string; links: readonly ShareLink[] }) {
-  const revoke = useRevokeLink(jobId);
+  const [asked, setAsked] = useState<ShareLink | null>(null);
+  const revoke = useRevokeLink(jobId, () => setAsked(null));
   return (
     <section className="border-t pt-4">
       <h3 className="mb-1">{shareTexts.active}</h3>
@@ -24,14 +26,27 @@ export function ShareLinks({ jobId, links }: { jobId: string; links: readonly Sh
               size="s"
               look="danger"
               aria-label={shareTexts.revokeLabel(absoluteTime(new Date(link.created_at)))}
-              busy={revoke.isPending && revoke.variables === link.id}
-              onClick={() => revoke.mutate(link.id)}
+              onClick={() => setAsked(link)}
             >
               {shareTexts.revoke}
             </Button>
           </li>
         ))}
       </ul>
+      <Dialog
+        open={asked !== null}
+        onOpenChange={(open) => !open && setAsked(null)}
+        title={shareTexts.revokeTitle}
+        text={shareTexts.revokeText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(null)}>{shareTexts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+              {shareTexts.revoke}
+            </Button>
+          </>
+        }
+      />
     </section>
   );
 }

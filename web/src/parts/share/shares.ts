@@ -22,12 +22,15 @@ export function useCreateLink(jobId: string) {
   });
 }
 
-export function useRevokeLink(jobId: string) {
+export function useRevokeLink(jobId: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (shareId: string) => api.DELETE("/api/ai-jobs/{job_id}/shares/{share_id}", { params: { path: { job_id: jobId, share_id: shareId } } }),
     onSuccess: () => notify(shareTexts.revoked),
     onError: (error) => notifyError(error),
-    onSettled: () => client.invalidateQueries({ queryKey: keys.shares(jobId) }),
+    onSettled: async () => {
+      await client.invalidateQueries({ queryKey: keys.shares(jobId) });
+      onDone();
+    },
   });
 }

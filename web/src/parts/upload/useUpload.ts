@@ -4,6 +4,7 @@ import { explain, fieldReason } from "@/api/problems";
 import { Upload, UploadBroken } from "@/api/uploads";
 import { uploadTexts } from "@/texts/upload";
 import { HEAD_BYTES, looksLikeText, measuredRefusal, refusal, typeOf, wrongFile, type Acceptance, type Measured } from "./acceptance";
+import type { KeptFile } from "./kept-files";
 import { measure } from "./measure";
 import { Speed } from "./speed";
 
@@ -27,9 +28,11 @@ interface Options {
   onChange: (value: FileValue | null) => void;
   /** What somebody who submits has to wait for; null once there is nothing. */
   onPending?: (uploading: Promise<FileValue> | null) => void;
+  /** Where the file is kept until its upload is done. */
+  kept: KeptFile;
 }
 
-export function useUpload({ accepts, onChange, onPending }: Options) {
+export function useUpload({ accepts, onChange, onPending, kept }: Options) {
   const [state, setState] = useState<UploadState>({ step: "idle" });
   // Of the chosen file, for as long as the field is there.
   const [local, setLocal] = useState<{ id: string | null; url: string } | null>(null);
@@ -52,6 +55,7 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
     try {
       const value = await uploading;
       if (!isCurrent()) return;
+      kept.keep(null);
       setLocal({ id: value.id, url });
       setState({ step: "idle" });
       latest.current.onChange(value);
@@ -59,12 +63,13 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
       if (!isCurrent() || stop.signal.aborted) return;
       if (fieldReason(error, "mime_type") === null) return setState({ step: "failed", ...base, reason: reasonOf(error) });
       // The server has read the bytes: they are no better the next time.
+      kept.keep(null);
       setLocal(null);
       setState({ step: "refused", reason: wrongFile(upload.file.name, latest.current.accepts) });
     } finally {
       if (isCurrent()) latest.current.onPending?.(null);
     }
-  }, []);
+  }, [kept]);
 
   const stop = useCallback(() => {
     running.current?.stop.abort();
@@ -81,17 +86,19 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
       stop();
       const url = URL.createObjectURL(file);
       latest.current.onChange(null);
+      kept.keep(file);
       setLocal({ id: null, url });
       setState({ step: "checking", file, url });
       const measured = await measure(url, wanted.kind);
       const unfit = measuredRefusal(file.name, measured, wanted);
       if (unfit !== null) {
+        kept.keep(null);
         setLocal(null);
         return setState({ step: "refused", reason: unfit });
       }
       await send(new Upload(file, typeOf(file)), url, measured);
     },
-    [send, stop],
+    [send, stop, kept],
   );
 
   const retry = useCallback(() => {
@@ -101,12 +108,17 @@ export function useUpload({ accepts, onChange, onPending }: Options) {
 
   const clear = useCallback(() => {
     stop();
+    kept.keep(null);
     setLocal(null);
     setState({ step: "idle" });
     latest.current.onChange(null);
-  }, [stop]);
+  }, [stop, kept]);
 
-  useEffect(() => stop, [stop]);
+  useEffect(() => {
+    const file = kept.get();
+    if (file !== null) void choose(file);
+    return stop;
+  }, [choose, stop, kept]);
   useEffect(() => (local === null ? undefined : () => URL.revokeObjectURL(local.url)), [local?.url]);
   return { state, local, choose, retry, clear };
 }

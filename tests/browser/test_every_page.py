@@ -1,0 +1,90 @@
+"""Every page as people find it: it fits at every width, is accessible in both themes, and can be looked at.
+
+`pytest tests/browser/test_every_page.py --screenshots DIRECTORY` takes the pictures.
+"""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.making import ended, sell, submit, upload
+from tests.browser.screenshots import SIZES, Screenshots
+from tests.browser.stack import Account, Stack
+
+pytestmark = pytest.mark.thorough
+# By name; `{name}` is the id of a job that `library` has made.
+PAGES = {
+    "effects": "/effects",
+    "effects-none": "/effects?q=nothing",
+    "effect-video": "/effects/watermark",
+    "effect-text": "/effects/imagine",
+    "effect-again": "/effects/glow?from={image}",
+    "tasks": "/tasks/new?actor=copy",
+    "tasks-media": "/tasks/new?actor=media",
+    "tasks-answer": "/tasks/new?actor=copy&job={task}",
+    "jobs": "/jobs",
+    "jobs-found": "/jobs?q=lighthouse&status=completed",
+    "jobs-none": "/jobs?q=nothing",
+    "job-video": "/jobs/{video}",
+    "job-image": "/jobs/{image}",
+    "job-text": "/jobs/{text}",
+    "job-failed": "/jobs/{failed}",
+    "job-waiting": "/jobs/{waiting}",
+    "job-canceled": "/jobs/{canceled}",
+    "job-task": "/jobs/{task}",
+    "job-not-found": "/jobs/none",
+    "wallet": "/account",
+    "api-keys": "/account?tab=keys",
+    "security": "/account?tab=security",
+    "appearance": "/account?tab=appearance",
+    "share": "/share/{share}",
+    "share-ended": "/share/none",
+    "not-found": "/nowhere",
+    "sign-in": "/sign-in",
+}
+CHECKED = (360, 1440)
+
+
+@pytest.fixture(scope="module")
+async def library(stack: Stack) -> tuple[Account, dict[str, str]]:
+    """An account that has made something of every kind."""
+    account = await stack.new_account()
+    long_name = f"{'a-long-file-name-' * 6}.png"
+    made = {
+        "video": await submit(stack, account, "noir", await upload(stack, account)),
+        "image": await submit(stack, account, "glow", await upload(stack, account, long_name)),
+        "text": await submit(stack, account, "imagine", prompt="a lighthouse on a cliff in heavy rain, " * 8),
+        "failed": await submit(stack, account, await sell(stack, "Broken lens", is_broken=True), prompt="a portrait"),
+    }
+    for job_id in made.values():
+        await ended(stack, account, job_id)
+    waits = await sell(stack, "Patient painting", is_served=False)
+    made |= {name: await submit(stack, account, waits, prompt="hills") for name in ("waiting", "canceled")}
+    async with stack.client(account.headers) as client:
+        await client.post(f"/api/ai-jobs/{made['canceled']}/cancel")
+        product = {"title": "Lamp one", "description": "A warm light for long evenings."}
+        task = await client.post("/api/task", json={"actor": "copy", "payload": {"product": product}})
+        made["task"] = task.json()["job_id"]
+        share = await client.post(f"/api/ai-jobs/{made['image']}/shares", json={"show_input": True})
+        made["share"] = share.json()["url"].rpartition("/")[2]
+    await ended(stack, account, made["task"])
+    return account, made
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_fits_every_screen_and_is_accessible(
+    page: Page, stack: Stack, library: tuple[Account, dict[str, str]], screenshots: Screenshots, name: str
+) -> None:
+    account, made = library
+    await stack.sign_in(page, account)
+    await page.goto(PAGES[name].format(**made))
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await expect(page.locator(".skeleton")).to_have_count(0)
+    for width, height in SIZES:
+        await page.set_viewport_size({"width": width, "height": height})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, width
+        if width in CHECKED:
+            await assert_accessible(page)
+    await screenshots.take(page, name)
