@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -20,6 +21,7 @@ from callsheet.identity.sessions import OpenedSession, Sessions
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.settings import Settings
+from callsheet.toolbox.peers import Address
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Forbidden
 from callsheet.wire.identity import (
@@ -131,10 +133,15 @@ def _add_demo_entry(
 
 
 async def _offered(links: OneTimeLinks, request: Request) -> str | None:
-    peer, own = request.scope.get("client"), request.scope.get("server")
+    peer, own = _end(request.scope.get("client")), _end(request.scope.get("server"))
     forwarded_for = request.headers.getlist("x-forwarded-for")
     # Reads a file of the system, which is long where many connections are open.
-    return await asyncio.to_thread(links.offered_to, peer and tuple(peer), own and tuple(own), forwarded_for)
+    return await asyncio.to_thread(links.offered_to, peer, own, forwarded_for)
+
+
+def _end(address: Sequence[Any] | None) -> Address | None:
+    """Of a connection. Servers write the port as a number or as text, and leave it out for a Unix socket."""
+    return (str(address[0]), int(address[1])) if address and address[1] is not None else None
 
 
 def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:

@@ -14,11 +14,16 @@ export const actorsQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** The one that is asked for by title, the one that such a payload is of, or the first; effects have pages of their own. */
+/** The one that is asked for by title, the one that such a payload is of, or the first that needs nothing but a prompt. */
 export function variantOf(actor: Actor, title: string | undefined, payload: Payload | null): Variant | null {
   const variants = actor.variants ?? [];
   const isOf = (variant: Variant) => payload !== null && Object.entries(variant.values).every(([name, value]) => payload[name] === value);
-  return variants.find((each) => each.title === title) ?? variants.find(isOf) ?? variants.find((each) => each.values["action_type"] !== "effect") ?? variants[0] ?? null;
+  return variants.find((each) => each.title === title) ?? variants.find(isOf) ?? variants.find((each) => !needsParameters(each)) ?? variants[0] ?? null;
+}
+
+function needsParameters(variant: Variant): boolean {
+  const parameters = (variant.payload_schema as Schema).properties?.["params"];
+  return (parameters?.required ?? []).length > 0;
 }
 
 /** What it takes; null where it does not say, and its payload is written as JSON. */
