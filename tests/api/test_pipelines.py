@@ -14,7 +14,7 @@ from callsheet.app import ControlPlane
 from tests.support.answers import assert_refused
 from tests.support.catalog import Studio
 from tests.support.people import People, Person
-from tests.support.shoot import BASE, FIX
+from tests.support.pipeline_harness import BASE, FIX
 
 _numbers = itertools.count(1)
 STRENGTH = {

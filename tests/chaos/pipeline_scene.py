@@ -18,8 +18,8 @@ from callsheet.wire.pipelines import Pipeline, Run, Strategy, UpdateRun
 from tests.support.core import FAR, Member, Row, open_core
 from tests.support.exact_trees import PICTURE, Tree, picture_problems, read_trees
 from tests.support.installation import empty
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import Stage, open_stage, principal_of
+from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 TOKENS = 5000
 JOBS_PER_RUN, JOBS_IN_TOTAL = 3, 4
@@ -38,7 +38,7 @@ class PipelineScene:
         self.held: list[StartedLease] = []
         self.votes: list[Vote] = []
         self.deleted = False
-        self.planes: list[Shoot] = []
+        self.planes: list[PipelineHarness] = []
         self.pipelines: list[Pipeline] = []
         self._undo = AsyncExitStack()
 
@@ -46,7 +46,7 @@ class PipelineScene:
         await empty(self.databases)
         core = await open_core(self.databases).prepare()
         self.ann: Member = await core.member("pool_1", TOKENS)
-        self.stage: Stage = await self._undo.enter_async_context(open_stage(core, self.ann, self.home))
+        self.media: MediaHarness = await self._undo.enter_async_context(open_media_harness(core, self.ann, self.home))
         self.planes = [self.plane(), self.plane()]
         one = self.planes[0]
         steps = await one.steps("one", "two", "three", max_children=2)
@@ -55,10 +55,10 @@ class PipelineScene:
         self.pipelines = [await one.define(steps), await one.define(gated), await one.define(steps[:1])]
         await self.start(one, Random(0))
 
-    def plane(self) -> Shoot:
+    def plane(self) -> PipelineHarness:
         """One that has just been started."""
         core = open_core(self.databases, active_per_user=100)
-        return open_shoot(core, self.ann, self.stage, jobs_per_run=JOBS_PER_RUN, jobs_in_total=JOBS_IN_TOTAL)
+        return open_pipeline_harness(core, self.ann, self.media, jobs_per_run=JOBS_PER_RUN, jobs_in_total=JOBS_IN_TOTAL)
 
     async def close(self) -> None:
         for plane in self.planes:
@@ -72,7 +72,7 @@ class PipelineScene:
     async def rows(self, query: str, *values: object) -> list[Row]:
         return await self.planes[0].core.rows(self.ann.pool, query, *values)
 
-    async def prepare(self, plane: Shoot, random: Random, step: Step) -> None:
+    async def prepare(self, plane: PipelineHarness, random: Random, step: Step) -> None:
         """So that there is something to crash at: a run that can go on, room for a job, a result, a thumbnail due."""
         if not await self.rows("SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"):
             await self.start(plane, random)
@@ -87,14 +87,14 @@ class PipelineScene:
         if step is PipelineScene.make_thumbnails:
             await self.rows(DUE_THUMBNAILS)
 
-    async def finish_jobs(self, plane: Shoot, random: Random) -> None:
+    async def finish_jobs(self, plane: PipelineHarness, random: Random) -> None:
         await self.lease(plane, random)
         while self.held:
             # It may have lost its lease.
             with suppress(Refusal):
                 await self.report(plane, random)
 
-    async def start(self, plane: Shoot, random: Random) -> None:
+    async def start(self, plane: PipelineHarness, random: Random) -> None:
         active = "SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"
         if len(await self.rows(active)) >= MOST_RUNS:
             return
@@ -108,20 +108,20 @@ class PipelineScene:
         }
         self.runs.append(await plane.run(random.choice(self.pipelines), **wanted))
 
-    async def direct(self, plane: Shoot, random: Random) -> None:
+    async def direct(self, plane: PipelineHarness, random: Random) -> None:
         if random.random() < 0.6:
             await self.rows(DUE_RUNS)
         await plane.room.director.tick(NOW)
 
-    async def collect(self, plane: Shoot, random: Random) -> None:
+    async def collect(self, plane: PipelineHarness, random: Random) -> None:
         await plane.room.collector.tick(NOW)
 
-    async def lease(self, plane: Shoot, random: Random) -> None:
+    async def lease(self, plane: PipelineHarness, random: Random) -> None:
         started = await plane.lease()
         if started is not None:
             self.held.append(started)
 
-    async def report(self, plane: Shoot, random: Random) -> None:
+    async def report(self, plane: PipelineHarness, random: Random) -> None:
         """A worker comes to an end with a job, also with one that was taken from it."""
         if not self.held:
             return
@@ -134,7 +134,7 @@ class PipelineScene:
         else:
             await plane.deliver(started, random.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)), PICTURE)
 
-    async def grow(self, plane: Shoot, random: Random) -> None:
+    async def grow(self, plane: PipelineHarness, random: Random) -> None:
         """What an undisturbed moment brings: what is due is begun, and rendered, and kept."""
         for _ in range(random.randrange(1, 4)):
             await self.rows(DUE_RUNS)
@@ -143,7 +143,7 @@ class PipelineScene:
             await self.report(plane, random)
             await plane.room.collector.tick(NOW)
 
-    async def lose_time(self, plane: Shoot, random: Random) -> None:
+    async def lose_time(self, plane: PipelineHarness, random: Random) -> None:
         """A lease runs out, or a job's deadline passes; delays are over."""
         central = self.databases.central
         leased = await plane.core.rows(central, "SELECT dispatch_id FROM ai_job_dispatches WHERE status <> 'queued'")
@@ -160,7 +160,7 @@ class PipelineScene:
         await plane.core.relay()
         await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
 
-    async def vote(self, plane: Shoot, random: Random) -> None:
+    async def vote(self, plane: PipelineHarness, random: Random) -> None:
         principal, run = principal_of(self.ann), random.choice(self.runs)
         votes = plane.room.guidance.votes
         pair = await votes.pair(principal, run.id, None, random.randrange(1000))
@@ -169,12 +169,12 @@ class PipelineScene:
             vote, _ = await votes.vote(principal, run.id, CastVote(winner_id=winner, loser_id=loser))
             self.votes.append(vote)
 
-    async def undo(self, plane: Shoot, random: Random) -> None:
+    async def undo(self, plane: PipelineHarness, random: Random) -> None:
         if self.votes:
             vote = self.votes.pop(random.randrange(len(self.votes)))
             await plane.room.guidance.votes.undo(principal_of(self.ann), vote.run_id, vote.id)
 
-    async def kill(self, plane: Shoot, random: Random) -> None:
+    async def kill(self, plane: PipelineHarness, random: Random) -> None:
         # Rather one that is a parent at this moment.
         parents = "SELECT DISTINCT parent_id AS id FROM candidate_slots WHERE status = 'open' AND parent_id IS NOT NULL"
         found = await self.rows(parents) or await self.rows("SELECT id FROM candidates ORDER BY id")
@@ -182,44 +182,44 @@ class PipelineScene:
             chosen = random.choice(sorted(row["id"] for row in found))
             await plane.room.guidance.branches.kill(principal_of(self.ann), chosen)
 
-    async def approve(self, plane: Shoot, random: Random) -> None:
+    async def approve(self, plane: PipelineHarness, random: Random) -> None:
         await plane.room.guidance.branches.approve(principal_of(self.ann), random.choice(self.runs).id, "one")
 
-    async def pause(self, plane: Shoot, random: Random) -> None:
+    async def pause(self, plane: PipelineHarness, random: Random) -> None:
         await plane.room.runs.pause(principal_of(self.ann), random.choice(self.runs).id)
 
-    async def resume(self, plane: Shoot, random: Random) -> None:
+    async def resume(self, plane: PipelineHarness, random: Random) -> None:
         """Rather one that does not go on."""
         idle = await self.rows("SELECT id FROM pipeline_runs WHERE status IN ('paused', 'completed') ORDER BY id")
         if idle:
             await plane.room.runs.resume(principal_of(self.ann), random.choice(idle)["id"])
 
-    async def cancel(self, plane: Shoot, random: Random) -> None:
+    async def cancel(self, plane: PipelineHarness, random: Random) -> None:
         # Rather one that has a job under way.
         busy = await self.rows("SELECT DISTINCT run_id AS id FROM candidate_slots WHERE status = 'open'")
         ids = sorted(row["id"] for row in busy) or [run.id for run in self.runs]
         await plane.room.runs.cancel(principal_of(self.ann), random.choice(ids))
 
-    async def change_budget(self, plane: Shoot, random: Random) -> None:
+    async def change_budget(self, plane: PipelineHarness, random: Random) -> None:
         wanted = UpdateRun(budget=random.choice((50, 100, 200)))
         await plane.room.runs.update(principal_of(self.ann), random.choice(self.runs).id, wanted)
 
-    async def replay(self, plane: Shoot, random: Random) -> None:
+    async def replay(self, plane: PipelineHarness, random: Random) -> None:
         if found := await self.rows("SELECT id FROM candidates ORDER BY id"):
             await plane.room.guidance.lineages.replay(principal_of(self.ann), random.choice(found)["id"], Replay())
 
-    async def delete_file(self, plane: Shoot, random: Random) -> None:
+    async def delete_file(self, plane: PipelineHarness, random: Random) -> None:
         if found := await self.rows("SELECT file_id FROM candidates ORDER BY id"):
             self.deleted = True
-            await self.stage.delete_file(random.choice(found)["file_id"])
+            await self.media.delete_file(random.choice(found)["file_id"])
 
-    async def make_thumbnails(self, plane: Shoot, random: Random) -> None:
+    async def make_thumbnails(self, plane: PipelineHarness, random: Random) -> None:
         if random.random() < 0.5:
             # Who had claimed them has died.
             await self.rows(DUE_THUMBNAILS)
         await plane.room.guidance.thumbnails.tick(NOW)
 
-    async def prune(self, plane: Shoot, random: Random) -> None:
+    async def prune(self, plane: PipelineHarness, random: Random) -> None:
         await plane.room.guidance.pruner.tick(NOW)
 
     async def check(self) -> list[Tree]:
@@ -261,9 +261,9 @@ class PipelineScene:
                 # What was killed since then stays killed until somebody resumes it.
                 leaves = [each["rejected_at"] for each in tree.candidates if each["position"] == run["steps"]]
                 assert sum(at is None or at > run["ended_at"] for at in leaves) >= run["target_leaves"]
-        assert await picture_problems(self.ann.pool, self.stage.room.files.storage, deleted=self.deleted) == []
+        assert await picture_problems(self.ann.pool, self.media.room.files.storage, deleted=self.deleted) == []
 
-    async def _work(self, plane: Shoot) -> int:
+    async def _work(self, plane: PipelineHarness) -> int:
         worked = 0
         while (started := await plane.lease()) is not None:
             await plane.deliver(started, content=PICTURE)
@@ -271,7 +271,7 @@ class PipelineScene:
         return worked
 
 
-Step = Callable[[PipelineScene, Shoot, Random], Awaitable[None]]
+Step = Callable[[PipelineScene, PipelineHarness, Random], Awaitable[None]]
 STEPS: tuple[tuple[Step, int], ...] = (
     (PipelineScene.start, 4),
     (PipelineScene.grow, 16),

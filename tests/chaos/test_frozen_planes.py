@@ -24,8 +24,8 @@ from tests.support.control_plane_process import ControlPlaneProcess
 from tests.support.core import open_core
 from tests.support.exact_trees import PICTURE, picture_problems, read_trees
 from tests.support.installation import changed
-from tests.support.shoot import Shoot, open_shoot
-from tests.support.stage import open_stage
+from tests.support.media_harness import open_media_harness
+from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
 from tests.support.stopping_plane import ROOT, program
 from tests.support.waiting import until
 
@@ -72,7 +72,7 @@ class Set:
 
     settings: Settings
     directory: Path
-    shoot: Shoot
+    pipelines: PipelineHarness
     run: Run
 
     @property
@@ -89,60 +89,60 @@ class Set:
             answer = condition()
             if await answer if isawaitable(answer) else answer:
                 return True
-            started = await self.shoot.lease()
+            started = await self.pipelines.lease()
             if started is not None:
-                await self.shoot.deliver(started, content=PICTURE)
+                await self.pipelines.deliver(started, content=PICTURE)
             return False
 
         await until(is_true, 240, LOOK)
 
     async def goes_on(self) -> None:
         """Until two more jobs were begun, or it has nothing more to do."""
-        before = (await self.shoot.shown(self.run)).draws
+        before = (await self.pipelines.shown(self.run)).draws
 
         async def has_gone_on() -> bool:
-            shown = await self.shoot.shown(self.run)
+            shown = await self.pipelines.shown(self.run)
             return shown.draws >= before + 2 or shown.status is RunStatus.COMPLETED
 
         await self.working_until(has_gone_on)
 
     async def thumbnails_are_made(self) -> None:
         async def are_made() -> bool:
-            return not await self.shoot.core.rows(self.shoot.ann.pool, f"{HURRY} RETURNING 1")
+            return not await self.pipelines.core.rows(self.pipelines.ann.pool, f"{HURRY} RETURNING 1")
 
         await until(are_made, 240, LOOK)
 
     async def ends(self) -> None:
         async def has_ended() -> bool:
-            return (await self.shoot.shown(self.run)).status is RunStatus.COMPLETED
+            return (await self.pipelines.shown(self.run)).status is RunStatus.COMPLETED
 
         await self.working_until(has_ended)
         await self.thumbnails_are_made()
 
     async def is_exact(self) -> None:
-        [tree] = await read_trees(self.shoot.ann.pool)
+        [tree] = await read_trees(self.pipelines.ann.pool)
         assert [*tree.problems(), *tree.unsettled()] == []
         assert (tree.run["status"], tree.run["reason"]) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
-        assert await self.shoot.shape(self.run) == dict.fromkeys(range(1, len(STEPS) + 1), self.run.target_leaves)
+        assert await self.pipelines.shape(self.run) == dict.fromkeys(range(1, len(STEPS) + 1), self.run.target_leaves)
         # Nothing failed, so nothing was begun in vain.
         assert {slot["status"] for slot in tree.slots} == {"made"}
         assert len(tree.slots) == self.jobs
         assert tree.run["spent"] == tree.run["budget"] == self.jobs * COST
-        assert await self.shoot.core.balance(self.shoot.ann) == TOKENS - self.jobs * COST
-        await self.shoot.core.check_drained()
-        assert await picture_problems(self.shoot.ann.pool, self.shoot.stage.room.files.storage) == []
+        assert await self.pipelines.core.balance(self.pipelines.ann) == TOKENS - self.jobs * COST
+        await self.pipelines.core.check_drained()
+        assert await picture_problems(self.pipelines.ann.pool, self.pipelines.media.room.files.storage) == []
 
 
 @asynccontextmanager
 async def open_set(settings: Settings, databases: Databases, directory: Path, leaves: int) -> AsyncIterator[Set]:
     core = await open_core(databases).prepare()
     ann = await core.member("pool_1", tokens=TOKENS)
-    async with open_stage(core, ann, settings.home) as stage:
-        shoot = open_shoot(core, ann, stage)
-        pipeline = await shoot.pipeline(*STEPS, cost=COST, max_children=1)
+    async with open_media_harness(core, ann, settings.home) as media:
+        pipelines = open_pipeline_harness(core, ann, media)
+        pipeline = await pipelines.pipeline(*STEPS, cost=COST, max_children=1)
         # With no token to spare: a job too many would leave the tree without its last leaf.
-        run = await shoot.run(pipeline, target_leaves=leaves, budget=leaves * len(STEPS) * COST)
-        yield Set(settings, directory, shoot, run)
+        run = await pipelines.run(pipeline, target_leaves=leaves, budget=leaves * len(STEPS) * COST)
+        yield Set(settings, directory, pipelines, run)
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ async def test_a_control_plane_that_is_killed_in_every_gap_in_turn_goes_on_where
         await plane.spawn()
         await scene.working_until(lambda plane=plane: plane.is_over)  # type: ignore[misc]
         if "thumbnail" in point:
-            await scene.shoot.core.rows(scene.shoot.ann.pool, HURRY)
+            await scene.pipelines.core.rows(scene.pipelines.ann.pool, HURRY)
     plane = await scene.plane(signal.SIGKILL)
     await plane.spawn()
     try:

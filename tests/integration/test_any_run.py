@@ -14,8 +14,8 @@ from callsheet.wire.candidates import CastVote
 from callsheet.wire.errors import Conflict
 from callsheet.wire.pipelines import Run, RunReason, RunStatus, Strategy
 from tests.support.core import Core, Row, open_core
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import open_stage, principal_of
+from tests.support.media_harness import open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 MOST = 400
 # Times that nobody had anything to do, and somebody was asked.
@@ -26,35 +26,35 @@ PATIENCE = 6
 class Somebody:
     """Who approves, resumes, votes and kills."""
 
-    shoot: Shoot
+    pipelines: PipelineHarness
     run: Run
     random: Random
     patience: int = PATIENCE
 
     @property
     def principal(self) -> Principal:
-        return principal_of(self.shoot.ann)
+        return principal_of(self.pipelines.ann)
 
     async def helps(self) -> bool:
         """Where the run cannot go on by itself."""
-        run = await self.shoot.shown(self.run)
+        run = await self.pipelines.shown(self.run)
         self.patience -= 1
         if self.patience and run.reason is RunReason.APPROVAL_NEEDED:
             step = next(each.step.slug for each in run.steps if not each.approved)
-            await self.shoot.room.guidance.branches.approve(self.principal, run.id, step)
+            await self.pipelines.room.guidance.branches.approve(self.principal, run.id, step)
             return True
         if self.patience and run.status is RunStatus.PAUSED:
-            await self.shoot.room.runs.resume(self.principal, run.id)
+            await self.pipelines.room.runs.resume(self.principal, run.id)
             return True
         return False
 
     async def looks_in(self) -> None:
-        left = [row for row in await self.shoot.candidates(self.run) if row["status"] == "active"]
+        left = [row for row in await self.pipelines.candidates(self.run) if row["status"] == "active"]
         if not left or self.random.random() < 0.5:
             return
         one = self.random.choice(left)
         if self.random.random() < 0.1:
-            await self.shoot.room.guidance.branches.kill(self.principal, one["id"])
+            await self.pipelines.room.guidance.branches.kill(self.principal, one["id"])
             return
         others = [row for row in left if row["position"] == one["position"] and row["id"] != one["id"]]
         if others:
@@ -64,29 +64,29 @@ class Somebody:
         cast = CastVote(winner_id=winner["id"], loser_id=loser["id"])
         # It may have been the other way round earlier.
         with suppress(Conflict):
-            await self.shoot.room.guidance.votes.vote(self.principal, self.run.id, cast)
+            await self.pipelines.room.guidance.votes.vote(self.principal, self.run.id, cast)
 
 
-async def worked(shoot: Shoot, random: Random, failing: float) -> bool:
-    started = await shoot.lease()
+async def worked(pipelines: PipelineHarness, random: Random, failing: float) -> bool:
+    started = await pipelines.lease()
     if started is None:
         return False
     if random.random() < failing:
-        await shoot.core.fail(started)
+        await pipelines.core.fail(started)
     else:
-        await shoot.deliver(started, pictures=random.choice([1, 1, 1, 2, 4]))
+        await pipelines.deliver(started, pictures=random.choice([1, 1, 1, 2, 4]))
     return True
 
 
-async def begun(shoot: Shoot, random: Random) -> tuple[Run, dict[int, int]]:
+async def begun(pipelines: PipelineHarness, random: Random) -> tuple[Run, dict[int, int]]:
     """A run, and the places that its steps have for those who go on."""
     names = [f"step {number}" for number in range(1, random.randint(2, 4))]
-    steps = await shoot.steps("base", *names, max_children=random.randint(1, 3))
+    steps = await pipelines.steps("base", *names, max_children=random.randint(1, 3))
     places = {position: random.randint(1, 3) for position in range(1, len(steps)) if random.random() < 0.4}
     for position, step in enumerate(steps[:-1], start=1):
         step |= {"top_k": places.get(position), "requires_approval": random.random() < 0.3}
-    run = await shoot.run(
-        await shoot.define(steps),
+    run = await pipelines.run(
+        await pipelines.define(steps),
         target_leaves=random.choice([1, 3, 5]),
         budget=random.choice([200, 600]),
         strategy=random.choice(list(Strategy)),
@@ -103,20 +103,20 @@ async def test_whatever_its_jobs_bring_a_run_stays_exact_and_ends_with_a_reason(
     random = Random(seed)
     ann = await core.member("pool_1", tokens=10_000)
     at_once = random.choice([1, 2, 4])
-    async with open_stage(core, ann, tmp_path / "home") as stage:
+    async with open_media_harness(core, ann, tmp_path / "home") as media:
         generous = open_core(core.databases, active_per_user=100)
-        shoot = open_shoot(generous, ann, stage, jobs_per_run=at_once, jobs_in_total=at_once)
-        run, places = await begun(shoot, random)
-        somebody, failing = Somebody(shoot, run, random), random.choice([0, 0.1, 0.4])
+        pipelines = open_pipeline_harness(generous, ann, media, jobs_per_run=at_once, jobs_in_total=at_once)
+        run, places = await begun(pipelines, random)
+        somebody, failing = Somebody(pipelines, run, random), random.choice([0, 0.1, 0.4])
         for _ in range(MOST):
-            await shoot.tick()
-            if not await worked(shoot, random, failing) and not await somebody.helps():
+            await pipelines.tick()
+            if not await worked(pipelines, random, failing) and not await somebody.helps():
                 break
             await somebody.looks_in()
-        await shoot.room.collector.tick(NOW)
-        ended = await shoot.shown(run)
-        await shoot.check(run)
-        rows = await shoot.candidates(run)
+        await pipelines.room.collector.tick(NOW)
+        ended = await pipelines.shown(run)
+        await pipelines.check(run)
+        rows = await pipelines.candidates(run)
     assert ended.reason is not None
     leaves = [row for row in rows if row["position"] == len(ended.steps) and row["status"] == "active"]
     assert (ended.reason is RunReason.TARGET_REACHED) <= (len(leaves) >= ended.target_leaves)

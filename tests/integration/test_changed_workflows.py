@@ -12,8 +12,8 @@ from callsheet.wire.catalog import UpdateWorkflow
 from callsheet.wire.errors import WrongState
 from callsheet.wire.pipelines import RunReason, RunStatus
 from tests.support.core import Core, Member
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import open_stage
+from tests.support.media_harness import open_media_harness
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 STYLED: dict[str, Any] = {
     "1": {"class_type": "PaintPicture", "inputs": {"text": "in {{style}}"}},
@@ -30,9 +30,9 @@ OF_A_PARENT: dict[str, Any] = {
 
 
 @pytest.fixture
-async def shoot(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Shoot]:
-    async with open_stage(core, ann, tmp_path / "home") as stage:
-        yield open_shoot(core, ann, stage)
+async def pipelines(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[PipelineHarness]:
+    async with open_media_harness(core, ann, tmp_path / "home") as media:
+        yield open_pipeline_harness(core, ann, media)
 
 
 @pytest.mark.parametrize(
@@ -41,27 +41,27 @@ async def shoot(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Shoot]
     ids=["a variable names a file", "a base has a parent"],
 )
 async def test_a_step_that_does_not_fit_its_workflow_any_more_is_not_filled(
-    shoot: Shoot, graph: dict[str, Any], reason: str
+    pipelines: PipelineHarness, graph: dict[str, Any], reason: str
 ) -> None:
-    slug = await shoot.workflow(STYLED)
-    pipeline = await shoot.define([{"name": "base", "workflow": slug, "needs_run_variables": True}])
+    slug = await pipelines.workflow(STYLED)
+    pipeline = await pipelines.define([{"name": "base", "workflow": slug, "needs_run_variables": True}])
     given = {"variables": {"style": "../../../etc/cron.d/x"}, "target_leaves": 2}
-    run = await shoot.run(pipeline, **given)
-    await shoot.room.director.tick(NOW)
-    assert await shoot.work() == 1
-    await shoot.catalog.workflows.update(slug, UpdateWorkflow(graph=graph), "test")
+    run = await pipelines.run(pipeline, **given)
+    await pipelines.room.director.tick(NOW)
+    assert await pipelines.work() == 1
+    await pipelines.catalog.workflows.update(slug, UpdateWorkflow(graph=graph), "test")
 
-    await shoot.tick()
-    assert await shoot.work() == 0
-    run = await shoot.shown(run)
+    await pipelines.tick()
+    assert await pipelines.work() == 0
+    run = await pipelines.shown(run)
     assert (run.status, run.reason) == (RunStatus.ACTIVE, RunReason.CANNOT_BUILD)
     assert reason in (run.reason_detail or "")
     with pytest.raises(WrongState, match=reason) as refused:
-        await shoot.run(pipeline, **given)
+        await pipelines.run(pipeline, **given)
     assert refused.value.errors[0].field == "steps.0.workflow"
 
     # Once it is mended, the run goes on by itself.
-    await shoot.catalog.workflows.update(slug, UpdateWorkflow(graph=STYLED), "test")
-    await shoot.due(run)
-    run = await shoot.finish(run)
+    await pipelines.catalog.workflows.update(slug, UpdateWorkflow(graph=STYLED), "test")
+    await pipelines.due(run)
+    run = await pipelines.finish(run)
     assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)

@@ -14,77 +14,77 @@ from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
 from tests.support.exact_trees import PICTURE, picture_problems, read_trees
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import Stage, open_stage, principal_of
+from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
-Scene = Callable[[Shoot, Run], Awaitable[object]]
+Scene = Callable[[PipelineHarness, Run], Awaitable[object]]
 
 
 @pytest.fixture
-async def stage(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with open_stage(core, ann, tmp_path / "home") as stage:
-        yield stage
+async def media(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[MediaHarness]:
+    async with open_media_harness(core, ann, tmp_path / "home") as media:
+        yield media
 
 
-def started(core: Core, ann: Member, stage: Stage) -> Shoot:
+def started(core: Core, ann: Member, media: MediaHarness) -> PipelineHarness:
     """A control plane that knows nothing of an earlier one."""
-    return open_shoot(open_core(core.databases), ann, stage, jobs_per_run=2, jobs_in_total=2)
+    return open_pipeline_harness(open_core(core.databases), ann, media, jobs_per_run=2, jobs_in_total=2)
 
 
-async def begin(shoot: Shoot, run: Run) -> object:
-    return await shoot.room.director.tick(NOW)
+async def begin(pipelines: PipelineHarness, run: Run) -> object:
+    return await pipelines.room.director.tick(NOW)
 
 
-async def begin_a_child(shoot: Shoot, run: Run) -> object:
-    await _with_bases(shoot)
-    return await shoot.room.director.tick(NOW)
+async def begin_a_child(pipelines: PipelineHarness, run: Run) -> object:
+    await _with_bases(pipelines)
+    return await pipelines.room.director.tick(NOW)
 
 
-async def keep(shoot: Shoot, run: Run) -> object:
-    await shoot.tick()
-    await shoot.deliver(await shoot.start(), 2, PICTURE)
-    return await shoot.room.collector.tick(NOW)
+async def keep(pipelines: PipelineHarness, run: Run) -> object:
+    await pipelines.tick()
+    await pipelines.deliver(await pipelines.start(), 2, PICTURE)
+    return await pipelines.room.collector.tick(NOW)
 
 
-async def strike(shoot: Shoot, run: Run) -> object:
-    await shoot.tick()
-    await shoot.core.fail(await shoot.start())
-    return await shoot.room.collector.tick(NOW)
+async def strike(pipelines: PipelineHarness, run: Run) -> object:
+    await pipelines.tick()
+    await pipelines.core.fail(await pipelines.start())
+    return await pipelines.room.collector.tick(NOW)
 
 
-async def kill(shoot: Shoot, run: Run) -> object:
-    await _with_bases(shoot)
-    await shoot.tick()
-    first, *_ = await shoot.candidates(run)
-    return await shoot.room.guidance.branches.kill(principal_of(shoot.ann), first["id"])
+async def kill(pipelines: PipelineHarness, run: Run) -> object:
+    await _with_bases(pipelines)
+    await pipelines.tick()
+    first, *_ = await pipelines.candidates(run)
+    return await pipelines.room.guidance.branches.kill(principal_of(pipelines.ann), first["id"])
 
 
-async def kill_in_pieces(shoot: Shoot, run: Run) -> object:
+async def kill_in_pieces(pipelines: PipelineHarness, run: Run) -> object:
     with patch.object(branches, "PIECE", 1):
-        return await kill(shoot, run)
+        return await kill(pipelines, run)
 
 
-async def cancel(shoot: Shoot, run: Run) -> object:
-    await shoot.tick()
-    return await shoot.room.runs.cancel(principal_of(shoot.ann), run.id)
+async def cancel(pipelines: PipelineHarness, run: Run) -> object:
+    await pipelines.tick()
+    return await pipelines.room.runs.cancel(principal_of(pipelines.ann), run.id)
 
 
-async def make_thumbnails(shoot: Shoot, run: Run) -> object:
-    await _with_bases(shoot)
-    return await shoot.room.guidance.thumbnails.tick(NOW)
+async def make_thumbnails(pipelines: PipelineHarness, run: Run) -> object:
+    await _with_bases(pipelines)
+    return await pipelines.room.guidance.thumbnails.tick(NOW)
 
 
-async def _with_bases(shoot: Shoot) -> None:
-    await shoot.tick()
-    await work(shoot)
-    await shoot.room.collector.tick(NOW)
+async def _with_bases(pipelines: PipelineHarness) -> None:
+    await pipelines.tick()
+    await work(pipelines)
+    await pipelines.room.collector.tick(NOW)
 
 
-async def work(shoot: Shoot) -> int:
+async def work(pipelines: PipelineHarness) -> int:
     worked = 0
-    while (job := await shoot.lease()) is not None:
-        await shoot.deliver(job, content=PICTURE)
+    while (job := await pipelines.lease()) is not None:
+        await pipelines.deliver(job, content=PICTURE)
         worked += 1
     return worked
 
@@ -117,30 +117,30 @@ def test_every_gap_of_the_room_is_crashed_in() -> None:
 @pytest.mark.few_forms
 @pytest.mark.parametrize(("point", "scene"), CRASHES, ids=[f"{point}-{scene.__name__}" for point, scene in CRASHES])
 async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing_is_doubled(
-    core: Core, ann: Member, stage: Stage, point: Failpoint, scene: Scene
+    core: Core, ann: Member, media: MediaHarness, point: Failpoint, scene: Scene
 ) -> None:
-    shoot = started(core, ann, stage)
-    run = await shoot.run(await shoot.pipeline("base", "fix", max_children=1), target_leaves=3)
-    assert await crashed_at(point, scene(shoot, run))
-    await shoot.room.guidance.thumbnails.stop()
+    pipelines = started(core, ann, media)
+    run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=3)
+    assert await crashed_at(point, scene(pipelines, run))
+    await pipelines.room.guidance.thumbnails.stop()
 
-    shoot = started(core, ann, stage)
-    await shoot.core.relay()
-    await shoot.room.guidance.pruner.prune(ann.pool, left_seconds=0)
-    await shoot.due(run)
+    pipelines = started(core, ann, media)
+    await pipelines.core.relay()
+    await pipelines.room.guidance.pruner.prune(ann.pool, left_seconds=0)
+    await pipelines.due(run)
     for _ in range(50):
-        await shoot.tick()
-        if not await work(shoot):
+        await pipelines.tick()
+        if not await work(pipelines):
             break
-    await shoot.room.collector.tick(NOW)
+    await pipelines.room.collector.tick(NOW)
     await core.rows(ann.pool, HURRY)
-    await shoot.room.guidance.thumbnails.tick(NOW)
-    await shoot.room.guidance.thumbnails.stop()
+    await pipelines.room.guidance.thumbnails.tick(NOW)
+    await pipelines.room.guidance.thumbnails.stop()
 
     [tree] = await read_trees(ann.pool)
     assert [*tree.problems(), *tree.unsettled()] == []
     await core.check_drained()
-    assert await picture_problems(ann.pool, stage.room.files.storage) == []
+    assert await picture_problems(ann.pool, media.room.files.storage) == []
     if scene is cancel:
         assert (tree.run["status"], tree.run["spent"], len(tree.candidates)) == (RunStatus.CANCELED, 0, 0)
         return

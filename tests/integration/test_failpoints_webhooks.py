@@ -12,8 +12,8 @@ from callsheet.plumbing.failpoints import Failpoint
 from tests.support.calls import HELD, Booth, open_booth
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
+from tests.support.media_harness import open_media_harness
 from tests.support.replicate_server import ReplicateServer, Scenario
-from tests.support.stage import open_stage
 
 PICTURE = Scenario()
 
@@ -131,8 +131,8 @@ async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
         assert call["work"] is None
         await next_life.check_drained()
         # What a collector that died had fetched goes with the sweeper of outputs; what the user has stays.
-        async with open_stage(next_life, booth.ann, tmp_path) as stage:
-            await stage.sweep()
+        async with open_media_harness(next_life, booth.ann, tmp_path) as media:
+            await media.sweep()
         assert await again.objects() == {file["path"]}
 
 

@@ -15,135 +15,143 @@ from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.identity import Role
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import open_stage, principal_of
+from tests.support.media_harness import open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 
 @pytest.fixture
-async def shoot(core: Core, tmp_path: Path) -> AsyncIterator[Shoot]:
+async def pipelines(core: Core, tmp_path: Path) -> AsyncIterator[PipelineHarness]:
     ann = await core.member("pool_1", tokens=1000)
-    async with open_stage(core, ann, tmp_path / "home") as stage:
-        yield open_shoot(core, ann, stage)
+    async with open_media_harness(core, ann, tmp_path / "home") as media:
+        yield open_pipeline_harness(core, ann, media)
 
 
-async def candidates(shoot: Shoot, run: Run) -> dict[int, UUID]:
+async def candidates(pipelines: PipelineHarness, run: Run) -> dict[int, UUID]:
     """By their numbers, those that are left."""
-    return {row["number"]: row["id"] for row in await shoot.candidates(run) if row["status"] == "active"}
+    return {row["number"]: row["id"] for row in await pipelines.candidates(run) if row["status"] == "active"}
 
 
-async def vote(shoot: Shoot, run: Run, winner: UUID, loser: UUID) -> None:
+async def vote(pipelines: PipelineHarness, run: Run, winner: UUID, loser: UUID) -> None:
     cast = CastVote(winner_id=winner, loser_id=loser)
-    await shoot.room.guidance.votes.vote(principal_of(shoot.ann), run.id, cast)
+    await pipelines.room.guidance.votes.vote(principal_of(pipelines.ann), run.id, cast)
 
 
-async def kill(shoot: Shoot, candidate_id: UUID) -> int:
-    killed = await shoot.room.guidance.branches.kill(principal_of(shoot.ann), candidate_id)
+async def kill(pipelines: PipelineHarness, candidate_id: UUID) -> int:
+    killed = await pipelines.room.guidance.branches.kill(principal_of(pipelines.ann), candidate_id)
     return killed.canceled_jobs
 
 
-async def guided(shoot: Shoot, run: Run) -> Run:
+async def guided(pipelines: PipelineHarness, run: Run) -> Run:
     """One job after the other; after each the pair that is asked about is judged: the older one wins."""
     for turn in range(60):
-        await shoot.tick()
-        if not await shoot.work():
-            await shoot.room.collector.tick(NOW)
-            return await shoot.shown(run)
-        await shoot.room.collector.tick(NOW)
-        pair = await shoot.room.guidance.votes.pair(principal_of(shoot.ann), run.id, None, turn)
+        await pipelines.tick()
+        if not await pipelines.work():
+            await pipelines.room.collector.tick(NOW)
+            return await pipelines.shown(run)
+        await pipelines.room.collector.tick(NOW)
+        pair = await pipelines.room.guidance.votes.pair(principal_of(pipelines.ann), run.id, None, turn)
         if pair.candidates:
             older, younger = sorted(pair.candidates, key=lambda each: each.number)
-            await vote(shoot, run, older.id, younger.id)
+            await vote(pipelines, run, older.id, younger.id)
     raise AssertionError("it does not end")
 
 
 @pytest.mark.thorough
-async def test_the_same_seed_and_votes_make_the_same_tree_and_the_same_ratings(shoot: Shoot) -> None:
-    pipeline = await shoot.pipeline("one", "two", "three", max_children=2)
+async def test_the_same_seed_and_votes_make_the_same_tree_and_the_same_ratings(pipelines: PipelineHarness) -> None:
+    pipeline = await pipelines.pipeline("one", "two", "three", max_children=2)
     made = []
     for _ in range(2):
-        run = await shoot.run(pipeline, seed=11, target_leaves=8, budget=400)
-        ended = await guided(shoot, run)
+        run = await pipelines.run(pipeline, seed=11, target_leaves=8, budget=400)
+        ended = await guided(pipelines, run)
         assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
-        ratings = [(row["number"], row["elo"], row["votes"]) for row in await shoot.candidates(run)]
-        made.append((await shoot.family(run), ratings))
-        await shoot.check(run)
+        ratings = [(row["number"], row["elo"], row["votes"]) for row in await pipelines.candidates(run)]
+        made.append((await pipelines.family(run), ratings))
+        await pipelines.check(run)
     assert made[0] == made[1]
     assert any(elo != 1000 for _, elo, _ in made[0][1])
 
 
 async def test_a_branch_killed_while_its_child_is_queued_is_refunded_and_the_run_goes_on_without_it(
-    shoot: Shoot,
+    pipelines: PipelineHarness,
 ) -> None:
-    run = await shoot.run(await shoot.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
-    await shoot.tick()
-    await shoot.work()
-    await shoot.tick()
+    run = await pipelines.run(await pipelines.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
+    await pipelines.tick()
+    await pipelines.work()
+    await pipelines.tick()
     # The child of the first base waits for a worker.
-    first = (await candidates(shoot, run))[1]
-    before = await shoot.core.balance(shoot.ann)
-    assert await kill(shoot, first) == 1
-    assert await shoot.core.balance(shoot.ann) == before + 10
-    ended = await shoot.finish(run)
+    first = (await candidates(pipelines, run))[1]
+    before = await pipelines.core.balance(pipelines.ann)
+    assert await kill(pipelines, first) == 1
+    assert await pipelines.core.balance(pipelines.ann) == before + 10
+    ended = await pipelines.finish(run)
     assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
-    left = await candidates(shoot, run)
+    left = await candidates(pipelines, run)
     assert first not in left.values()
-    assert await shoot.shape(run) == {1: 2, 2: 2}
+    assert await pipelines.shape(run) == {1: 2, 2: 2}
     assert ended.spent == 40
-    await shoot.check(run)
+    await pipelines.check(run)
 
 
-async def test_a_branch_killed_while_its_child_renders_leaves_no_active_child(shoot: Shoot) -> None:
-    run = await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1, budget=200)
-    await shoot.tick()
-    await shoot.work()
-    await shoot.tick()
-    rendering = await shoot.start()
-    first = (await candidates(shoot, run))[1]
-    assert await kill(shoot, first) == 1
+async def test_a_branch_killed_while_its_child_renders_leaves_no_active_child(pipelines: PipelineHarness) -> None:
+    run = await pipelines.run(await pipelines.pipeline("one", "two", max_children=1), target_leaves=1, budget=200)
+    await pipelines.tick()
+    await pipelines.work()
+    await pipelines.tick()
+    rendering = await pipelines.start()
+    first = (await candidates(pipelines, run))[1]
+    assert await kill(pipelines, first) == 1
     # The worker has not heard of it yet, and brings what it made.
-    await shoot.deliver(rendering)
-    ended = await shoot.finish(run)
+    await pipelines.deliver(rendering)
+    ended = await pipelines.finish(run)
     assert ended.status is RunStatus.COMPLETED
-    rows = await shoot.candidates(run)
+    rows = await pipelines.candidates(run)
     assert [row["status"] for row in rows if row["id"] == first or row["parent_id"] == first] == ["rejected"]
-    assert len(await candidates(shoot, run)) == 2
-    await shoot.check(run)
+    assert len(await candidates(pipelines, run)) == 2
+    await pipelines.check(run)
 
 
-async def test_leaves_that_were_killed_are_made_anew_when_a_completed_run_is_resumed(shoot: Shoot) -> None:
-    run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=2))
-    leaves = [row["id"] for row in await shoot.candidates(run) if row["position"] == 2]
-    await kill(shoot, leaves[0])
-    assert (await shoot.shown(run)).status is RunStatus.COMPLETED
-    await shoot.room.runs.resume(principal_of(shoot.ann), run.id)
-    ended = await shoot.finish(run)
+async def test_leaves_that_were_killed_are_made_anew_when_a_completed_run_is_resumed(
+    pipelines: PipelineHarness,
+) -> None:
+    run = await pipelines.finish(
+        await pipelines.run(await pipelines.pipeline("one", "two", max_children=1), target_leaves=2)
+    )
+    leaves = [row["id"] for row in await pipelines.candidates(run) if row["position"] == 2]
+    await kill(pipelines, leaves[0])
+    assert (await pipelines.shown(run)).status is RunStatus.COMPLETED
+    await pipelines.room.runs.resume(principal_of(pipelines.ann), run.id)
+    ended = await pipelines.finish(run)
     assert ended.status is RunStatus.COMPLETED
-    active = [row for row in await shoot.candidates(run) if row["position"] == 2 and row["status"] == "active"]
+    active = [row for row in await pipelines.candidates(run) if row["position"] == 2 and row["status"] == "active"]
     assert len(active) == 2
-    await shoot.check(run)
+    await pipelines.check(run)
 
 
-async def test_a_branch_that_is_restored_goes_on_where_it_was(shoot: Shoot) -> None:
-    run = await shoot.run(await shoot.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
-    await shoot.tick()
-    await shoot.work()
-    await shoot.tick()
-    first = (await candidates(shoot, run))[1]
-    assert await kill(shoot, first) == 1
-    branches = shoot.room.guidance.branches
-    assert (await branches.restore(principal_of(shoot.ann), first)).restored == 1
-    ended = await shoot.finish(run)
+async def test_a_branch_that_is_restored_goes_on_where_it_was(pipelines: PipelineHarness) -> None:
+    run = await pipelines.run(await pipelines.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
+    await pipelines.tick()
+    await pipelines.work()
+    await pipelines.tick()
+    first = (await candidates(pipelines, run))[1]
+    assert await kill(pipelines, first) == 1
+    branches = pipelines.room.guidance.branches
+    assert (await branches.restore(principal_of(pipelines.ann), first)).restored == 1
+    ended = await pipelines.finish(run)
     assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
     # The job that was canceled took nothing from its parent.
-    assert await shoot.shape(run) == {1: 1, 2: 2}
+    assert await pipelines.shape(run) == {1: 1, 2: 2}
     assert ended.spent == 30
-    await shoot.check(run)
+    await pipelines.check(run)
 
 
-async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_and_parent(shoot: Shoot) -> None:
-    run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1))
-    base, leaf = await shoot.candidates(run)
-    principal, lineages = principal_of(shoot.ann), shoot.room.guidance.lineages
+async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_and_parent(
+    pipelines: PipelineHarness,
+) -> None:
+    run = await pipelines.finish(
+        await pipelines.run(await pipelines.pipeline("one", "two", max_children=1), target_leaves=1)
+    )
+    base, leaf = await pipelines.candidates(run)
+    principal, lineages = principal_of(pipelines.ann), pipelines.room.guidance.lineages
     told = (await lineages.explain(principal, leaf["id"])).ancestors
     assert [each.candidate_id for each in told] == [base["id"], leaf["id"]]
     assert told[0].lineage["prompt"] == "a gym"
@@ -153,38 +161,44 @@ async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_an
     assert seen_by_operators[0].workflow["1"]["inputs"] == {"text": "a gym", "seed": base["seed"]}
     assert [each.draw for each in told] == [1, 2]
     submitted = await lineages.replay(principal, leaf["id"], Replay())
-    first, again = [await shoot.core.job(shoot.ann, job_id) for job_id in (leaf["job_id"], submitted.job.id)]
+    first, again = [await pipelines.core.job(pipelines.ann, job_id) for job_id in (leaf["job_id"], submitted.job.id)]
     assert again["payload"] == first["payload"]
     assert again["input_file_ids"] == [base["file_id"]]
-    await shoot.work()
-    await shoot.tick()
-    assert await shoot.core.status(shoot.ann, submitted.job.id) == "completed"
+    await pipelines.work()
+    await pipelines.tick()
+    assert await pipelines.core.status(pipelines.ann, submitted.job.id) == "completed"
     # It is nobody's candidate, and no part of the run's budget.
-    assert len(await shoot.candidates(run)) == 2
-    assert (await shoot.shown(run)).spent == run.spent
-    await shoot.check(run)
+    assert len(await pipelines.candidates(run)) == 2
+    assert (await pipelines.shown(run)).spent == run.spent
+    await pipelines.check(run)
 
 
-async def test_a_replay_is_the_same_though_the_workflow_was_changed_and_its_price_too(shoot: Shoot) -> None:
-    steps = await shoot.steps("one")
-    run = await shoot.finish(await shoot.run(await shoot.define(steps), target_leaves=1))
-    [made] = await shoot.candidates(run)
+async def test_a_replay_is_the_same_though_the_workflow_was_changed_and_its_price_too(
+    pipelines: PipelineHarness,
+) -> None:
+    steps = await pipelines.steps("one")
+    run = await pipelines.finish(await pipelines.run(await pipelines.define(steps), target_leaves=1))
+    [made] = await pipelines.candidates(run)
     graph = {"9": {"class_type": "SomethingElse", "inputs": {"text": "{{prompt}}"}}}
-    await shoot.catalog.workflows.update(steps[0]["workflow"], UpdateWorkflow.model_validate({"graph": graph}), "test")
-    central = shoot.core.databases.central
-    await shoot.core.rows(central, "UPDATE effects SET credits_cost = 25 WHERE slug = $1", steps[0]["workflow"])
-    before = await shoot.core.balance(shoot.ann)
-    replayed = await shoot.room.guidance.lineages.replay(principal_of(shoot.ann), made["id"], Replay())
-    first, again = [await shoot.core.job(shoot.ann, job_id) for job_id in (made["job_id"], replayed.job.id)]
+    await pipelines.catalog.workflows.update(
+        steps[0]["workflow"], UpdateWorkflow.model_validate({"graph": graph}), "test"
+    )
+    central = pipelines.core.databases.central
+    await pipelines.core.rows(central, "UPDATE effects SET credits_cost = 25 WHERE slug = $1", steps[0]["workflow"])
+    before = await pipelines.core.balance(pipelines.ann)
+    replayed = await pipelines.room.guidance.lineages.replay(principal_of(pipelines.ann), made["id"], Replay())
+    first, again = [await pipelines.core.job(pipelines.ann, job_id) for job_id in (made["job_id"], replayed.job.id)]
     assert again["payload"] == first["payload"]
-    assert (again["cost"], await shoot.core.balance(shoot.ann)) == (25, before - 25)
+    assert (again["cost"], await pipelines.core.balance(pipelines.ann)) == (25, before - 25)
 
 
-async def test_what_a_candidate_was_made_of_must_be_there_for_a_replay(shoot: Shoot) -> None:
-    run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1))
-    base, leaf = await shoot.candidates(run)
-    await shoot.stage.delete_file(base["file_id"])
-    before = await shoot.core.balance(shoot.ann)
+async def test_what_a_candidate_was_made_of_must_be_there_for_a_replay(pipelines: PipelineHarness) -> None:
+    run = await pipelines.finish(
+        await pipelines.run(await pipelines.pipeline("one", "two", max_children=1), target_leaves=1)
+    )
+    base, leaf = await pipelines.candidates(run)
+    await pipelines.media.delete_file(base["file_id"])
+    before = await pipelines.core.balance(pipelines.ann)
     with pytest.raises(InvalidRequest, match="was deleted"):
-        await shoot.room.guidance.lineages.replay(principal_of(shoot.ann), leaf["id"], Replay())
-    assert await shoot.core.balance(shoot.ann) == before
+        await pipelines.room.guidance.lineages.replay(principal_of(pipelines.ann), leaf["id"], Replay())
+    assert await pipelines.core.balance(pipelines.ann) == before

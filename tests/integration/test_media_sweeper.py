@@ -15,7 +15,7 @@ from callsheet.wire.errors import NotFound
 from tests.support.core import Core, Member, report
 from tests.support.crashes import crashed_at
 from tests.support.media import CLIP
-from tests.support.stage import LATER, Stage, open_stage
+from tests.support.media_harness import LATER, MediaHarness, open_media_harness
 
 # An address lives for 900 seconds, a PUT may go on for an hour; an upload is waited for for another day; and addresses
 # of outputs live as long as a lease, another 900 seconds.
@@ -27,96 +27,96 @@ AGED = timedelta(days=31)
 
 
 @pytest.fixture(params=["local", "s3"])
-async def stage(request: pytest.FixtureRequest, core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Stage]:
+async def media(request: pytest.FixtureRequest, core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[MediaHarness]:
     """On local storage, then on S3."""
     storage = {} if request.param == "local" else {"backend": "s3", "s3": request.getfixturevalue("s3_server").settings}
-    async with open_stage(core, ann, tmp_path, storage=storage) as stage:
-        yield stage
+    async with open_media_harness(core, ann, tmp_path, storage=storage) as media:
+        yield media
 
 
 @pytest.fixture
-async def forgetful(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Stage]:
+async def forgetful(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[MediaHarness]:
     """Keeps nothing for more than thirty days."""
-    async with open_stage(core, ann, tmp_path, retention_days=30) as stage:
-        yield stage
+    async with open_media_harness(core, ann, tmp_path, retention_days=30) as media:
+        yield media
 
 
-async def test_an_upload_that_was_never_confirmed_is_swept_when_its_time_is_over(stage: Stage) -> None:
-    pending, ready = await stage.upload(confirmed=False), await stage.upload()
-    await stage.sweep(WITHIN_HOLD)
-    assert await stage.files() == {pending, ready}
-    await stage.sweep()
-    assert await stage.files() == {ready}
-    [path] = await stage.paths()
+async def test_an_upload_that_was_never_confirmed_is_swept_when_its_time_is_over(media: MediaHarness) -> None:
+    pending, ready = await media.upload(confirmed=False), await media.upload()
+    await media.sweep(WITHIN_HOLD)
+    assert await media.files() == {pending, ready}
+    await media.sweep()
+    assert await media.files() == {ready}
+    [path] = await media.paths()
     assert str(ready) in path
     with pytest.raises(NotFound):
-        await stage.confirm(pending)
+        await media.confirm(pending)
 
 
-async def test_an_upload_that_is_confirmed_late_is_as_good_as_any(stage: Stage) -> None:
-    pending = await stage.upload(confirmed=False)
-    await stage.sweep(WITHIN_HOLD)
-    assert await stage.confirm(pending) == "ready"
-    await stage.sweep()
-    assert (await stage.files(), len(await stage.paths())) == ({pending}, 1)
+async def test_an_upload_that_is_confirmed_late_is_as_good_as_any(media: MediaHarness) -> None:
+    pending = await media.upload(confirmed=False)
+    await media.sweep(WITHIN_HOLD)
+    assert await media.confirm(pending) == "ready"
+    await media.sweep()
+    assert (await media.files(), len(await media.paths())) == ({pending}, 1)
 
 
-async def test_what_a_late_put_brought_back_after_the_deletion_goes_too(stage: Stage) -> None:
+async def test_what_a_late_put_brought_back_after_the_deletion_goes_too(media: MediaHarness) -> None:
     """The row stays as long as a signed address could bring the object back, and names it."""
-    file_id = await stage.upload()
-    [path] = await stage.paths()
-    await stage.delete_file(file_id)
-    assert await stage.paths() == set()
-    await stage.room.files.storage.put(path, b"late", content_type="video/mp4")
-    await stage.sweep(WITHIN_GRACE)
-    assert (await stage.files(), await stage.paths()) == ({file_id}, {path})
-    await stage.sweep(AFTER_GRACE)
-    assert (await stage.files(), await stage.paths()) == (set(), set())
+    file_id = await media.upload()
+    [path] = await media.paths()
+    await media.delete_file(file_id)
+    assert await media.paths() == set()
+    await media.room.files.storage.put(path, b"late", content_type="video/mp4")
+    await media.sweep(WITHIN_GRACE)
+    assert (await media.files(), await media.paths()) == ({file_id}, {path})
+    await media.sweep(AFTER_GRACE)
+    assert (await media.files(), await media.paths()) == (set(), set())
 
 
-async def test_what_a_signed_url_stored_after_the_confirmation_is_swept_and_the_file_stays(stage: Stage) -> None:
-    file_id = await stage.upload()
-    [accepted] = await stage.paths()
-    late = f"tenants/{stage.ann.tenant_id}/uploads/{file_id}/clip.mp4"
-    await stage.room.files.storage.put(late, b"late", content_type="video/mp4")
-    await stage.sweep(WITHIN_GRACE)
-    assert await stage.paths() == {accepted, late}
-    await stage.sweep(AFTER_GRACE)
-    assert (await stage.files(), await stage.paths()) == ({file_id}, {accepted})
-    assert await stage.room.files.storage.read(accepted, 10_000) == CLIP
-    assert await stage.core.rows(stage.ann.pool, "SELECT * FROM upload_sweeps") == []
+async def test_what_a_signed_url_stored_after_the_confirmation_is_swept_and_the_file_stays(media: MediaHarness) -> None:
+    file_id = await media.upload()
+    [accepted] = await media.paths()
+    late = f"tenants/{media.ann.tenant_id}/uploads/{file_id}/clip.mp4"
+    await media.room.files.storage.put(late, b"late", content_type="video/mp4")
+    await media.sweep(WITHIN_GRACE)
+    assert await media.paths() == {accepted, late}
+    await media.sweep(AFTER_GRACE)
+    assert (await media.files(), await media.paths()) == ({file_id}, {accepted})
+    assert await media.room.files.storage.read(accepted, 10_000) == CLIP
+    assert await media.core.rows(media.ann.pool, "SELECT * FROM upload_sweeps") == []
 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("confirmed_again", [True, False])
 @pytest.mark.parametrize("point", [Failpoint.CONFIRM_COPIED_BEFORE_ROW, Failpoint.CONFIRM_ROW_BEFORE_DELETE])
 async def test_a_crash_while_confirming_leaves_nothing_that_no_row_names(
-    stage: Stage, point: Failpoint, confirmed_again: bool
+    media: MediaHarness, point: Failpoint, confirmed_again: bool
 ) -> None:
-    file_id = await stage.upload(confirmed=False)
-    assert await crashed_at(point, stage.confirm(file_id))
-    assert len(await stage.paths()) == 2
+    file_id = await media.upload(confirmed=False)
+    assert await crashed_at(point, media.confirm(file_id))
+    assert len(await media.paths()) == 2
     if confirmed_again:
-        assert await stage.confirm(file_id) == "ready"
-    await stage.sweep(LATER)
-    rows = await stage.core.rows(stage.ann.pool, "SELECT path FROM files WHERE id = $1", file_id)
-    assert await stage.paths() == {row["path"] for row in rows}
+        assert await media.confirm(file_id) == "ready"
+    await media.sweep(LATER)
+    rows = await media.core.rows(media.ann.pool, "SELECT path FROM files WHERE id = $1", file_id)
+    assert await media.paths() == {row["path"] for row in rows}
     assert len(rows) == (confirmed_again or point is Failpoint.CONFIRM_ROW_BEFORE_DELETE)
-    assert await stage.core.rows(stage.ann.pool, "SELECT * FROM upload_sweeps") == []
+    assert await media.core.rows(media.ann.pool, "SELECT * FROM upload_sweeps") == []
 
 
-async def deleted(stage: Stage, file_id: UUID) -> None:
-    await stage.delete_file(file_id)
+async def deleted(media: MediaHarness, file_id: UUID) -> None:
+    await media.delete_file(file_id)
 
 
-async def swept_expired(stage: Stage, file_id: UUID) -> None:
-    await stage.sweep()
+async def swept_expired(media: MediaHarness, file_id: UUID) -> None:
+    await media.sweep()
 
 
-async def swept_deleted(stage: Stage, file_id: UUID) -> None:
+async def swept_deleted(media: MediaHarness, file_id: UUID) -> None:
     with suppress(NotFound):
-        await stage.delete_file(file_id)
-    await stage.sweep()
+        await media.delete_file(file_id)
+    await media.sweep()
 
 
 @pytest.mark.parametrize(
@@ -128,110 +128,110 @@ async def swept_deleted(stage: Stage, file_id: UUID) -> None:
     ],
 )
 async def test_a_crash_between_row_and_object_leaves_nothing_that_no_row_names(
-    stage: Stage, point: Failpoint, operation: object
+    media: MediaHarness, point: Failpoint, operation: object
 ) -> None:
-    file_id = await stage.upload(confirmed=False)
-    work: Awaitable[None] = operation(stage, file_id)  # type: ignore[operator]
+    file_id = await media.upload(confirmed=False)
+    work: Awaitable[None] = operation(media, file_id)  # type: ignore[operator]
     assert await crashed_at(point, work)
     # Whatever is still in storage, its row is there as well.
-    assert await stage.files() == {file_id}
+    assert await media.files() == {file_id}
     with pytest.raises(NotFound):
-        await stage.confirm(file_id)
-    await stage.sweep()
-    assert (await stage.files(), await stage.paths()) == (set(), set())
+        await media.confirm(file_id)
+    await media.sweep()
+    assert (await media.files(), await media.paths()) == (set(), set())
 
 
-async def test_what_a_lost_lease_uploaded_is_swept_and_what_was_accepted_stays(stage: Stage) -> None:
-    job = await stage.core.submit(stage.ann)
-    lost = await stage.core.start()
-    await stage.put_output(job.id)
-    await stage.core.expire_lease(lost.lease.dispatch_id)
-    await stage.core.reap()
-    started = await stage.core.start()
-    accepted, mask = await stage.put_output(job.id), await stage.put_output(job.id)
-    await stage.core.room.lease_reports.complete(report(started), {}, outputs=[accepted, mask])
-    assert len(await stage.paths()) == 3
-    await stage.sweep(AFTER_GRACE)
-    assert len(await stage.paths()) == 3
-    await stage.sweep(AFTER_LEASE)
-    assert await stage.paths() == {accepted.path, mask.path}
-    assert await stage.core.rows(stage.ann.pool, "SELECT * FROM output_sweeps") == []
+async def test_what_a_lost_lease_uploaded_is_swept_and_what_was_accepted_stays(media: MediaHarness) -> None:
+    job = await media.core.submit(media.ann)
+    lost = await media.core.start()
+    await media.put_output(job.id)
+    await media.core.expire_lease(lost.lease.dispatch_id)
+    await media.core.reap()
+    started = await media.core.start()
+    accepted, mask = await media.put_output(job.id), await media.put_output(job.id)
+    await media.core.room.lease_reports.complete(report(started), {}, outputs=[accepted, mask])
+    assert len(await media.paths()) == 3
+    await media.sweep(AFTER_GRACE)
+    assert len(await media.paths()) == 3
+    await media.sweep(AFTER_LEASE)
+    assert await media.paths() == {accepted.path, mask.path}
+    assert await media.core.rows(media.ann.pool, "SELECT * FROM output_sweeps") == []
 
 
-async def test_what_a_worker_uploaded_besides_the_files_it_reported_is_swept(stage: Stage, core: Core) -> None:
-    job = await core.submit(stage.ann)
+async def test_what_a_worker_uploaded_besides_the_files_it_reported_is_swept(media: MediaHarness, core: Core) -> None:
+    job = await core.submit(media.ann)
     started = await core.start()
-    reported, mask = await stage.put_output(job.id), await stage.put_output(job.id)
-    await stage.put_output(job.id)
+    reported, mask = await media.put_output(job.id), await media.put_output(job.id)
+    await media.put_output(job.id)
     await core.room.lease_reports.complete(report(started), {}, outputs=[reported, mask])
-    await stage.sweep(AFTER_LEASE)
-    assert await stage.paths() == {reported.path, mask.path}
+    await media.sweep(AFTER_LEASE)
+    assert await media.paths() == {reported.path, mask.path}
 
 
-async def test_the_folder_of_a_failed_job_is_emptied_and_no_other(stage: Stage, core: Core) -> None:
-    job = await core.submit(stage.ann)
-    await stage.put_output(job.id)
+async def test_the_folder_of_a_failed_job_is_emptied_and_no_other(media: MediaHarness, core: Core) -> None:
+    job = await core.submit(media.ann)
+    await media.put_output(job.id)
     await core.fail(await core.start())
-    other = await core.submit(stage.ann)
-    kept = await stage.put_output(other.id)
+    other = await core.submit(media.ann)
+    kept = await media.put_output(other.id)
     await core.start()
     bob = await core.member("pool_2")
-    theirs = await stage.upload(member=bob)
-    await stage.sweep(AFTER_LEASE)
-    assert await stage.paths() == {kept.path}
-    [path] = await stage.paths(bob)
+    theirs = await media.upload(member=bob)
+    await media.sweep(AFTER_LEASE)
+    assert await media.paths() == {kept.path}
+    [path] = await media.paths(bob)
     assert str(theirs) in path
 
 
-async def test_a_job_that_was_retried_keeps_what_it_uploads(stage: Stage, core: Core) -> None:
-    job = await core.submit(stage.ann)
+async def test_a_job_that_was_retried_keeps_what_it_uploads(media: MediaHarness, core: Core) -> None:
+    job = await core.submit(media.ann)
     await core.fail(await core.start())
-    await stage.put_output(job.id)
-    await core.room.retries.retry(stage.ann.tenant_id, job.id, actor="user")
+    await media.put_output(job.id)
+    await core.room.retries.retry(media.ann.tenant_id, job.id, actor="user")
     started = await core.start()
-    accepted = await stage.put_output(job.id)
-    await stage.sweep(AFTER_LEASE)
-    assert len(await stage.paths()) == 2
+    accepted = await media.put_output(job.id)
+    await media.sweep(AFTER_LEASE)
+    assert len(await media.paths()) == 2
     await core.room.lease_reports.complete(report(started), {}, outputs=[accepted])
     # It ended a moment ago: whoever held a lease may still be writing.
-    await stage.sweep(AFTER_GRACE)
-    assert len(await stage.paths()) == 2
-    await stage.sweep(AFTER_LEASE)
-    assert await stage.paths() == {accepted.path}
+    await media.sweep(AFTER_GRACE)
+    assert len(await media.paths()) == 2
+    await media.sweep(AFTER_LEASE)
+    assert await media.paths() == {accepted.path}
 
 
-async def test_an_object_too_young_to_tell_is_left_for_later(stage: Stage, core: Core) -> None:
+async def test_an_object_too_young_to_tell_is_left_for_later(media: MediaHarness, core: Core) -> None:
     """A job that is retried just after the sweeper looked writes objects that no row names yet."""
-    job = await core.submit(stage.ann)
+    job = await core.submit(media.ann)
     await core.fail(await core.start())
     query = "UPDATE output_sweeps SET since = since - interval '1 day'"
-    await core.rows(stage.ann.pool, query)
-    await core.rows(stage.ann.pool, "UPDATE ai_jobs SET completed_at = completed_at - interval '1 day'")
-    young = await stage.put_output(job.id)
-    await stage.sweep(None)
-    assert await stage.paths() == {young.path}
-    await stage.sweep(AFTER_LEASE)
-    assert await stage.paths() == set()
+    await core.rows(media.ann.pool, query)
+    await core.rows(media.ann.pool, "UPDATE ai_jobs SET completed_at = completed_at - interval '1 day'")
+    young = await media.put_output(job.id)
+    await media.sweep(None)
+    assert await media.paths() == {young.path}
+    await media.sweep(AFTER_LEASE)
+    assert await media.paths() == set()
 
 
-async def test_a_crash_in_the_sweep_of_outputs_is_made_good_by_the_next(stage: Stage, core: Core) -> None:
-    job = await core.submit(stage.ann)
-    await stage.put_output(job.id)
+async def test_a_crash_in_the_sweep_of_outputs_is_made_good_by_the_next(media: MediaHarness, core: Core) -> None:
+    job = await core.submit(media.ann)
+    await media.put_output(job.id)
     await core.fail(await core.start())
-    assert await crashed_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, stage.sweep(AFTER_LEASE))
-    assert len(await core.rows(stage.ann.pool, "SELECT * FROM output_sweeps")) == 1
-    await stage.sweep(AFTER_LEASE)
-    assert await core.rows(stage.ann.pool, "SELECT * FROM output_sweeps") == []
-    assert await stage.paths() == set()
+    assert await crashed_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, media.sweep(AFTER_LEASE))
+    assert len(await core.rows(media.ann.pool, "SELECT * FROM output_sweeps")) == 1
+    await media.sweep(AFTER_LEASE)
+    assert await core.rows(media.ann.pool, "SELECT * FROM output_sweeps") == []
+    assert await media.paths() == set()
 
 
-async def test_without_a_retention_setting_media_are_kept(stage: Stage) -> None:
-    video = await stage.video()
-    await stage.sweep(timedelta(days=30_000))
-    assert await stage.files() == {video.original_file_id}
+async def test_without_a_retention_setting_media_are_kept(media: MediaHarness) -> None:
+    video = await media.video()
+    await media.sweep(timedelta(days=30_000))
+    assert await media.files() == {video.original_file_id}
 
 
-async def test_old_videos_and_lone_files_go_when_their_days_are_over(forgetful: Stage, core: Core) -> None:
+async def test_old_videos_and_lone_files_go_when_their_days_are_over(forgetful: MediaHarness, core: Core) -> None:
     video, lone = await forgetful.video(), await forgetful.upload()
     job = await core.submit(forgetful.ann, video_id=video.id, input_file_ids=(video.original_file_id,))
     outputs = [await forgetful.put_output(job.id), await forgetful.put_output(job.id)]
@@ -244,7 +244,7 @@ async def test_old_videos_and_lone_files_go_when_their_days_are_over(forgetful: 
     assert await core.rows(forgetful.ann.pool, "SELECT * FROM videos") == []
 
 
-async def test_what_a_job_needs_or_a_living_video_shows_outlives_its_days(forgetful: Stage, core: Core) -> None:
+async def test_what_a_job_needs_or_a_living_video_shows_outlives_its_days(forgetful: MediaHarness, core: Core) -> None:
     video, lone = await forgetful.video(), await forgetful.upload()
     await core.submit(forgetful.ann, input_file_ids=(lone,))
     job = await core.submit(forgetful.ann, video_id=video.id, input_file_ids=(video.original_file_id,))
@@ -264,11 +264,11 @@ async def test_what_a_job_needs_or_a_living_video_shows_outlives_its_days(forget
     assert {row["id"] for row in rows} == {video.original_file_id, *(row["id"] for row in made)}
 
 
-async def test_objects_of_a_backend_that_is_not_in_use_are_not_forgotten(stage: Stage, core: Core) -> None:
-    file_id = await stage.upload()
-    other = "s3" if stage.room.files.disk == "local" else "local"
+async def test_objects_of_a_backend_that_is_not_in_use_are_not_forgotten(media: MediaHarness, core: Core) -> None:
+    file_id = await media.upload()
+    other = "s3" if media.room.files.disk == "local" else "local"
     for table in ("files", "upload_sweeps"):
-        await core.rows(stage.ann.pool, f"UPDATE {table} SET disk = $1", other)
-    await stage.delete_file(file_id)
-    await stage.sweep(LATER)
-    assert (await stage.files(), len(await stage.paths())) == ({file_id}, 1)
+        await core.rows(media.ann.pool, f"UPDATE {table} SET disk = $1", other)
+    await media.delete_file(file_id)
+    await media.sweep(LATER)
+    assert (await media.files(), len(await media.paths())) == ({file_id}, 1)

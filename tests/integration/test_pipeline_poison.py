@@ -15,79 +15,81 @@ from callsheet.pipelines.troubles import LONGEST_SECONDS
 from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core, Member
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import open_stage
+from tests.support.media_harness import open_media_harness
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 
 @pytest.fixture
-async def shoot(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Shoot]:
-    async with open_stage(core, ann, tmp_path / "home") as stage:
-        yield open_shoot(core, ann, stage, jobs_in_total=10)
+async def pipelines(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[PipelineHarness]:
+    async with open_media_harness(core, ann, tmp_path / "home") as media:
+        yield open_pipeline_harness(core, ann, media, jobs_in_total=10)
 
 
-async def poisoned(shoot: Shoot) -> Run:
+async def poisoned(pipelines: PipelineHarness) -> Run:
     """One whose steps are nowhere: no restore should leave such a row, and no code expects one."""
-    run = await shoot.run(await shoot.pipeline("base"))
-    await shoot.core.rows(shoot.ann.pool, "UPDATE pipeline_runs SET pipeline_version = 99 WHERE id = $1", run.id)
+    run = await pipelines.run(await pipelines.pipeline("base"))
+    await pipelines.core.rows(
+        pipelines.ann.pool, "UPDATE pipeline_runs SET pipeline_version = 99 WHERE id = $1", run.id
+    )
     return run
 
 
-async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so(shoot: Shoot) -> None:
-    broken = await poisoned(shoot)
-    run = await shoot.run(await shoot.pipeline("base"), target_leaves=2)
+async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so(pipelines: PipelineHarness) -> None:
+    broken = await poisoned(pipelines)
+    run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
     for each in (run, broken):
-        await shoot.due(each)
+        await pipelines.due(each)
     # In one tick, whoever comes first.
-    await shoot.room.director.tick(NOW)
-    assert await shoot.work() == 1
-    run = await shoot.finish(run)
+    await pipelines.room.director.tick(NOW)
+    assert await pipelines.work() == 1
+    run = await pipelines.finish(run)
     assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
-    [row] = await shoot.core.rows(shoot.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", broken.id)
+    [row] = await pipelines.core.rows(pipelines.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", broken.id)
     assert (row["status"], row["reason"]) == ("active", RunReason.INTERNAL_ERROR)
     assert "IndexError" in row["reason_detail"]
     assert row["due_at"] > row["updated_at"]
-    [numbers] = [each for each in await shoot.room.numbers.look() if each.pool == shoot.ann.pool.name]
+    [numbers] = [each for each in await pipelines.room.numbers.look() if each.pool == pipelines.ann.pool.name]
     assert numbers.broken_runs == 1
 
 
 async def test_a_job_that_cannot_be_canceled_holds_up_neither_the_others_nor_the_results(
-    shoot: Shoot, monkeypatch: pytest.MonkeyPatch
+    pipelines: PipelineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canceled = await shoot.run(await shoot.pipeline("base"), target_leaves=3)
-    run = await shoot.run(await shoot.pipeline("base"), target_leaves=1)
-    shoot = open_shoot(shoot.core, shoot.ann, shoot.stage, jobs_per_run=2, jobs_in_total=10)
-    await shoot.room.director.tick(NOW)
-    poison, other = [slot["job_id"] for slot in await shoot.slots(canceled)]
+    canceled = await pipelines.run(await pipelines.pipeline("base"), target_leaves=3)
+    run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=1)
+    pipelines = open_pipeline_harness(pipelines.core, pipelines.ann, pipelines.media, jobs_per_run=2, jobs_in_total=10)
+    await pipelines.room.director.tick(NOW)
+    poison, other = [slot["job_id"] for slot in await pipelines.slots(canceled)]
     # As a cancel leaves it that crashed on its way.
     query = "UPDATE pipeline_runs SET status = 'canceled', ended_at = now() WHERE id = $1"
-    await shoot.core.rows(shoot.ann.pool, query, canceled.id)
-    cancel = shoot.core.room.cancellation.cancel
+    await pipelines.core.rows(pipelines.ann.pool, query, canceled.id)
+    cancel = pipelines.core.room.cancellation.cancel
 
     async def broken(tenant_id: UUID, job_id: UUID, **options: str) -> Job:
         if job_id == poison:
             raise RuntimeError("nobody thought of this")
         return await cancel(tenant_id, job_id, **options)
 
-    monkeypatch.setattr(shoot.core.room.cancellation, "cancel", broken)
+    monkeypatch.setattr(pipelines.core.room.cancellation, "cancel", broken)
     with capture_logs() as logs:
         for _ in range(3):
-            await shoot.room.collector.tick(NOW)
+            await pipelines.room.collector.tick(NOW)
     assert [entry["event"] for entry in logs].count("pipeline.jobs_not_canceled") == 1
-    assert (await shoot.core.job(shoot.ann, other))["status"] == "canceled"
-    assert (await shoot.core.job(shoot.ann, poison))["status"] == "queued"
-    await shoot.work()
-    await shoot.room.collector.tick(NOW)
-    assert len(await shoot.candidates(run)) == 1
+    assert (await pipelines.core.job(pipelines.ann, other))["status"] == "canceled"
+    assert (await pipelines.core.job(pipelines.ann, poison))["status"] == "queued"
+    await pipelines.work()
+    await pipelines.room.collector.tick(NOW)
+    assert len(await pipelines.candidates(run)) == 1
 
 
-async def test_what_is_found_again_and_again_is_logged_once(shoot: Shoot) -> None:
-    broken = await poisoned(shoot)
-    poor = await shoot.run(await shoot.pipeline("base", cost=20), budget=10)
+async def test_what_is_found_again_and_again_is_logged_once(pipelines: PipelineHarness) -> None:
+    broken = await poisoned(pipelines)
+    poor = await pipelines.run(await pipelines.pipeline("base", cost=20), budget=10)
     with capture_logs() as logs:
         for _ in range(3):
             for each in (poor, broken):
-                await shoot.due(each)
-            await shoot.room.director.tick(NOW)
+                await pipelines.due(each)
+            await pipelines.room.director.tick(NOW)
     told = [(entry["event"], entry["run_id"]) for entry in logs if entry["event"].startswith("pipeline.")]
     assert sorted(told) == sorted(
         [
@@ -98,30 +100,32 @@ async def test_what_is_found_again_and_again_is_logged_once(shoot: Shoot) -> Non
     )
 
 
-async def test_a_result_that_can_never_be_kept_is_given_up_with_a_reason_and_holds_up_no_other(shoot: Shoot) -> None:
-    broken, run = [await shoot.run(await shoot.pipeline("base"), target_leaves=1) for _ in range(2)]
-    await shoot.room.director.tick(NOW)
-    assert await shoot.work() == 2
+async def test_a_result_that_can_never_be_kept_is_given_up_with_a_reason_and_holds_up_no_other(
+    pipelines: PipelineHarness,
+) -> None:
+    broken, run = [await pipelines.run(await pipelines.pipeline("base"), target_leaves=1) for _ in range(2)]
+    await pipelines.room.director.tick(NOW)
+    assert await pipelines.work() == 2
     # One candidate more does not fit in.
     query = "UPDATE pipeline_runs SET candidates = 2147483647 WHERE id = $1"
-    await shoot.core.rows(shoot.ann.pool, query, broken.id)
-    collector, at = shoot.room.collector, NOW
+    await pipelines.core.rows(pipelines.ann.pool, query, broken.id)
+    collector, at = pipelines.room.collector, NOW
     with capture_logs() as logs:
         await collector.tick(at)
-        assert len(await shoot.candidates(run)) == 1
+        assert len(await pipelines.candidates(run)) == 1
         for _ in range(3):
             # It is left alone for a while, whatever else there is to do.
             await collector.tick(at)
         for _ in range(MOST_TRIES - 2):
             at += timedelta(seconds=LONGEST_SECONDS)
             await collector.tick(at)
-            assert [slot["status"] for slot in await shoot.slots(broken)] == ["open"]
+            assert [slot["status"] for slot in await pipelines.slots(broken)] == ["open"]
         at += timedelta(seconds=LONGEST_SECONDS)
         await collector.tick(at)
-    assert [slot["status"] for slot in await shoot.slots(broken)] == ["failed"]
+    assert [slot["status"] for slot in await pipelines.slots(broken)] == ["failed"]
     assert [entry["event"] for entry in logs].count("pipeline.result_not_kept") == 1
-    [row] = await shoot.core.rows(shoot.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", broken.id)
+    [row] = await pipelines.core.rows(pipelines.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", broken.id)
     # It was made and paid for; the job has its files, and the run counts a failure.
     assert (row["spent"], row["base_failures"]) == (10, 1)
     assert "logged" in CANNOT_BE_KEPT
-    await shoot.core.check()
+    await pipelines.core.check()

@@ -23,9 +23,9 @@ from callsheet.wire.media import CreateUpload
 from tests.support.core import Core, Member
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
+from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.previews import clip, image
 from tests.support.seaweedfs import S3Server
-from tests.support.stage import Stage, open_stage, principal_of
 
 INSERT = """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, ready_at)
             VALUES ($1, $2, $3, 'upload', 'ready', $4, $5, 'x', $6, $7, now())"""
@@ -33,43 +33,43 @@ INSERT = """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, pa
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    stage: Stage
+    media: MediaHarness
     maker: PreviewMaker
 
     async def file(self, content: bytes, mime_type: str = "image/png", member: Member | None = None) -> UUID:
         """A file that is there, however it came."""
-        owner, file_id = member or self.stage.ann, uuid7()
+        owner, file_id = member or self.media.ann, uuid7()
         path = f"tenants/{owner.tenant_id}/uploads/{file_id}/x"
-        files = self.stage.room.files
+        files = self.media.room.files
         await files.storage.put(path, content, content_type=mime_type)
         values = (owner.tenant_id, file_id, owner.user_id, files.disk, path, mime_type, len(content))
-        await self.stage.core.rows(owner.pool, INSERT, *values)
+        await self.media.core.rows(owner.pool, INSERT, *values)
         return file_id
 
     async def make(self, after: float = 1, maker: PreviewMaker | None = None) -> None:
         at = datetime.now(UTC) + timedelta(seconds=after)
-        while await (maker or self.maker).make_due(self.stage.ann.pool, at):
+        while await (maker or self.maker).make_due(self.media.ann.pool, at):
             pass
 
     def another(self) -> PreviewMaker:
         """Of another control plane."""
-        files = self.stage.room.files
-        return PreviewMaker(lambda: [self.stage.ann.pool], files.storage, files.disk)
+        files = self.media.room.files
+        return PreviewMaker(lambda: [self.media.ann.pool], files.storage, files.disk)
 
     async def row(self, file_id: UUID) -> dict[str, Any]:
         query = "SELECT * FROM file_previews WHERE file_id = $1"
-        [row] = await self.stage.core.rows(self.stage.ann.pool, query, file_id)
+        [row] = await self.media.core.rows(self.media.ann.pool, query, file_id)
         return dict(row)
 
     async def status(self, file_id: UUID) -> str:
         return str((await self.row(file_id))["status"])
 
     async def objects(self) -> set[str]:
-        return {path for path in await self.stage.paths() if "/previews/" in path}
+        return {path for path in await self.media.paths() if "/previews/" in path}
 
     def keys(self, *file_ids: UUID) -> set[str]:
         """Of images."""
-        tenant_id = self.stage.ann.tenant_id
+        tenant_id = self.media.ann.tenant_id
         return {key for each in file_ids for key in preview_keys(tenant_id, each) if not key.endswith(CLIP)}
 
 
@@ -84,19 +84,19 @@ def storage(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 async def stored(core: Core, tmp_path: Path, storage: dict[str, Any]) -> AsyncIterator[Scene]:
     """On local storage, then on S3."""
-    async with open_stage(core, await core.member("pool_1"), tmp_path, storage=storage, previews=True) as stage:
-        yield scene_of(stage)
+    async with open_media_harness(core, await core.member("pool_1"), tmp_path, storage=storage, previews=True) as media:
+        yield scene_of(media)
 
 
 @pytest.fixture
 async def scene(core: Core, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with open_stage(core, await core.member("pool_1"), tmp_path, previews=True) as stage:
-        yield scene_of(stage)
+    async with open_media_harness(core, await core.member("pool_1"), tmp_path, previews=True) as media:
+        yield scene_of(media)
 
 
-def scene_of(stage: Stage) -> Scene:
-    assert stage.room.preview_maker is not None
-    return Scene(stage, stage.room.preview_maker)
+def scene_of(media: MediaHarness) -> Scene:
+    assert media.room.preview_maker is not None
+    return Scene(media, media.room.preview_maker)
 
 
 async def test_images_and_videos_get_previews_and_nothing_else_does(stored: Scene, tmp_path: Path) -> None:
@@ -108,20 +108,20 @@ async def test_images_and_videos_get_previews_and_nothing_else_does(stored: Scen
     assert (row["status"], row["width"], row["height"], row["has_clip"]) == ("ready", 500, 300, False)
     row = await stored.row(video)
     assert (row["status"], row["duration_seconds"], row["has_clip"]) == ("ready", 1.0, True)
-    assert await stored.objects() == {*stored.keys(picture), *preview_keys(stored.stage.ann.tenant_id, video)}
+    assert await stored.objects() == {*stored.keys(picture), *preview_keys(stored.media.ann.tenant_id, video)}
     query = "SELECT FROM file_previews WHERE file_id = ANY ($1::uuid[])"
-    assert not await stored.stage.core.rows(stored.stage.ann.pool, query, others)
+    assert not await stored.media.core.rows(stored.media.ann.pool, query, others)
 
 
 async def test_an_upload_is_due_when_it_is_confirmed(scene: Scene) -> None:
-    content, principal = image(40, 30), principal_of(scene.stage.ann)
+    content, principal = image(40, 30), principal_of(scene.media.ann)
     wanted = CreateUpload(name="a.png", mime_type="image/png", size=len(content))
-    file = (await scene.stage.room.uploads.create(principal, wanted)).file
+    file = (await scene.media.room.uploads.create(principal, wanted)).file
     path = f"tenants/{principal.tenant_id}/uploads/{file.id}/a.png"
-    await scene.stage.room.files.storage.put(path, content, content_type="image/png")
+    await scene.media.room.files.storage.put(path, content, content_type="image/png")
     await scene.make()
     assert await scene.objects() == set()
-    assert scene.stage.room.files.view(await scene.stage.room.uploads.confirm(principal, file.id)).preview_status == (
+    assert scene.media.room.files.view(await scene.media.room.uploads.confirm(principal, file.id)).preview_status == (
         "pending"
     )
     await scene.make()
@@ -146,7 +146,7 @@ async def test_what_ends_its_process_each_time_is_given_up(scene: Scene) -> None
         after = (CLAIM_SECONDS + 1) * attempt + 1
         assert await crashed_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make(after))
         due = timedelta(seconds=-CLAIM_SECONDS)
-        await scene.stage.core.rows(scene.stage.ann.pool, "UPDATE file_previews SET due_at = due_at + $1", due)
+        await scene.media.core.rows(scene.media.ann.pool, "UPDATE file_previews SET due_at = due_at + $1", due)
     await scene.make(CLAIM_SECONDS * 10)
     assert await scene.status(file_id) == "none"
     assert await scene.objects() == set()
@@ -175,18 +175,18 @@ async def test_one_that_was_so_slow_that_its_claim_ran_out_does_no_harm(scene: S
 async def test_previews_go_with_their_file(stored: Scene) -> None:
     kept, gone = await stored.file(image(50, 50)), await stored.file(image(60, 60))
     await stored.make()
-    await stored.stage.delete_file(gone)
+    await stored.media.delete_file(gone)
     assert await stored.objects() == stored.keys(kept)
-    await stored.stage.sweep()
+    await stored.media.sweep()
     query = "SELECT file_id FROM file_previews WHERE tenant_id = $1"
-    rows = await stored.stage.core.rows(stored.stage.ann.pool, query, stored.stage.ann.tenant_id)
+    rows = await stored.media.core.rows(stored.media.ann.pool, query, stored.media.ann.tenant_id)
     assert [row["file_id"] for row in rows] == [kept]
 
 
 async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(scene: Scene) -> None:
     file_id = await scene.file(image(50, 50))
     async with stalled_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as making:
-        await scene.stage.delete_file(file_id)
+        await scene.media.delete_file(file_id)
     await making
     assert await scene.objects() == set()
 
@@ -194,20 +194,20 @@ async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(s
 async def test_what_was_left_by_a_crash_after_the_deletion_is_swept(scene: Scene) -> None:
     file_id = await scene.file(image(50, 50))
     async with stalled_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as making:
-        await scene.stage.delete_file(file_id)
+        await scene.media.delete_file(file_id)
         # A control plane that froze, wrote its objects after that, and died.
         for key in scene.keys(file_id):
-            await scene.stage.room.files.storage.put(key, b"x", content_type="image/webp")
+            await scene.media.room.files.storage.put(key, b"x", content_type="image/webp")
         making.cancel()
     assert await scene.objects() == scene.keys(file_id)
-    await scene.stage.sweep()
+    await scene.media.sweep()
     assert await scene.objects() == set()
 
 
 async def test_hostile_files_are_marked_and_keep_nobody_waiting(scene: Scene) -> None:
     hostile = await scene.file(b"no image at all")
     gone = await scene.file(image(50, 50))
-    await scene.stage.room.files.storage.delete(f"tenants/{scene.stage.ann.tenant_id}/uploads/{gone}/x")
+    await scene.media.room.files.storage.delete(f"tenants/{scene.media.ann.tenant_id}/uploads/{gone}/x")
     good = await scene.file(image(50, 50))
     await scene.make()
     assert [await scene.status(each) for each in (hostile, gone, good)] == ["none", "none", "ready"]
@@ -215,7 +215,7 @@ async def test_hostile_files_are_marked_and_keep_nobody_waiting(scene: Scene) ->
 
 async def test_tenants_take_turns(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many files one has, the next one's is made after the first of them."""
-    bob = await scene.stage.core.member("pool_1")
+    bob = await scene.media.core.member("pool_1")
     made: list[UUID] = []
 
     async def recorded(storage: object, path: str, *_: object) -> Any:
@@ -226,7 +226,7 @@ async def test_tenants_take_turns(scene: Scene, monkeypatch: pytest.MonkeyPatch)
     many = [await scene.file(b"x") for _ in range(4)]
     await scene.file(b"x", member=bob)
     await scene.make()
-    ann = scene.stage.ann
+    ann = scene.media.ann
     assert set(made[:2]) == {ann.tenant_id, bob.tenant_id}
     assert made[2:] == [ann.tenant_id] * 3
     assert {await scene.status(each) for each in many} == {"none"}
@@ -234,7 +234,7 @@ async def test_tenants_take_turns(scene: Scene, monkeypatch: pytest.MonkeyPatch)
 
 async def test_the_newest_comes_first(scene: Scene) -> None:
     old, new = await scene.file(image(50, 50)), await scene.file(image(50, 50))
-    await scene.maker.make_due(scene.stage.ann.pool, datetime.now(UTC) + timedelta(seconds=1))
+    await scene.maker.make_due(scene.media.ann.pool, datetime.now(UTC) + timedelta(seconds=1))
     assert (await scene.status(old), await scene.status(new)) == ("pending", "ready")
 
 
@@ -296,7 +296,7 @@ async def test_a_full_disk_costs_no_attempt(scene: Scene, monkeypatch: pytest.Mo
         raise Unavailable("The storage is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(scene.stage.room.files.storage, "put", full)
+        broken.setattr(scene.media.room.files.storage, "put", full)
         with pytest.raises(Unavailable):
             await scene.make()
     assert (await scene.row(file_id))["attempts"] == 0
@@ -309,10 +309,10 @@ async def test_without_pyav_images_get_theirs_and_videos_say_that_there_is_none(
 ) -> None:
     picture = await scene.file(image(50, 50))
     video = await scene.file(clip(tmp_path / "a.mp4", 5), "video/mp4")
-    ann = scene.stage.ann
+    ann = scene.media.ann
     with monkeypatch.context() as without_pyav:
         without_pyav.setattr("callsheet.media.previews.sandbox.find_spec", lambda name: None)
-        async with open_stage(core, ann, tmp_path, previews=True) as without:
+        async with open_media_harness(core, ann, tmp_path, previews=True) as without:
             await scene.make(maker=without.room.preview_maker)
             [shown, not_shown] = await without.room.files.views(ann.pool, ann.tenant_id, [picture, video])
     assert (shown.preview_status, not_shown.preview_status) == ("ready", "none")
@@ -323,6 +323,6 @@ async def test_without_pyav_images_get_theirs_and_videos_say_that_there_is_none(
 
 
 async def test_a_deployment_can_do_without(core: Core, tmp_path: Path) -> None:
-    async with open_stage(core, await core.member("pool_1"), tmp_path, previews=False) as stage:
-        assert stage.room.preview_maker is None
-        assert not [loop for loop in stage.room.loops if loop.name == "preview_maker"]
+    async with open_media_harness(core, await core.member("pool_1"), tmp_path, previews=False) as media:
+        assert media.room.preview_maker is None
+        assert not [loop for loop in media.room.loops if loop.name == "preview_maker"]

@@ -21,8 +21,8 @@ from callsheet.wire.errors import Unavailable
 from tests.support.commands import Callsheet
 from tests.support.copies import copies_on
 from tests.support.core import Core, Member
+from tests.support.media_harness import SECRET, MediaHarness
 from tests.support.seaweedfs import S3Server
-from tests.support.stage import SECRET, Stage
 
 _numbers = itertools.count(1)
 
@@ -40,10 +40,10 @@ def chosen(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-async def stage(chosen: Settings, core: Core, ann: Member) -> AsyncIterator[Stage]:
+async def media(chosen: Settings, core: Core, ann: Member) -> AsyncIterator[MediaHarness]:
     owner = StorageOwner(core.databases)
     storage = open_storage(chosen, SECRET, owner)
-    yield Stage(core, open_media(core.databases, storage, chosen, SECRET, owner), ann)
+    yield MediaHarness(core, open_media(core.databases, storage, chosen, SECRET, owner), ann)
     await storage.close()
 
 
@@ -61,51 +61,53 @@ async def installation_of(core: Core) -> UUID:
     return found
 
 
-async def tick(stage: Stage) -> bool:
-    return await stage.room.sweeper.tick(datetime.now(UTC))
+async def tick(media: MediaHarness) -> bool:
+    return await media.room.sweeper.tick(datetime.now(UTC))
 
 
-async def test_storage_that_nobody_has_marked_becomes_the_installations_own(stage: Stage, elsewhere: Storage) -> None:
-    await tick(stage)
-    assert await read_owner(elsewhere) == await installation_of(stage.core)
-    await stage.delete_file(await stage.upload())
-    assert await stage.paths() == set()
+async def test_storage_that_nobody_has_marked_becomes_the_installations_own(
+    media: MediaHarness, elsewhere: Storage
+) -> None:
+    await tick(media)
+    assert await read_owner(elsewhere) == await installation_of(media.core)
+    await media.delete_file(await media.upload())
+    assert await media.paths() == set()
     # Neither a deletion nor a sweep takes the marker away.
-    await stage.sweep()
+    await media.sweep()
     assert await elsewhere.head(KEY) is not None
 
 
 async def test_nothing_is_deleted_in_storage_of_another_installation_until_an_operator_says_whose_it_is(
-    stage: Stage, elsewhere: Storage
+    media: MediaHarness, elsewhere: Storage
 ) -> None:
-    other, own = uuid4(), await installation_of(stage.core)
+    other, own = uuid4(), await installation_of(media.core)
     await mark(elsewhere, other)
-    file_id = await stage.upload()
-    paths = await stage.paths()
+    file_id = await media.upload()
+    paths = await media.paths()
     # What is done for people works; the objects stay.
-    await stage.delete_file(file_id)
-    assert not await tick(stage)
+    await media.delete_file(file_id)
+    assert not await tick(media)
     with pytest.raises(Unavailable):
-        await stage.sweep()
+        await media.sweep()
     with pytest.raises(Unavailable):
-        await stage.room.files.storage.delete(next(iter(paths)))
-    assert await stage.paths() == paths
-    assert stage.room.owner is not None
-    problem = stage.room.owner.problem or ""
+        await media.room.files.storage.delete(next(iter(paths)))
+    assert await media.paths() == paths
+    assert media.room.owner is not None
+    problem = media.room.owner.problem or ""
     assert all(text in problem for text in (str(other), str(own), elsewhere.place, "callsheet db adopt --storage"))
 
     await mark(elsewhere, own)
-    await stage.sweep()
-    assert await stage.paths() == set()
-    assert stage.room.owner.problem is None
+    await media.sweep()
+    assert await media.paths() == set()
+    assert media.room.owner.problem is None
 
 
-async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(stage: Stage, elsewhere: Storage) -> None:
+async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(media: MediaHarness, elsewhere: Storage) -> None:
     await elsewhere.put(KEY, b"{}", content_type="application/json")
-    await stage.delete_file(await stage.upload())
+    await media.delete_file(await media.upload())
     with pytest.raises(Unavailable, match="callsheet db adopt --storage"):
-        await tick(stage)
-    assert len(await stage.paths()) > 0
+        await tick(media)
+    assert len(await media.paths()) > 0
 
 
 @pytest.mark.thorough

@@ -19,13 +19,13 @@ from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
-from tests.support.stage import Stage, open_stage
+from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.trees import Tree
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    stage: Stage
+    media: MediaHarness
     tree: Tree
     maker: ThumbnailMaker
 
@@ -33,7 +33,7 @@ class Scene:
         content = io.BytesIO()
         Image.new("RGB", (500, 300), "green").save(content, "PNG")
         path = f"tenants/{self.tree.ann.tenant_id}/runs/{self.tree.folder}/base/{name}"
-        await self.stage.room.files.storage.put(path, content.getvalue(), content_type=mime_type)
+        await self.media.room.files.storage.put(path, content.getvalue(), content_type=mime_type)
         file_id = uuid7()
         async with self.tree.ann.pool.connection() as connection:
             await connection.execute(
@@ -49,7 +49,7 @@ class Scene:
 
     async def thumbnails(self) -> list[str]:
         query = "SELECT path FROM files WHERE tenant_id = $1 AND mime_type = 'image/webp' ORDER BY path"
-        rows = await self.stage.core.rows(self.tree.ann.pool, query, self.tree.ann.tenant_id)
+        rows = await self.media.core.rows(self.tree.ann.pool, query, self.tree.ann.tenant_id)
         return [row["path"] for row in rows]
 
     def key(self, candidate_id: UUID) -> str:
@@ -60,9 +60,9 @@ class Scene:
 async def scene(core: Core, tmp_path: Path) -> AsyncIterator[Scene]:
     ann = await core.member("pool_1")
     tree = await Tree.plant(core, ann)
-    async with open_stage(core, ann, tmp_path) as stage:
-        maker = ThumbnailMaker(lambda: core.databases.pools, stage.room.files)
-        yield Scene(stage, tree, maker)
+    async with open_media_harness(core, ann, tmp_path) as media:
+        maker = ThumbnailMaker(lambda: core.databases.pools, media.room.files)
+        yield Scene(media, tree, maker)
         await maker.stop()
 
 
@@ -74,7 +74,7 @@ async def test_each_candidate_gets_one(scene: Scene) -> None:
     assert all(row["thumbnail_file_id"] is not None and row["thumbnail_due_at"] is None for row in rows)
     await scene.make(CLAIM_SECONDS * 2)
     assert len(await scene.thumbnails()) == 2
-    await scene.stage.core.check()
+    await scene.media.core.check()
 
 
 async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind(scene: Scene) -> None:
@@ -86,7 +86,7 @@ async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind
     assert await scene.thumbnails() == []
     await scene.make(CLAIM_SECONDS + 1)
     assert await scene.thumbnails() == [scene.key(candidate)]
-    folder = {path for path in await scene.stage.paths() if "/thumbnails/" in path}
+    folder = {path for path in await scene.media.paths() if "/thumbnails/" in path}
     assert folder == {scene.key(candidate)}
 
 
@@ -94,17 +94,17 @@ async def test_two_that_make_the_same_one_write_one(scene: Scene) -> None:
     """One was so slow that its claim ran out."""
     candidate = await scene.candidate()
     async with stalled_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1)) as slow:
-        other = ThumbnailMaker(lambda: [scene.tree.ann.pool], scene.stage.room.files)
+        other = ThumbnailMaker(lambda: [scene.tree.ann.pool], scene.media.room.files)
         await other.make_due(scene.tree.ann.pool, datetime.now(UTC) + timedelta(seconds=CLAIM_SECONDS + 1))
         await other.stop()
     await slow
     assert await scene.thumbnails() == [scene.key(candidate)]
-    await scene.stage.core.check()
+    await scene.media.core.check()
 
 
 async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(scene: Scene) -> None:
     gone = await scene.candidate("gone.png")
-    await scene.stage.room.files.storage.delete(
+    await scene.media.room.files.storage.delete(
         f"tenants/{scene.tree.ann.tenant_id}/runs/{scene.tree.folder}/base/gone.png"
     )
     moved = await scene.candidate("moved.png")
@@ -120,7 +120,7 @@ async def test_one_that_nobody_thought_of_costs_itself_its_thumbnail_and_no_othe
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison, other = await scene.candidate("1.png"), await scene.candidate("2.png")
-    storage = scene.stage.room.files.storage
+    storage = scene.media.room.files.storage
     put = storage.put
 
     async def broken(key: str, content: bytes, **options: str) -> object:
@@ -139,9 +139,9 @@ async def test_where_previews_are_made_the_small_one_is_waited_for_and_copied(
 ) -> None:
     ann = await core.member("pool_1")
     tree = await Tree.plant(core, ann)
-    async with open_stage(core, ann, tmp_path, previews=True) as stage:
-        scene = Scene(stage, tree, ThumbnailMaker(lambda: [ann.pool], stage.room.files))
-        previews = stage.room.preview_maker
+    async with open_media_harness(core, ann, tmp_path, previews=True) as media:
+        scene = Scene(media, tree, ThumbnailMaker(lambda: [ann.pool], media.room.files))
+        previews = media.room.preview_maker
         assert previews is not None
         candidate = await scene.candidate()
         monkeypatch.setattr(thumbnails, "previews_of_object", None)
@@ -151,6 +151,6 @@ async def test_where_previews_are_made_the_small_one_is_waited_for_and_copied(
             pass
         await scene.make(thumbnails.PREVIEW_SECONDS + 1)
         assert await scene.thumbnails() == [scene.key(candidate)]
-        copy = await stage.room.files.storage.read(scene.key(candidate), 10**6)
+        copy = await media.room.files.storage.read(scene.key(candidate), 10**6)
         assert Image.open(io.BytesIO(copy)).size == (384, 230)
         await scene.maker.stop()

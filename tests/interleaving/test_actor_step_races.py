@@ -15,9 +15,9 @@ from tests.interleaving.test_pipeline_races import Planes
 from tests.support.actor_steps import actor_step, with_actors
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
+from tests.support.media_harness import open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, open_pipeline_harness
 from tests.support.race import Race
-from tests.support.shoot import NOW, open_shoot
-from tests.support.stage import open_stage, principal_of
 from tests.support.troupe import Player
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
@@ -28,12 +28,12 @@ CHILD = actor_step("painter", {"image": "{{parent_image_path}}"}, needs_parent_i
 @pytest.fixture
 async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
     async with AsyncExitStack() as stack:
-        shoots = []
+        harnesses = []
         for core in (race.one, race.two):
-            stage = await stack.enter_async_context(open_stage(core, race.ann, tmp_path / "home"))
-            shoot = open_shoot(core, race.ann, stage, jobs_per_run=3, jobs_in_total=3)
-            shoots.append((await with_actors(shoot, Player("painter"), painter=5))[0])
-        yield Planes(*shoots)
+            media = await stack.enter_async_context(open_media_harness(core, race.ann, tmp_path / "home"))
+            pipelines = open_pipeline_harness(core, race.ann, media, jobs_per_run=3, jobs_in_total=3)
+            harnesses.append((await with_actors(pipelines, Player("painter"), painter=5))[0])
+        yield Planes(*harnesses)
 
 
 async def begun(planes: Planes, *steps: dict[str, Any]) -> Run:

@@ -23,8 +23,8 @@ from callsheet.wire.errors import Conflict, NotFound, WrongState
 from tests.support.core import Row, report
 from tests.support.crashes import crashed_at
 from tests.support.holding import holding, stalled_at, waiting
+from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.race import Race
-from tests.support.stage import Stage, open_stage
 from tests.support.trees import COST, Jury, Tree
 
 HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
@@ -38,7 +38,7 @@ class Juries:
     tree: Tree
     one: Jury
     two: Jury
-    stage: Stage
+    media: MediaHarness
     collector: Collector
 
     async def count(self) -> int:
@@ -54,7 +54,10 @@ class Juries:
 async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
     other = replace(race.ann, pool=race.pool)
     tree = await Tree.plant(race.one, race.ann)
-    async with open_stage(race.one, race.ann, tmp_path) as first, open_stage(race.two, other, tmp_path) as second:
+    async with (
+        open_media_harness(race.one, race.ann, tmp_path) as first,
+        open_media_harness(race.two, other, tmp_path) as second,
+    ):
         pools, cancellation = lambda: race.one.databases.pools, race.one.room.cancellation
         collector = Collector(
             pools, first.room.files, cancellation, PipelineSettings(), OpenJobs(), collected=lambda: None
@@ -245,7 +248,7 @@ async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_t
     base = await tree.candidate()
     child = await tree.candidate(base)
     job = await tree.begin(child)
-    output = await juries.stage.put_output(job.id)
+    output = await juries.media.put_output(job.id)
     made = {"outputs": [{"file_id": str(output.file_id)}]}
     async with stalled_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
         assert await tree.active() == {child}
@@ -289,7 +292,7 @@ async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_
     parent = await tree.candidate()
     job = await tree.begin(parent)
     started = await race.one.start()
-    output = await juries.stage.put_output(job.id)
+    output = await juries.media.put_output(job.id)
     async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
         made = {"outputs": [{"file_id": str(output.file_id)}]}
         await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
@@ -313,7 +316,7 @@ async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orph
     for killed_first in (True, False):
         parent = await tree.candidate()
         job = await tree.begin(parent)
-        output = await juries.stage.put_output(job.id)
+        output = await juries.media.put_output(job.id)
         made = {"outputs": [{"file_id": str(output.file_id)}]}
         await race.one.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
         works = [juries.two.kill(parent), juries.collector.collect(race.ann.pool)]
@@ -329,7 +332,7 @@ async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_b
     for restored_first in (True, False):
         parent = await tree.candidate()
         job = await tree.begin(parent)
-        started, output = await race.one.start(), await juries.stage.put_output(job.id)
+        started, output = await race.one.start(), await juries.media.put_output(job.id)
         async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
             made = {"outputs": [{"file_id": str(output.file_id)}]}
             await race.two.room.lease_reports.complete(report(started), made, outputs=[output])

@@ -18,8 +18,8 @@ from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.jobs import Job
 from tests.support.core import report
 from tests.support.holding import holding, waiting
+from tests.support.media_harness import SECRET, principal_of
 from tests.support.race import QUEUED, REFUNDED, STARTED, Race
-from tests.support.stage import SECRET, principal_of
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 FAILED = [*STARTED, "processing>failed"]

@@ -20,8 +20,8 @@ from callsheet.wire.errors import ContentMismatch, InUse, InvalidRequest, NotFou
 from callsheet.wire.media import CreateVideo, Video
 from tests.support.holding import holding, stalled_at, waiting
 from tests.support.media import CLIP
+from tests.support.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 from tests.support.race import RESERVE, Race
-from tests.support.stage import LATER, Stage, open_stage, principal_of
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 
@@ -31,8 +31,8 @@ class Stages:
     """The same disk and the same user, seen by two control planes."""
 
     race: Race
-    one: Stage
-    two: Stage
+    one: MediaHarness
+    two: MediaHarness
 
     def wallet_held(self) -> AbstractAsyncContextManager[Connection]:
         ann = self.race.ann
@@ -44,121 +44,124 @@ class Stages:
 
 
 @pytest.fixture
-async def stages(race: Race, tmp_path: Path) -> AsyncIterator[Stages]:
+async def harnesses(race: Race, tmp_path: Path) -> AsyncIterator[Stages]:
     ann = replace(race.ann, pool=race.pool)
-    async with open_stage(race.one, race.ann, tmp_path) as one, open_stage(race.two, ann, tmp_path) as two:
+    async with (
+        open_media_harness(race.one, race.ann, tmp_path) as one,
+        open_media_harness(race.two, ann, tmp_path) as two,
+    ):
         yield Stages(race, one, two)
 
 
-async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_charges_nothing(stages: Stages) -> None:
-    video = await stages.one.video()
-    async with stages.wallet_held():
-        tasks = await waiting(stages.race.pool, stages.two.delete_video(video.id), stages.submit(video))
+async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_charges_nothing(harnesses: Stages) -> None:
+    video = await harnesses.one.video()
+    async with harnesses.wallet_held():
+        tasks = await waiting(harnesses.race.pool, harnesses.two.delete_video(video.id), harnesses.submit(video))
     deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
     assert deleted is None
     assert isinstance(submitted, Refusal)
-    assert await stages.race.one.balance(stages.race.ann) == 1000
-    assert await stages.one.paths() == set()
-    await stages.race.one.check()
+    assert await harnesses.race.one.balance(harnesses.race.ann) == 1000
+    assert await harnesses.one.paths() == set()
+    await harnesses.race.one.check()
 
 
-async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(stages: Stages) -> None:
-    video = await stages.one.video()
-    async with stages.wallet_held():
-        tasks = await waiting(stages.race.pool, stages.submit(video), stages.two.delete_video(video.id))
+async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(harnesses: Stages) -> None:
+    video = await harnesses.one.video()
+    async with harnesses.wallet_held():
+        tasks = await waiting(harnesses.race.pool, harnesses.submit(video), harnesses.two.delete_video(video.id))
     submitted, deleted = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(submitted, SubmittedJob)
     assert isinstance(deleted, InUse)
-    assert await stages.race.one.ledger(stages.race.ann, submitted.job.id) == [RESERVE]
-    assert len(await stages.one.paths()) == 1
-    await stages.race.one.check()
+    assert await harnesses.race.one.ledger(harnesses.race.ann, submitted.job.id) == [RESERVE]
+    assert len(await harnesses.one.paths()) == 1
+    await harnesses.race.one.check()
 
 
-async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names_the_field(stages: Stages) -> None:
-    file_id = await stages.one.upload()
-    async with stages.wallet_held():
+async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names_the_field(harnesses: Stages) -> None:
+    file_id = await harnesses.one.upload()
+    async with harnesses.wallet_held():
         tasks = await waiting(
-            stages.race.pool,
-            stages.two.delete_file(file_id),
-            stages.race.one.submitted(stages.race.ann, input_file_ids=(file_id,)),
+            harnesses.race.pool,
+            harnesses.two.delete_file(file_id),
+            harnesses.race.one.submitted(harnesses.race.ann, input_file_ids=(file_id,)),
         )
     deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
     assert deleted is None
     assert isinstance(submitted, InvalidRequest)
     assert submitted.errors[0].field == "input_file_id"
-    assert await stages.race.one.balance(stages.race.ann) == 1000
+    assert await harnesses.race.one.balance(harnesses.race.ann) == 1000
 
 
 @pytest.mark.parametrize("deleted_first", [True, False])
-async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(stages: Stages, deleted_first: bool) -> None:
-    file_id = await stages.one.upload()
-    creating = stages.one.room.videos.create(principal_of(stages.race.ann), CreateVideo(original_file_id=file_id))
-    works = [stages.two.delete_file(file_id), creating]
-    async with stages.wallet_held():
-        tasks = await waiting(stages.race.pool, *(works if deleted_first else reversed(works)))
+async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(harnesses: Stages, deleted_first: bool) -> None:
+    file_id = await harnesses.one.upload()
+    creating = harnesses.one.room.videos.create(principal_of(harnesses.race.ann), CreateVideo(original_file_id=file_id))
+    works = [harnesses.two.delete_file(file_id), creating]
+    async with harnesses.wallet_held():
+        tasks = await waiting(harnesses.race.pool, *(works if deleted_first else reversed(works)))
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     if deleted_first:
         assert answers[0] is None
         assert isinstance(answers[1], InvalidRequest)
-        assert await stages.one.paths() == set()
+        assert await harnesses.one.paths() == set()
     else:
         assert isinstance(answers[0], Video)
         assert isinstance(answers[1], InUse)
-        assert len(await stages.one.paths()) == 1
+        assert len(await harnesses.one.paths()) == 1
 
 
-async def test_two_deletions_of_one_video_are_one(stages: Stages) -> None:
-    video = await stages.one.video()
-    async with stages.wallet_held():
-        works = [stage.delete_video(video.id) for stage in (stages.one, stages.two)]
-        tasks = await waiting(stages.race.pool, *works)
+async def test_two_deletions_of_one_video_are_one(harnesses: Stages) -> None:
+    video = await harnesses.one.video()
+    async with harnesses.wallet_held():
+        works = [media.delete_video(video.id) for media in (harnesses.one, harnesses.two)]
+        tasks = await waiting(harnesses.race.pool, *works)
     first, second = await asyncio.gather(*tasks, return_exceptions=True)
     assert first is None
     assert isinstance(second, NotFound)
 
 
 async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race, tmp_path: Path) -> None:
-    async with open_stage(race.one, race.ann, tmp_path, retention_days=30) as stage:
-        video = await stage.video()
+    async with open_media_harness(race.one, race.ann, tmp_path, retention_days=30) as media:
+        video = await media.video()
         aged = "UPDATE videos SET created_at = now() - interval '31 days', updated_at = now() - interval '31 days'"
         await race.one.rows(race.pool, aged)
-        retention = stage.room.retention
+        retention = media.room.retention
         assert retention is not None
         async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id) as connection:
-            [deleting] = await waiting(race.pool, retention.delete_old(stage.ann.pool))
+            [deleting] = await waiting(race.pool, retention.delete_old(media.ann.pool))
             await connection.execute("UPDATE videos SET updated_at = now()")
         await deleting
-        assert len(await stage.paths()) == 1
+        assert len(await media.paths()) == 1
         await race.one.rows(race.pool, aged)
-        await retention.delete_old(stage.ann.pool)
-        assert await stage.paths() == set()
+        await retention.delete_old(media.ann.pool)
+        assert await media.paths() == set()
         assert await race.one.rows(race.pool, "SELECT * FROM videos WHERE id = $1", video.id) == []
 
 
-async def test_two_confirmations_at_once_answer_the_same(stages: Stages) -> None:
-    file_id = await stages.one.upload(confirmed=False)
-    async with holding(stages.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
-        works = [stage.confirm(file_id) for stage in (stages.one, stages.two)]
-        tasks = await waiting(stages.race.pool, *works)
+async def test_two_confirmations_at_once_answer_the_same(harnesses: Stages) -> None:
+    file_id = await harnesses.one.upload(confirmed=False)
+    async with holding(harnesses.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
+        works = [media.confirm(file_id) for media in (harnesses.one, harnesses.two)]
+        tasks = await waiting(harnesses.race.pool, *works)
     assert await asyncio.gather(*tasks) == ["ready", "ready"]
 
 
-async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(stages: Stages) -> None:
-    file_id = await stages.one.upload(confirmed=False)
-    storage, [path] = stages.one.room.files.storage, await stages.one.paths()
-    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, stages.one.confirm(file_id)) as confirming:
+async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(harnesses: Stages) -> None:
+    file_id = await harnesses.one.upload(confirmed=False)
+    storage, [path] = harnesses.one.room.files.storage, await harnesses.one.paths()
+    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as confirming:
         await storage.put(path, CLIP[::-1], content_type="video/mp4")
     assert await confirming == "ready"
-    [row] = await stages.race.one.rows(stages.race.pool, "SELECT path, sha256 FROM files WHERE id = $1", file_id)
+    [row] = await harnesses.race.one.rows(harnesses.race.pool, "SELECT path, sha256 FROM files WHERE id = $1", file_id)
     assert await storage.read(row["path"], 10_000) == CLIP
     assert row["sha256"] == hashlib.sha256(CLIP).hexdigest()
 
 
 async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
-    stages: Stages, monkeypatch: pytest.MonkeyPatch
+    harnesses: Stages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file_id = await stages.one.upload(confirmed=False)
-    storage, copy = stages.one.room.files.storage, stages.one.room.files.storage.copy
+    file_id = await harnesses.one.upload(confirmed=False)
+    storage, copy = harnesses.one.room.files.storage, harnesses.one.room.files.storage.copy
 
     async def replaced_first(source: str, target: str) -> ObjectInfo:
         await storage.put(source, b"%PDF-1.7".ljust(len(CLIP)), content_type="video/mp4")
@@ -166,68 +169,68 @@ async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
 
     monkeypatch.setattr(storage, "copy", replaced_first)
     with pytest.raises(ContentMismatch, match="pdf"):
-        await stages.one.confirm(file_id)
-    assert len(await stages.one.paths()) == 1, "the copy is gone"
+        await harnesses.one.confirm(file_id)
+    assert len(await harnesses.one.paths()) == 1, "the copy is gone"
 
 
-async def test_the_slower_of_two_confirmations_finds_the_file_ready(stages: Stages) -> None:
+async def test_the_slower_of_two_confirmations_finds_the_file_ready(harnesses: Stages) -> None:
     """The faster one has deleted what the slower one wanted to look at."""
-    file_id = await stages.one.upload(confirmed=False)
-    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, stages.one.confirm(file_id)) as slower:
-        assert await stages.two.confirm(file_id) == "ready"
+    file_id = await harnesses.one.upload(confirmed=False)
+    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as slower:
+        assert await harnesses.two.confirm(file_id) == "ready"
     assert await slower == "ready"
-    [row] = await stages.race.one.rows(stages.race.pool, "SELECT path FROM files WHERE id = $1", file_id)
-    assert await stages.one.paths() == {row["path"]}
+    [row] = await harnesses.race.one.rows(harnesses.race.pool, "SELECT path FROM files WHERE id = $1", file_id)
+    assert await harnesses.one.paths() == {row["path"]}
 
 
-async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(stages: Stages) -> None:
-    file_id = await stages.one.upload(confirmed=False)
+async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(harnesses: Stages) -> None:
+    file_id = await harnesses.one.upload(confirmed=False)
     mark = "UPDATE files SET deleted_at = clock_timestamp() WHERE id = $1"
-    async with holding(stages.race.pool, mark, file_id):
-        [confirming] = await waiting(stages.race.pool, stages.one.confirm(file_id))
+    async with holding(harnesses.race.pool, mark, file_id):
+        [confirming] = await waiting(harnesses.race.pool, harnesses.one.confirm(file_id))
     with pytest.raises(NotFound):
         await confirming
-    await stages.two.sweep()
-    assert (await stages.one.files(), await stages.one.paths()) == (set(), set())
+    await harnesses.two.sweep()
+    assert (await harnesses.one.files(), await harnesses.one.paths()) == (set(), set())
 
 
-async def test_an_upload_that_is_being_confirmed_is_not_swept(stages: Stages) -> None:
-    file_id = await stages.one.upload(confirmed=False)
+async def test_an_upload_that_is_being_confirmed_is_not_swept(harnesses: Stages) -> None:
+    file_id = await harnesses.one.upload(confirmed=False)
     confirm = "UPDATE files SET status = 'ready', ready_at = now(), expires_at = NULL WHERE id = $1"
-    async with holding(stages.race.pool, confirm, file_id):
+    async with holding(harnesses.race.pool, confirm, file_id):
         # It does not even wait: what somebody holds is looked at the next time.
-        await stages.one.sweep()
-    await stages.one.sweep()
-    assert (await stages.one.files(), len(await stages.one.paths())) == ({file_id}, 1)
+        await harnesses.one.sweep()
+    await harnesses.one.sweep()
+    assert (await harnesses.one.files(), len(await harnesses.one.paths())) == ({file_id}, 1)
 
 
-async def test_a_confirmation_between_the_objects_and_the_rows_of_a_sweep_finds_nothing(stages: Stages) -> None:
-    file_id = await stages.one.upload(confirmed=False)
+async def test_a_confirmation_between_the_objects_and_the_rows_of_a_sweep_finds_nothing(harnesses: Stages) -> None:
+    file_id = await harnesses.one.upload(confirmed=False)
     at = datetime.now(UTC) + LATER
-    sweeping = stages.one.room.sweeper.sweep(stages.one.ann.pool, at)
+    sweeping = harnesses.one.room.sweeper.sweep(harnesses.one.ann.pool, at)
     async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
         with pytest.raises(NotFound):
-            await stages.two.confirm(file_id)
+            await harnesses.two.confirm(file_id)
         # Another control plane sweeps the same at the same time, to the end.
-        await stages.two.sweep()
+        await harnesses.two.sweep()
     await task
-    assert (await stages.one.files(), await stages.one.paths()) == (set(), set())
+    assert (await harnesses.one.files(), await harnesses.one.paths()) == (set(), set())
 
 
-async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(stages: Stages) -> None:
-    core, ann = stages.race.one, stages.race.ann
+async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(harnesses: Stages) -> None:
+    core, ann = harnesses.race.one, harnesses.race.ann
     job = await core.submit(ann)
-    await stages.one.put_output(job.id)
+    await harnesses.one.put_output(job.id)
     await core.fail(await core.start())
     at = datetime.now(UTC) + LATER
-    sweeping = stages.two.room.sweeper.sweep(stages.two.ann.pool, at)
+    sweeping = harnesses.two.room.sweeper.sweep(harnesses.two.ann.pool, at)
     async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
         await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
         started = await core.start()
-        fresh = await stages.one.put_output(job.id)
+        fresh = await harnesses.one.put_output(job.id)
         # And lost again: asked for once more, the sweep under way must not forget it.
         await core.fail(started)
     await task
-    assert await stages.one.paths() == {fresh.path}
-    await stages.one.sweep()
-    assert await stages.one.paths() == set()
+    assert await harnesses.one.paths() == {fresh.path}
+    await harnesses.one.sweep()
+    assert await harnesses.one.paths() == set()

@@ -18,9 +18,9 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
+from tests.support.media_harness import open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 from tests.support.race import Race
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import open_stage, principal_of
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
 COPIED = Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES
@@ -28,8 +28,8 @@ COPIED = Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    one: Shoot
-    two: Shoot
+    one: PipelineHarness
+    two: PipelineHarness
 
     async def run(self, *steps: str, **changes: Any) -> Run:
         return await self.one.run(await self.one.pipeline(*steps, max_children=1), **{"target_leaves": 1, **changes})
@@ -46,11 +46,11 @@ class Planes:
 @pytest.fixture
 async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
     async with AsyncExitStack() as stack:
-        shoots = []
+        harnesses = []
         for core in (race.one, race.two):
-            stage = await stack.enter_async_context(open_stage(core, race.ann, tmp_path / "home"))
-            shoots.append(open_shoot(core, race.ann, stage, jobs_per_run=3, jobs_in_total=3))
-        yield Planes(*shoots)
+            media = await stack.enter_async_context(open_media_harness(core, race.ann, tmp_path / "home"))
+            harnesses.append(open_pipeline_harness(core, race.ann, media, jobs_per_run=3, jobs_in_total=3))
+        yield Planes(*harnesses)
 
 
 async def test_a_control_plane_that_stood_still_while_another_took_over_begins_no_second_base(planes: Planes) -> None:
@@ -104,8 +104,8 @@ async def test_of_two_results_of_one_job_that_are_written_at_once_one_is_kept(pl
         assert len(await planes.two.candidates(run)) == 2
     await stopped
     assert len(await planes.one.candidates(run)) == 2
-    await planes.one.stage.sweep()
-    assert len(await planes.one.stage.paths()) == 2
+    await planes.one.media.sweep()
+    assert len(await planes.one.media.paths()) == 2
     await planes.one.check(run)
 
 
@@ -116,10 +116,10 @@ async def test_a_crash_between_the_copy_and_the_candidate_leaves_nothing_but_wha
     await planes.one.tick()
     await planes.one.deliver(await planes.one.start())
     assert await crashed_at(COPIED, planes.one.room.collector.tick(NOW))
-    copied = {path for path in await planes.two.stage.paths() if "/runs/" in path}
+    copied = {path for path in await planes.two.media.paths() if "/runs/" in path}
     run = await planes.two.finish(run)
-    await planes.two.stage.sweep()
-    assert await planes.two.stage.paths() == copied
+    await planes.two.media.sweep()
+    assert await planes.two.media.paths() == copied
     assert len(copied) == 1
     await planes.two.check(run)
 
@@ -150,7 +150,10 @@ async def test_jobs_of_a_run_whose_cancel_crashed_are_canceled_by_the_next_look(
 async def test_two_control_planes_begin_no_more_jobs_of_different_runs_than_may_be_under_way(
     race: Race, planes: Planes
 ) -> None:
-    one, two = [open_shoot(shoot.core, shoot.ann, shoot.stage, jobs_in_total=1) for shoot in (planes.one, planes.two)]
+    one, two = [
+        open_pipeline_harness(pipelines.core, pipelines.ann, pipelines.media, jobs_in_total=1)
+        for pipelines in (planes.one, planes.two)
+    ]
     runs = [await planes.run("base"), await planes.run("base")]
     async with stalled_at(CHOSEN, one.room.director.tick(NOW)) as first:
         async with stalled_at(CHOSEN, two.room.director.tick(NOW)) as second:
@@ -166,10 +169,10 @@ async def test_two_control_planes_at_once_make_the_tree_that_one_would(planes: P
     pipeline = await planes.one.pipeline("one", "two", "three")
     runs = [await planes.one.run(pipeline, max_children=2, target_leaves=4) for _ in range(2)]
 
-    async def drive(shoot: Shoot) -> None:
+    async def drive(pipelines: PipelineHarness) -> None:
         for _ in range(60):
-            await shoot.tick()
-            await shoot.work()
+            await pipelines.tick()
+            await pipelines.work()
 
     await asyncio.gather(drive(planes.one), drive(planes.two))
     for run in runs:
@@ -197,10 +200,10 @@ async def test_the_database_itself_refuses_a_place_that_is_taken(planes: Planes)
 
 @pytest.mark.thorough
 async def test_runs_take_turns_whichever_control_plane_looks(race: Race, planes: Planes) -> None:
-    stages = [plane.stage for plane in (planes.one, planes.two)]
+    harnesses = [plane.media for plane in (planes.one, planes.two)]
     looking = [
-        open_shoot(core, race.ann, stage, jobs_in_total=1)
-        for core, stage in zip((race.one, race.two), stages, strict=True)
+        open_pipeline_harness(core, race.ann, media, jobs_in_total=1)
+        for core, media in zip((race.one, race.two), harnesses, strict=True)
     ]
     pipeline = await planes.one.pipeline("base")
     runs = [await planes.one.run(pipeline, target_leaves=4) for _ in range(3)]

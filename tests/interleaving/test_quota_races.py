@@ -23,9 +23,9 @@ from callsheet.wire.media import CreatedUpload, CreateUpload
 from callsheet.wire.quotas import ChangeQuotas
 from tests.support.core import Member
 from tests.support.holding import holding, waiting
+from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.people import People
 from tests.support.race import Race
-from tests.support.stage import Stage, open_stage, principal_of
 
 SIZE = 1000
 LOCK_USAGE = "SELECT FROM storage_usage WHERE tenant_id = $1 FOR UPDATE"
@@ -36,17 +36,17 @@ class Uploaders:
     """Two control planes, and two users of one tenant."""
 
     race: Race
-    one: Stage
-    two: Stage
+    one: MediaHarness
+    two: MediaHarness
     colleague: Member
 
-    async def create(self, stage: Stage, member: Member) -> CreatedUpload:
+    async def create(self, media: MediaHarness, member: Member) -> CreatedUpload:
         wanted = CreateUpload(name="clip.mp4", mime_type="video/mp4", size=SIZE)
-        return await stage.room.uploads.create(principal_of(member), wanted)
+        return await media.room.uploads.create(principal_of(member), wanted)
 
     async def limit(self, **limits: int) -> None:
-        for stage in (self.one, self.two):
-            await stage.room.usage.quotas.change("test", self.race.ann.tenant_id, ChangeQuotas(**limits))
+        for media in (self.one, self.two):
+            await media.room.usage.quotas.change("test", self.race.ann.tenant_id, ChangeQuotas(**limits))
 
     async def usage(self) -> list[tuple[int, int]]:
         query = "SELECT files, bytes FROM storage_usage WHERE tenant_id = $1 ORDER BY user_id LIMIT 1"
@@ -58,7 +58,10 @@ class Uploaders:
 async def uploaders(race: Race, tmp_path: Path) -> AsyncIterator[Uploaders]:
     ann = replace(race.ann, pool=race.pool)
     colleague = replace(ann, user_id=uuid7())
-    async with open_stage(race.one, race.ann, tmp_path) as one, open_stage(race.two, ann, tmp_path) as two:
+    async with (
+        open_media_harness(race.one, race.ann, tmp_path) as one,
+        open_media_harness(race.two, ann, tmp_path) as two,
+    ):
         yield Uploaders(race, one, two, colleague)
 
 

@@ -13,41 +13,43 @@ import pytest
 from callsheet.wire.errors import IdempotencyKeyReused, TooManyActiveRuns
 from callsheet.wire.pipelines import CreateRun, Pipeline, Run
 from tests.support.holding import holding, waiting
+from tests.support.media_harness import open_media_harness, principal_of
+from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
 from tests.support.race import Race
-from tests.support.shoot import Shoot, open_shoot
-from tests.support.stage import open_stage, principal_of
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
-Planes = tuple[Shoot, Shoot]
+Planes = tuple[PipelineHarness, PipelineHarness]
 
 
 @pytest.fixture
 async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
     async with AsyncExitStack() as stack:
-        stages = [
-            await stack.enter_async_context(open_stage(core, race.ann, tmp_path / "home"))
+        harnesses = [
+            await stack.enter_async_context(open_media_harness(core, race.ann, tmp_path / "home"))
             for core in (race.one, race.two)
         ]
-        one, two = [open_shoot(stage.core, race.ann, stage, runs_per_user=2) for stage in stages]
+        one, two = [open_pipeline_harness(media.core, race.ann, media, runs_per_user=2) for media in harnesses]
         yield one, two
 
 
-async def begin(shoot: Shoot, pipeline: Pipeline, **changes: Any) -> tuple[Run, bool]:
+async def begin(pipelines: PipelineHarness, pipeline: Pipeline, **changes: Any) -> tuple[Run, bool]:
     request = {"name": "A run", "prompt": "a gym", "budget": 100, **changes}
-    return await shoot.room.runs.begin(principal_of(shoot.ann), pipeline.slug, CreateRun.model_validate(request))
+    return await pipelines.room.runs.begin(
+        principal_of(pipelines.ann), pipeline.slug, CreateRun.model_validate(request)
+    )
 
 
 async def at_once(race: Race, planes: Planes, pipeline: Pipeline, *requests: dict[str, Any]) -> list[Any]:
     """Each at a control plane of its own; all of them wait for the wallet, and are let go together."""
     async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        works = [begin(shoot, pipeline, **request) for shoot, request in zip(planes, requests, strict=True)]
+        works = [begin(pipelines, pipeline, **request) for pipelines, request in zip(planes, requests, strict=True)]
         tasks = await waiting(race.pool, *works)
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def runs_of(shoot: Shoot) -> int:
+async def runs_of(pipelines: PipelineHarness) -> int:
     query = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1"
-    return len(await shoot.core.rows(shoot.ann.pool, query, shoot.ann.tenant_id))
+    return len(await pipelines.core.rows(pipelines.ann.pool, query, pipelines.ann.tenant_id))
 
 
 async def test_a_double_click_begins_one_run(race: Race, planes: Planes) -> None:

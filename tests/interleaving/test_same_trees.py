@@ -17,10 +17,10 @@ from callsheet.wire.pipelines import Pipeline, Run, RunReason, RunStatus, Strate
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
 from tests.support.exact_trees import Tree, read_trees
+from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
+from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 from tests.support.race import Race
 from tests.support.replayed_draws import strange_draws
-from tests.support.shoot import NOW, Shoot, open_shoot
-from tests.support.stage import Stage, open_stage, principal_of
 
 DIRECTING = (
     Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
@@ -37,20 +37,22 @@ class Shift:
     """Control planes that take turns; each is a new one, with nothing in memory but the databases' connections."""
 
     race: Race
-    stages: tuple[Stage, Stage]
+    harnesses: tuple[MediaHarness, MediaHarness]
 
-    def planes(self) -> Callable[[], Shoot]:
-        cores: cycle[tuple[Core, Stage]] = cycle(zip((self.race.one, self.race.two), self.stages, strict=True))
+    def planes(self) -> Callable[[], PipelineHarness]:
+        cores: cycle[tuple[Core, MediaHarness]] = cycle(
+            zip((self.race.one, self.race.two), self.harnesses, strict=True)
+        )
 
-        def next_one() -> Shoot:
-            core, stage = next(cores)
-            return open_shoot(core, stage.ann, stage)
+        def next_one() -> PipelineHarness:
+            core, media = next(cores)
+            return open_pipeline_harness(core, media.ann, media)
 
         return next_one
 
     @property
-    def one(self) -> Shoot:
-        return open_shoot(self.race.one, self.stages[0].ann, self.stages[0])
+    def one(self) -> PipelineHarness:
+        return open_pipeline_harness(self.race.one, self.harnesses[0].ann, self.harnesses[0])
 
     async def is_open(self) -> bool:
         return bool(await self.one.core.rows(self.one.ann.pool, OPEN))
@@ -61,13 +63,13 @@ async def shift(race: Race, tmp_path: Path) -> AsyncIterator[Shift]:
     async with AsyncExitStack() as stack:
         members = (race.ann, replace(race.ann, pool=race.pool))
         first, second = [
-            await stack.enter_async_context(open_stage(core, member, tmp_path / "home"))
+            await stack.enter_async_context(open_media_harness(core, member, tmp_path / "home"))
             for core, member in zip((race.one, race.two), members, strict=True)
         ]
         yield Shift(race, (first, second))
 
 
-async def guided(shift: Shift, run: Run, next_plane: Callable[[], Shoot], random: Random | None) -> Run:
+async def guided(shift: Shift, run: Run, next_plane: Callable[[], PipelineHarness], random: Random | None) -> Run:
     """One job after the other; after each the pair that is asked about is judged: the younger one wins.
 
     With `random` every other tick is crashed in, at one of its gaps.
@@ -95,7 +97,7 @@ async def guided(shift: Shift, run: Run, next_plane: Callable[[], Shoot], random
     raise AssertionError("it does not end")
 
 
-async def vote(plane: Shoot, run: Run, turn: int) -> None:
+async def vote(plane: PipelineHarness, run: Run, turn: int) -> None:
     principal, votes = principal_of(plane.ann), plane.room.guidance.votes
     pair = await votes.pair(principal, run.id, None, turn)
     if pair.candidates:
@@ -103,7 +105,9 @@ async def vote(plane: Shoot, run: Run, turn: int) -> None:
         await votes.vote(principal, run.id, CastVote(winner_id=younger.id, loser_id=older.id))
 
 
-async def made(shift: Shift, pipeline: Pipeline, next_plane: Callable[[], Shoot], random: Random | None) -> Tree:
+async def made(
+    shift: Shift, pipeline: Pipeline, next_plane: Callable[[], PipelineHarness], random: Random | None
+) -> Tree:
     run = await shift.one.run(
         pipeline, seed=11, target_leaves=6, budget=600, strategy=Strategy.BREADTH_FIRST, concurrency=1
     )

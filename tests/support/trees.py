@@ -21,7 +21,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote, Killed, Restored, Vote
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, Row
-from tests.support.stage import Stage, principal_of
+from tests.support.media_harness import MediaHarness, principal_of
 
 _numbers = itertools.count(1)
 STEPS = ("base", "fix", "upscale")
@@ -51,8 +51,8 @@ class Tree:
         columns = {"max_children": 5, "requires_approval": False, **step}
         async with ann.pool.transaction() as connection:
             await connection.execute(
-                "INSERT INTO pipelines (tenant_id, id, user_id, slug, name) VALUES ($1, $2, $3, $4, 'Shoot')",
-                *(ann.tenant_id, pipeline_id, ann.user_id, f"shoot-{next(_numbers)}"),
+                "INSERT INTO pipelines (tenant_id, id, user_id, slug, name) VALUES ($1, $2, $3, $4, 'Pipeline')",
+                *(ann.tenant_id, pipeline_id, ann.user_id, f"tree-{next(_numbers)}"),
             )
             for position, (step_id, slug) in enumerate(zip(step_ids, steps, strict=True), start=1):
                 await connection.execute(
@@ -153,8 +153,8 @@ class Jury:
     pruner: Pruner
 
     @classmethod
-    def open(cls, core: Core, stage: Stage, tree: Tree) -> Jury:
-        gallery = Gallery(core.databases, stage.room.files)
+    def open(cls, core: Core, media: MediaHarness, tree: Tree) -> Jury:
+        gallery = Gallery(core.databases, media.room.files)
         return cls(
             tree,
             gallery,

@@ -16,8 +16,8 @@ from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
 from tests.support.fleet import Crew, forget_revocations
 from tests.support.jobs import Desk
+from tests.support.media_harness import principal_of
 from tests.support.people import PASSWORD, People, Person, session_of
-from tests.support.stage import principal_of
 from tests.support.trees import Tree
 
 # Set up in another database, so that nothing is started for it.

@@ -1,4 +1,4 @@
-"""The media room without HTTP: over the core's databases, on a disk of its own; nothing happens by itself."""
+"""The media room without HTTP and background loops, over the core's databases, with storage of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATER = timedelta(days=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class MediaHarness:
     core: Core
     room: MediaRoom
     ann: Member
@@ -88,16 +88,16 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(
+async def open_media_harness(
     core: Core, ann: Member, home: Path, *, storage: Mapping[str, Any] | None = None, **media: Any
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[MediaHarness]:
     """`storage` and `media` are settings of those sections. Open two over the same home for two control planes.
 
     Without previews, unless `previews` says so."""
     chosen = {"previews": False, **media}
     settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": chosen})
     opened = open_storage(settings, SECRET)
-    yield Stage(core, open_media(core.databases, opened, settings, SECRET), ann)
+    yield MediaHarness(core, open_media(core.databases, opened, settings, SECRET), ann)
     await opened.close()
 
 

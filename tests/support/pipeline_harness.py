@@ -1,9 +1,9 @@
-"""The pipelines room without HTTP and without loops: runs go on when the test says so, and a worker that never fails.
+"""The pipelines room without HTTP and background loops: the test advances runs and renders jobs itself.
 
-shoot = await open_shoot(core, ann, stage)
-pipeline = await shoot.pipeline("base", "fix", "upscale")
-run = await shoot.run(pipeline, target_leaves=2)
-await shoot.finish(run)                      # until nothing more happens
+pipelines = open_pipeline_harness(core, ann, media)
+pipeline = await pipelines.pipeline("base", "fix", "upscale")
+run = await pipelines.run(pipeline, target_leaves=2)
+await pipelines.finish(run)                      # until nothing more happens
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import CreateEffect, CreateWorkflow
 from callsheet.wire.pipelines import CreatePipeline, CreateRun, Pipeline, Run
 from tests.support.core import Core, Member, Row, report
-from tests.support.stage import SECRET, Stage, principal_of
+from tests.support.media_harness import SECRET, MediaHarness, principal_of
 
 _numbers = itertools.count(1)
 PNG = b"\x89PNG\r\n\x1a\n a picture"
@@ -44,21 +44,21 @@ Fails = Callable[[StartedLease], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Shoot:
+class PipelineHarness:
     core: Core
     ann: Member
-    stage: Stage
+    media: MediaHarness
     catalog: CatalogRoom
     room: PipelinesRoom
 
     async def workflow(self, graph: dict[str, Any], cost: int = 10, **changes: Any) -> str:
         """A workflow that is sold for this."""
         number = next(_numbers)
-        slug = f"shoot-{number}"
+        slug = f"step-{number}"
         request = {"slug": slug, "name": slug, "graph": graph, "output_node_id": "9"}
         picture = {"output_extension": "png", "output_mime_type": "image/png"}
         await self.catalog.workflows.create(CreateWorkflow(**{**request, **picture, **changes}), "test")
-        effect = {"slug": f"shoot-{number}", "name": "Effect", "workflow": slug, "is_published": True}
+        effect = {"slug": f"step-{number}", "name": "Effect", "workflow": slug, "is_published": True}
         await self.catalog.effects.create(CreateEffect(**effect, credits_cost=cost), "test")
         return slug
 
@@ -105,7 +105,7 @@ class Shoot:
         outputs = []
         for number in range(pictures):
             path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.png"
-            await self.stage.room.files.storage.put(path, content, content_type="image/png")
+            await self.media.room.files.storage.put(path, content, content_type="image/png")
             outputs.append(Output(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))
         result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
         await self.core.room.lease_reports.complete(report(started), result, outputs=outputs)
@@ -188,9 +188,9 @@ class Shoot:
         await self.core.check()
 
 
-def open_shoot(core: Core, ann: Member, stage: Stage, **settings: Any) -> Shoot:
+def open_pipeline_harness(core: Core, ann: Member, media: MediaHarness, **settings: Any) -> PipelineHarness:
     """Open two, over databases of their own, for two control planes."""
-    storage = stage.room.files.storage
+    storage = media.room.files.storage
     catalog = open_catalog(core.databases, storage, 10**9, SECRET)
-    room = open_pipelines(core.databases, catalog, stage.room, core.room, PipelineSettings(**settings))
-    return Shoot(core, ann, stage, catalog, room)
+    room = open_pipelines(core.databases, catalog, media.room, core.room, PipelineSettings(**settings))
+    return PipelineHarness(core, ann, media, catalog, room)
