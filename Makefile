@@ -55,11 +55,12 @@ test-all: install-dev web ## The same with the tests that take long: chaos, fuzz
 audit: install-dev ## Look for known vulnerabilities of what the locks install; says so where no advisories can be had
 	@$(BIN)/python -m tools.audit
 
-lint: install-dev ## Check style, security rules, words and which room may import which
+lint: install-dev ## Check style, security rules, words, SQL and which room may import which
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tools.check_words
+	@$(BIN)/python -m tools.check_sql
 
 types: install-dev ## Check types, strictly
 	@$(BIN)/mypy

@@ -80,13 +80,17 @@ CASES = {
     # Of the autoscaler, for one fleet of forty with fifty workers: it looks at all workers, and at no more of the queue
     # than it counts.
     "workers_of_scaled": Case({"alive_seconds": 90, "autoscaler": "autoscaler"}, 4000),
-    "waiting_routes": Case({"most": 100, "alive_seconds": 90}, 16_000),
+    "waiting_routes": Case({"most": 100}, 16_000),
+    "free_slots_elsewhere": Case(
+        {"workflow_ids": [1], "stages": ["production"], "providers": ["self_hosted"], "alive_seconds": 90}, 16_000
+    ),
     "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
 }
 STATEMENTS = {
     **{name: FLEET_SQL[name] for name in CASES if name in FLEET_SQL},
     "workers_of_scaled": SCALING_SQL["workers_of_scaled"],
     "waiting_routes": SCALING_SQL["waiting_routes"],
+    "free_slots_elsewhere": SCALING_SQL["free_slots_elsewhere"],
     "fleet_metric": METRIC_SQL["fleet_metric"],
 }
 FILL = f"""

@@ -17,7 +17,8 @@ RETURNING id, slug, name, description, is_active, comfyui_workflow_path, propert
 SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
     output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
     required, created_at, updated_at
-FROM workflows WHERE slug = :slug
+FROM workflows
+WHERE slug = :slug
 
 -- name: list_workflows
 SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
@@ -70,7 +71,8 @@ DELETE FROM workflows WHERE id = :id AND NOT is_active
 SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :slug FOR SHARE
 
 -- name: create_effect
-INSERT INTO effects (id, slug, name, description, category, workflow_id, overrides, credits_cost, is_published, provider, stage)
+INSERT INTO effects (id, slug, name, description, category, workflow_id, overrides, credits_cost, is_published,
+    provider, stage)
 VALUES (:id, :slug, :name, :description, :category, :workflow_id, :overrides, :credits_cost, :is_published, :provider,
     :stage)
 ON CONFLICT (slug) DO NOTHING
@@ -103,9 +105,9 @@ WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY e.id DESC LIMIT :limit
 
 -- name: update_effect
-UPDATE effects SET name = :name, description = :description, category = :category, workflow_id = :workflow_id, overrides = :overrides,
-    credits_cost = :credits_cost, is_published = :is_published, provider = :provider, stage = :stage,
-    version = version + 1, updated_at = clock_timestamp()
+UPDATE effects SET name = :name, description = :description, category = :category, workflow_id = :workflow_id,
+    overrides = :overrides, credits_cost = :credits_cost, is_published = :is_published, provider = :provider,
+    stage = :stage, version = version + 1, updated_at = clock_timestamp()
 WHERE id = :id
 RETURNING id, slug, name, description, category, preview, overrides, credits_cost, is_published, provider, stage,
     last_processing_time_seconds, has_jobs, version, created_at, updated_at
@@ -140,9 +142,9 @@ SELECT id FROM effects WHERE slug = ANY (:slugs::text[])
 
 -- name: find_published
 SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
-    e.last_processing_time_seconds, e.provider, e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties, w.comfyui_workflow_path, w.output_node_id,
-    w.output_extension, w.output_mime_type, w.keep_metadata, w.run_limit_seconds, w.lease_seconds, w.max_attempts,
-    w.refund_on_cancel
+    e.last_processing_time_seconds, e.provider, e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties,
+    w.comfyui_workflow_path, w.output_node_id, w.output_extension, w.output_mime_type, w.keep_metadata,
+    w.run_limit_seconds, w.lease_seconds, w.max_attempts, w.refund_on_cancel
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug))) AND e.is_published
 
@@ -172,7 +174,8 @@ WHERE id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY id DESC LIMIT :limit
 
 -- name: confirm_asset
-UPDATE catalog_assets SET status = 'ready', path = :path, sha256 = :sha256 WHERE id = :id AND status = 'pending'
+UPDATE catalog_assets SET status = 'ready', path = :path, sha256 = :sha256
+WHERE id = :id AND status = 'pending'
 RETURNING id, status, name, mime_type, size, sha256, created_at
 
 -- name: ready_assets

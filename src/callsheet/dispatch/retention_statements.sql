@@ -2,7 +2,9 @@
 
 -- name: delete_old_history
 -- Oldest first, by key. A dispatch that took long may have finished after those with higher ids; they then wait for it.
-DELETE FROM dispatch_history WHERE dispatch_id = ANY (ARRAY (
-    SELECT dispatch_id FROM (SELECT dispatch_id, finished_at FROM dispatch_history ORDER BY dispatch_id LIMIT :limit) oldest
+DELETE FROM dispatch_history
+WHERE dispatch_id = ANY (ARRAY (
+    SELECT dispatch_id
+    FROM (SELECT dispatch_id, finished_at FROM dispatch_history ORDER BY dispatch_id LIMIT :limit) oldest
     WHERE finished_at < clock_timestamp() - make_interval(days => :days::integer)
 ))

@@ -33,7 +33,8 @@ WITH entry AS MATERIALIZED (
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
 ), waking AS MATERIALIZED (
-    SELECT l.lane_id FROM dispatch_lanes l WHERE l.lane_id IN (SELECT lane_id FROM lane WHERE NOT has_work)
+    SELECT l.lane_id FROM dispatch_lanes l
+    WHERE l.lane_id IN (SELECT lane_id FROM lane WHERE NOT has_work)
     ORDER BY l.lane_id FOR NO KEY UPDATE
 ), woken AS (
     UPDATE dispatch_lanes l SET has_work = true FROM waking WHERE l.lane_id = waking.lane_id
@@ -42,18 +43,21 @@ WITH entry AS MATERIALIZED (
         tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
         priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at)
     SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
-        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at
+        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds,
+        e.deadline_at
     FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
             lane.tenant_id, lane.user_id)
         = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
     -- A finished dispatch must not be created again.
     WHERE NOT EXISTS (
-        SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
+        SELECT FROM dispatch_history h
+        WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
     RETURNING dispatch_id, lane_id, workflow_id, stage, provider, concurrency_identifier, priority
 )
-SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
+SELECT (SELECT count(*) FROM entry e
+        WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
@@ -82,27 +86,29 @@ WITH entry AS MATERIALIZED (
         priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at, status, worker_id, lease_token,
         lease_seq, attempts, lease_expires_at, leased_at, last_leased_at, queue_wait_seconds)
     SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
-        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at,
-        'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
+        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds,
+        e.deadline_at, 'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
         clock_timestamp(), clock_timestamp(), 0
     FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
             lane.tenant_id, lane.user_id)
         = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
     WHERE e.worker_id <> ALL ((SELECT drained_workers(ARRAY (SELECT worker_id FROM entry)))::text[])
       AND NOT EXISTS (
-        SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
+        SELECT FROM dispatch_history h
+        WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
     RETURNING *
 )
-SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
+SELECT (SELECT count(*) FROM entry e
+        WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
                     e.lane_user_id))) AS without_lane,
     placed.dispatch_id, placed.lane_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle,
-    placed.lease_token, placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
-    placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges
+    placed.lease_token, placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id,
+    placed.provider, placed.kind, placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges
 FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
 
@@ -117,7 +123,8 @@ FROM dispatch_lanes lane CROSS JOIN LATERAL (
       AND d.status = 'queued' AND d.not_before IS NULL
     ORDER BY d.lane_id, d.dispatch_id LIMIT 1
 ) first
-WHERE lane.workflow_id = ANY (:workflow_ids::bigint[]) AND lane.stage = :stage AND lane.provider = ANY (:providers::text[])
+WHERE lane.workflow_id = ANY (:workflow_ids::bigint[]) AND lane.stage = :stage
+  AND lane.provider = ANY (:providers::text[])
   AND lane.has_work
 ORDER BY first.dispatch_id
 
@@ -134,6 +141,7 @@ ORDER BY first.dispatch_id
 -- = … AND dispatch_id >= … the planner may use the primary key and scan the rows of all other lanes. For the same
 -- reason the rows are then locked by ctid: a plan made while the table was empty looked them up in all of
 -- dispatches_queued, which took 600,000 blocks at a million rows.
+-- one statement because: between two statements another control plane could lease the heads that the first one found.
 WITH asking AS MATERIALIZED (
     -- One row with an array that is read by index. One row per entry would be joined with the heads in a nested loop
     -- (100 times 100 rows), because a generic plan expects a short array.
@@ -185,7 +193,8 @@ WITH asking AS MATERIALIZED (
         last_leased_at = coalesce(:now, clock_timestamp()),
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             date_part('epoch', coalesce(:now, clock_timestamp()) - d.created_at))
-    FROM given WHERE d.ctid = given.place_locked
+    FROM given
+    WHERE d.ctid = given.place_locked
     RETURNING given.asked, given.seat, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id, d.charge_cycle,
         d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id,
         d.attempts, d.run_limit_seconds, d.wedges
@@ -193,13 +202,15 @@ WITH asking AS MATERIALIZED (
     SELECT coalesce(array_agg(seat), '{}') AS seats, array_agg(rows) AS counts, array_agg(next) AS next
     FROM (
         SELECT seat, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
-        FROM head GROUP BY seat
+        FROM head
+        GROUP BY seat
     ) each
 )
 SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
     leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
-    leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.asked, leased.seat, leased.lane_id,
-    asking.count AS asking, found.seats AS found_seats, found.counts AS found_counts, found.next AS found_next
+    leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.asked, leased.seat,
+    leased.lane_id, asking.count AS asking, found.seats AS found_seats, found.counts AS found_counts,
+    found.next AS found_next
 FROM (SELECT cardinality(places) AS count, places[1] AS first FROM asking) asking
 LEFT JOIN leased ON true
 LEFT JOIN found ON leased.asked IS NULL OR leased.asked = asking.first
@@ -207,10 +218,12 @@ LEFT JOIN found ON leased.asked IS NULL OR leased.asked = asking.first
 -- name: lock_bounds
 -- Runs before the counts: locks the limits of identifiers, then the tenants that have a limit of jobs in flight.
 WITH identifier AS MATERIALIZED (
-    SELECT identifier FROM concurrency_limits WHERE identifier = ANY (:identifiers::text[])
+    SELECT identifier FROM concurrency_limits
+    WHERE identifier = ANY (:identifiers::text[])
     ORDER BY identifier FOR UPDATE
 ), tenant AS MATERIALIZED (
-    SELECT id FROM tenants WHERE (SELECT count(*) FROM identifier) >= 0 AND id = ANY (:tenant_ids::uuid[])
+    SELECT id FROM tenants
+    WHERE (SELECT count(*) FROM identifier) >= 0 AND id = ANY (:tenant_ids::uuid[])
     ORDER BY id FOR NO KEY UPDATE
 )
 SELECT count(*) FROM tenant
@@ -220,7 +233,8 @@ SELECT count(*) FROM tenant
 SELECT 'identifier' AS kind, i.identifier, NULL::uuid AS tenant_id, NULL::uuid AS user_id,
     (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = i.identifier) AS most,
     (SELECT count(*) FROM ai_job_dispatches d
-     WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> '' AND d.status <> 'queued') AS in_use
+     WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> ''
+       AND d.status <> 'queued') AS in_use
 FROM unnest(:identifiers::text[]) AS i (identifier)
 UNION ALL
 SELECT 'tenant', NULL, t.tenant_id, NULL, NULL,
@@ -266,7 +280,8 @@ UPDATE ai_job_dispatches d SET
         coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
         coalesce(d.run_started_at, CASE WHEN held.run_started OR held.run_waiting THEN coalesce(:now, clock_timestamp())
                                         ELSE d.last_leased_at END) + make_interval(secs => d.run_limit_seconds)))
-FROM held WHERE d.dispatch_id = held.dispatch_id
+FROM held
+WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
     d.lease_expires_at, d.cancel_requested_at,
     greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds
@@ -277,12 +292,14 @@ SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.
     d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
     d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished,
     d.wedges
-FROM ai_job_dispatches d WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
+FROM ai_job_dispatches d
+WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
 UNION ALL
 SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
     h.past_lease_tokens, h.past_workers, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id,
     h.provider, h.kind, NULL, 0, 0, true, 0
-FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
+FROM dispatch_history h
+WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
 -- name: put_back
 -- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
@@ -294,9 +311,11 @@ WITH back AS MATERIALIZED (
         delay_seconds double precision, error text, wedged boolean)
 ), smallest AS MATERIALIZED (
     SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
-    FROM back JOIN ai_job_dispatches d USING (dispatch_id) GROUP BY d.lane_id
+    FROM back JOIN ai_job_dispatches d USING (dispatch_id)
+    GROUP BY d.lane_id
 ), lane AS MATERIALIZED (
-    SELECT lane_id FROM dispatch_lanes WHERE lane_id IN (SELECT lane_id FROM smallest)
+    SELECT lane_id FROM dispatch_lanes
+    WHERE lane_id IN (SELECT lane_id FROM smallest)
     ORDER BY lane_id FOR NO KEY UPDATE
 ), marked AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id), has_work = true
@@ -325,7 +344,8 @@ UPDATE ai_job_dispatches d SET
     not_before = CASE WHEN held.delay_seconds > 0
                       THEN coalesce(:now, clock_timestamp()) + make_interval(secs => held.delay_seconds) END,
     last_error = coalesce(held.error, d.last_error)
-FROM held WHERE d.dispatch_id = held.dispatch_id
+FROM held
+WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
     d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
     d.lane_id,
@@ -363,7 +383,8 @@ WITH marked AS (
     RETURNING l.lane_id, l.priority
 )
 UPDATE ai_job_dispatches d SET lane_id = marked.lane_id, priority = marked.priority
-FROM marked WHERE d.dispatch_id = :dispatch_id
+FROM marked
+WHERE d.dispatch_id = :dispatch_id
 RETURNING d.lane_id
 
 -- name: wait
@@ -400,10 +421,11 @@ WITH ending AS MATERIALIZED (
 )
 INSERT INTO dispatch_history (
     dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id, provider_job_id,
-    last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at, duration_seconds)
-SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
+    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
+    provider_job_id, last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at,
+    duration_seconds)
+SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier,
+    priority, kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
     coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
     last_leased_at, run_started_at, clock_timestamp(),
     -- A dispatch that was queued when it ended has no run, even if it was leased before.
@@ -433,10 +455,11 @@ WITH ending AS MATERIALIZED (
 )
 INSERT INTO dispatch_history (
     dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id, provider_job_id,
-    last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at, duration_seconds)
-SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
+    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
+    provider_job_id, last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at,
+    duration_seconds)
+SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier,
+    priority, kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
     coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
     last_leased_at, run_started_at, clock_timestamp(),
     -- A dispatch that was queued when it ended has no run, even if it was leased before.
@@ -459,14 +482,15 @@ WITH ended AS MATERIALIZED (
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
 UPDATE ai_job_dispatches d SET cancel_requested_at = coalesce(d.cancel_requested_at, clock_timestamp())
-FROM found WHERE d.dispatch_id = found.dispatch_id
+FROM found
+WHERE d.dispatch_id = found.dispatch_id
 RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
 
 -- name: find_expired
 -- Expired leases and waits, and waits of jobs that have ended: no worker would report those. Reads only the work in
 -- flight: without the order of the index dispatches_held, the planner would scan the primary key.
-SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id, attempts,
-    max_attempts, cancel_requested_at, workflow_id,
+SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id,
+    attempts, max_attempts, cancel_requested_at, workflow_id,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - last_leased_at)::float8 AS held_seconds
 FROM ai_job_dispatches
 WHERE status <> 'queued' AND (lease_expires_at <= coalesce(:now, clock_timestamp())
@@ -493,7 +517,8 @@ WITH due AS MATERIALIZED (
 ), smallest AS MATERIALIZED (
     SELECT lane_id, min(dispatch_id) AS dispatch_id FROM due GROUP BY lane_id
 ), lane AS MATERIALIZED (
-    SELECT lane_id FROM dispatch_lanes WHERE lane_id IN (SELECT lane_id FROM smallest)
+    SELECT lane_id FROM dispatch_lanes
+    WHERE lane_id IN (SELECT lane_id FROM smallest)
     ORDER BY lane_id FOR NO KEY UPDATE
 ), marked AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id), has_work = true
@@ -522,7 +547,8 @@ UPDATE dispatch_lanes l SET low_water = greatest(l.low_water, mark.value), has_w
 FROM (
     SELECT lane.lane_id, first.dispatch_id IS NOT NULL AS has_work, coalesce(
         first.dispatch_id,
-        (SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('ai_job_dispatches', 'dispatch_id')::regclass), 0))
+        (SELECT coalesce(
+            pg_sequence_last_value(pg_get_serial_sequence('ai_job_dispatches', 'dispatch_id')::regclass), 0))
     ) AS value
     FROM dispatch_lanes lane LEFT JOIN LATERAL (
         SELECT d.dispatch_id FROM ai_job_dispatches d

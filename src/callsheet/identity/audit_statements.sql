@@ -24,13 +24,15 @@ ORDER BY id DESC LIMIT :limit
 
 -- name: delete_old_lines
 -- Oldest first, by the key, which is the order of time.
-DELETE FROM audit_logs WHERE id = ANY (ARRAY (
+DELETE FROM audit_logs
+WHERE id = ANY (ARRAY (
     SELECT id FROM (SELECT id, at FROM audit_logs ORDER BY id LIMIT :limit) oldest WHERE at < :before
 ))
 
 -- name: sweep_logins
 -- By their own index, oldest first; several control planes at once take different rows.
-DELETE FROM audit_logs WHERE id IN (
+DELETE FROM audit_logs
+WHERE id IN (
     SELECT id FROM audit_logs
     WHERE action LIKE 'user.login%' AND at < :before
     ORDER BY at LIMIT :limit FOR UPDATE SKIP LOCKED

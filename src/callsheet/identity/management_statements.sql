@@ -3,16 +3,19 @@
 -- name: get_user
 SELECT u.id, u.tenant_id, t.slug AS tenant, t.db_pool AS pool, u.email, u.name, u.role, u.created_at, u.disabled_at,
     u.deleted_at
-FROM users u JOIN tenants t ON t.id = u.tenant_id WHERE u.id = :user_id
+FROM users u JOIN tenants t ON t.id = u.tenant_id
+WHERE u.id = :user_id
 
 -- name: lock_user
 SELECT u.id, u.tenant_id, t.slug AS tenant, t.db_pool AS pool, u.email, u.name, u.role, u.created_at, u.disabled_at,
     u.deleted_at
-FROM users u JOIN tenants t ON t.id = u.tenant_id WHERE u.id = :user_id AND u.deleted_at IS NULL
+FROM users u JOIN tenants t ON t.id = u.tenant_id
+WHERE u.id = :user_id AND u.deleted_at IS NULL
 FOR NO KEY UPDATE OF u
 
 -- name: lock_operators
--- In the order of ids. Who waited here sees each row as it is now, and not those that stopped being operators meanwhile.
+-- In the order of ids. Who waited here sees each row as it is now, and not those that stopped being operators
+-- meanwhile.
 SELECT u.id, u.tenant_id FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE u.role = 'operator' AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 ORDER BY u.id FOR NO KEY UPDATE OF u, t
@@ -28,13 +31,14 @@ UPDATE users SET disabled_at = NULL WHERE id = :user_id
 
 -- name: anonymise_user
 -- The e-mail address is free for another user. No password fits what is in place of the hash.
-UPDATE users SET email = 'deleted-' || id || '@users.invalid', name = '', password_hash = '$argon2id$deleted', role = 'user',
-    disabled_at = coalesce(disabled_at, clock_timestamp()), deleted_at = clock_timestamp()
+UPDATE users SET email = 'deleted-' || id || '@users.invalid', name = '', password_hash = '$argon2id$deleted',
+    role = 'user', disabled_at = coalesce(disabled_at, clock_timestamp()), deleted_at = clock_timestamp()
 WHERE id = :user_id
 RETURNING email, name, role, disabled_at, deleted_at
 
 -- name: anonymise_audit_log
-UPDATE audit_logs SET details = details - '{email,address}'::text[] WHERE subject_type = 'user' AND subject_id = :user_id
+UPDATE audit_logs SET details = details - '{email,address}'::text[]
+WHERE subject_type = 'user' AND subject_id = :user_id
 
 -- name: delete_invitation_of_user
 DELETE FROM invitations WHERE id = :user_id

@@ -17,7 +17,8 @@ SELECT FROM users WHERE id = :user_id FOR NO KEY UPDATE
 -- Links that are good, and links of the last hour whatever became of them.
 SELECT count(*) FILTER (WHERE revoked_at IS NULL AND expires_at > clock_timestamp()) AS open,
     count(*) FILTER (WHERE created_at > clock_timestamp() - interval '1 hour') AS new
-FROM share_links WHERE user_id = :user_id
+FROM share_links
+WHERE user_id = :user_id
 
 -- name: create_share
 INSERT INTO share_links (id, token_hash, tenant_id, user_id, job_id, shows_prompt, shows_input, expires_at)
@@ -41,10 +42,14 @@ SELECT EXISTS (SELECT FROM share_links WHERE id = :id AND user_id = :user_id AND
 
 -- name: add_openings
 UPDATE share_links s SET opened = s.opened + seen.times, last_opened_at = greatest(s.last_opened_at, seen.at)
-FROM unnest(:ids::uuid[], :times::bigint[], :at::timestamptz[]) AS seen (id, times, at) WHERE s.id = seen.id
+FROM unnest(:ids::uuid[], :times::bigint[], :at::timestamptz[]) AS seen (id, times, at)
+WHERE s.id = seen.id
 
 -- name: sweep_shares
 -- A while after their end: links of the last hour are counted.
-DELETE FROM share_links WHERE id = ANY (ARRAY (
-    SELECT id FROM share_links WHERE least(expires_at, revoked_at) < :before ORDER BY least(expires_at, revoked_at) LIMIT :limit
+DELETE FROM share_links
+WHERE id = ANY (ARRAY (
+    SELECT id FROM share_links
+    WHERE least(expires_at, revoked_at) < :before ORDER BY least(expires_at, revoked_at)
+    LIMIT :limit
 ))

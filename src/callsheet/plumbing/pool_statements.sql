@@ -2,8 +2,8 @@
 -- owns: backfills, pool_owner
 
 -- name: read_owner
-SELECT installation_id, central_system, central_database, central_name, central_started_at, renewed_at, pool_system, pool_database,
-    renewed_at > clock_timestamp() - make_interval(secs => :lease_seconds) AS is_held,
+SELECT installation_id, central_system, central_database, central_name, central_started_at, renewed_at, pool_system,
+    pool_database, renewed_at > clock_timestamp() - make_interval(secs => :lease_seconds) AS is_held,
     extract(epoch FROM clock_timestamp() - renewed_at)::float8 AS renewed_ago,
     pg_postmaster_start_time() AS server_started_at,
     (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database

@@ -21,7 +21,8 @@ SELECT next_id FROM installation
 -- name: read_server
 -- Where this database is, apart from the system identifier, which some servers do not report.
 SELECT d.oid::bigint AS database, d.datname AS database_name, pg_postmaster_start_time() AS started_at
-FROM pg_database d WHERE d.datname = current_database()
+FROM pg_database d
+WHERE d.datname = current_database()
 
 -- name: mark_possible_copy
 UPDATE installation SET possible_copy_at = clock_timestamp() WHERE possible_copy_at IS NULL

@@ -20,7 +20,8 @@ WITH fleet AS MATERIALIZED (
     FROM worker
 ), waiting AS MATERIALIZED (
     SELECT counted.jobs, counted.jobs * coalesce(
-        (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = lane.workflow_id), :unmeasured::float8) AS seconds
+        (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = lane.workflow_id),
+        :unmeasured::float8) AS seconds
     FROM lane CROSS JOIN LATERAL (
         SELECT count(*) AS jobs FROM (
             SELECT FROM ai_job_dispatches d

@@ -127,6 +127,21 @@ class WorkerRow(NamedTuple):
         return Registered(**{name: getattr(self, name) for name in names})
 
 
+class CountedRoute(NamedTuple):
+    workflow_id: int
+    stage: str
+    provider: str
+    jobs: int
+    average_seconds: float | None
+
+
+class FreeSlots(NamedTuple):
+    workflow_id: int
+    stage: str
+    provider: str
+    slots: int
+
+
 class LackRow(NamedTuple):
     environment: str
     workflow_id: int
@@ -143,7 +158,7 @@ async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]
     )
     crews = [_Crew.of(row, [worker for worker in found if worker.fleet_id == row.fleet_id]) for row in rows]
     lacks = await _lacks(connection, {each for crew in crews for each in crew.environments})
-    routes = await SQL["waiting_routes"].rows(connection, WaitingRoute, most=MOST_COUNTED, alive_seconds=ALIVE_SECONDS)
+    routes = await _waiting_routes(connection)
     queues = share_out(routes, [_server(crew, lacks) for crew in crews])
     registered = await SQL["count_registered"].value(connection, own_prefix=OWN_PREFIX)
     coming = sum(len(crew.memory.orders) for crew in crews)
@@ -179,6 +194,20 @@ def _environments(kept: Iterable[str], reported: Iterable[str | None]) -> tuple[
     if not found:
         return tuple(kept)
     return tuple(sorted(each for each in found if each is not None)) if None not in found else ()
+
+
+async def _waiting_routes(connection: Connection) -> list[WaitingRoute]:
+    counted = await SQL["waiting_routes"].rows(connection, CountedRoute, most=MOST_COUNTED)
+    free = await SQL["free_slots_elsewhere"].rows(
+        connection,
+        FreeSlots,
+        workflow_ids=[route.workflow_id for route in counted],
+        stages=[route.stage for route in counted],
+        providers=[route.provider for route in counted],
+        alive_seconds=ALIVE_SECONDS,
+    )
+    slots = {(row.workflow_id, row.stage, row.provider): row.slots for row in free}
+    return [WaitingRoute(*route, free_elsewhere=slots[route[:3]]) for route in counted]
 
 
 async def _lacks(connection: Connection, environments: Iterable[str]) -> Mapping[str, Lacks]:

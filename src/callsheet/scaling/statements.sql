@@ -13,7 +13,9 @@ SELECT s.fleet_id, f.slug, f.stage, f.is_active, extract(epoch FROM clock_timest
     s.driver_failures,
     ARRAY (SELECT wf.workflow_id FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
            WHERE wf.fleet_id = f.id AND f.is_active ORDER BY wf.workflow_id) AS workflow_ids,
-    ARRAY (SELECT encode(e.digest, 'hex') FROM fleet_environments e WHERE e.fleet_id = f.id ORDER BY e.digest) AS environments,
+    ARRAY (SELECT encode(e.digest, 'hex') FROM fleet_environments e
+           WHERE e.fleet_id = f.id
+           ORDER BY e.digest) AS environments,
     coalesce((SELECT max(e.seen_at) FROM fleet_environments e WHERE e.fleet_id = f.id)
         < clock_timestamp() - make_interval(secs => :trial_seconds), false) AS is_trial_due
 FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id ORDER BY s.fleet_id
@@ -28,13 +30,15 @@ SELECT c.fleet_id, c.worker_id AS id, c.max_concurrency AS slots, c.providers,
     r.worker_id IS NOT NULL AS is_drained, coalesce(r.drained_by = :autoscaler, false) AS is_retired,
     coalesce(r.drained_by = :autoscaler AND r.ending_since IS NOT NULL, false) AS is_ending,
     encode(c.environment, 'hex') AS environment,
-    worked.jobs_completed + worked.jobs_failed + worked.jobs_requeued AS ended_leases, worked.busy_seconds AS ended_seconds
+    worked.jobs_completed + worked.jobs_failed + worked.jobs_requeued AS ended_leases,
+    worked.busy_seconds AS ended_seconds
 FROM fleet_scaling s JOIN comfyui_workers c ON c.fleet_id = s.fleet_id
 JOIN worker_sessions worked ON worked.id = c.session_id
 LEFT JOIN worker_drains r ON r.worker_id = c.worker_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS jobs, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
-    FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+    FROM ai_job_dispatches d
+    WHERE d.worker_id = c.worker_id AND d.status = 'leased'
 ) held
 ORDER BY c.worker_id
 
@@ -48,15 +52,41 @@ SELECT count(*)::integer FROM comfyui_workers WHERE revoked_at IS NULL AND NOT s
 
 -- name: waiting_routes
 -- Jobs that wait for scaled fleets and could be leased now, counted lane by lane from low_water, up to :most per route,
--- so the whole queue is never read. Delayed jobs and jobs of an identifier at its limit are not counted. free_elsewhere
--- counts the free slots of workers that can run the workflow and belong to no scaled fleet; the slots of a fleet are
--- summed once for all routes, per environment of the engines.
+-- so the whole queue is never read. Delayed jobs and jobs of an identifier at its limit are not counted.
 WITH served AS MATERIALIZED (
     SELECT DISTINCT wf.workflow_id, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active
     JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
 ), route AS MATERIALIZED (
     SELECT DISTINCT l.workflow_id, l.stage, l.provider FROM served
     JOIN dispatch_lanes l ON l.workflow_id = served.workflow_id AND l.stage = served.stage AND l.has_work
+)
+SELECT route.workflow_id, route.stage, route.provider, counted.jobs,
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds
+FROM route CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS jobs FROM (
+        SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+        ) first
+        WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
+          AND (l.concurrency_identifier = '' OR coalesce(
+              (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
+              > (SELECT count(*) FROM ai_job_dispatches d
+                 WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
+                   AND d.status <> 'queued'), true))
+        LIMIT :most::bigint
+    ) ready
+) counted
+ORDER BY route.workflow_id, route.stage, route.provider
+
+-- name: free_slots_elsewhere
+-- For each route, the free slots of workers that can run the workflow and belong to no scaled fleet. The slots of a
+-- fleet are summed once for all routes, per environment of the engines.
+WITH route AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[])
+        AS r (workflow_id, stage, provider)
 ), other_fleet AS MATERIALIZED (
     SELECT DISTINCT f.id, f.stage FROM route JOIN workflow_fleets wf ON wf.workflow_id = route.workflow_id
     JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = route.stage
@@ -74,34 +104,20 @@ WITH served AS MATERIALIZED (
     WHERE w.is_approved AND w.revoked_at IS NULL
       AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
       AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
-), of_fleet AS MATERIALIZED (
+), fleet_slots AS MATERIALIZED (
     SELECT usable.fleet_id, other_fleet.stage, p.provider, usable.environment, sum(usable.slots) AS slots
-    FROM usable JOIN other_fleet ON other_fleet.id = usable.fleet_id CROSS JOIN LATERAL unnest(usable.providers) AS p (provider)
-    WHERE NOT usable.is_narrowed GROUP BY usable.fleet_id, other_fleet.stage, p.provider, usable.environment
+    FROM usable JOIN other_fleet ON other_fleet.id = usable.fleet_id
+    CROSS JOIN LATERAL unnest(usable.providers) AS p (provider)
+    WHERE NOT usable.is_narrowed
+    GROUP BY usable.fleet_id, other_fleet.stage, p.provider, usable.environment
 )
-SELECT route.workflow_id, route.stage, route.provider, counted.jobs,
-    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds,
-    (coalesce(fleets.slots, 0) + coalesce(named.slots, 0))::integer AS free_elsewhere
+SELECT route.workflow_id, route.stage, route.provider,
+    (coalesce(fleets.slots, 0) + coalesce(named.slots, 0))::integer AS slots
 FROM route CROSS JOIN LATERAL (
-    SELECT count(*)::integer AS jobs FROM (
-        SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
-            SELECT FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
-              AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
-        ) first
-        WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
-          AND (l.concurrency_identifier = '' OR coalesce(
-              (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
-              > (SELECT count(*) FROM ai_job_dispatches d
-                 WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
-                   AND d.status <> 'queued'), true))
-        LIMIT :most::bigint
-    ) ready
-) counted CROSS JOIN LATERAL (
-    SELECT sum(free.slots) AS slots FROM of_fleet free
+    SELECT sum(free.slots) AS slots FROM fleet_slots free
     WHERE free.stage = route.stage AND free.provider = route.provider
-      AND EXISTS (SELECT FROM workflow_fleets wf WHERE wf.fleet_id = free.fleet_id AND wf.workflow_id = route.workflow_id)
+      AND EXISTS (
+          SELECT FROM workflow_fleets wf WHERE wf.fleet_id = free.fleet_id AND wf.workflow_id = route.workflow_id)
       AND NOT EXISTS (
           SELECT FROM environment_lacks l WHERE l.digest = free.environment AND l.workflow_id = route.workflow_id)
 ) fleets CROSS JOIN LATERAL (
@@ -113,7 +129,6 @@ FROM route CROSS JOIN LATERAL (
       AND NOT EXISTS (
           SELECT FROM environment_lacks l WHERE l.digest = free.environment AND l.workflow_id = route.workflow_id)
 ) named
-ORDER BY route.workflow_id, route.stage, route.provider
 
 -- name: lock_scaling
 -- Checks that the configuration has not changed since it was read. A later change waits for the decision.
@@ -174,7 +189,8 @@ UPDATE fleet_scaling SET cause = 'paused', reason = :reason, looked_at = clock_t
 WHERE fleet_id = :fleet_id AND updated_at = :updated_at
 
 -- name: forget_old_decisions
-DELETE FROM scaling_decisions WHERE id = ANY (ARRAY (
+DELETE FROM scaling_decisions
+WHERE id = ANY (ARRAY (
     SELECT id FROM (SELECT id, at FROM scaling_decisions ORDER BY id LIMIT 1000) oldest
     WHERE at < clock_timestamp() - make_interval(days => :days::integer)
 ))
@@ -184,7 +200,8 @@ SELECT s.fleet_id, f.slug AS fleet_slug, f.stage, s.driver, s.options, s.provide
     s.target_seconds, s.warm_up_seconds, s.scale_out_cooldown_seconds, s.scale_in_cooldown_seconds, s.idle_seconds,
     s.on_demand_minimum, s.spot_share, s.updated_by, s.updated_at, s.wanted, s.serving AS actual, s.coming, s.draining,
     s.existing, s.queued_jobs, s.queued_seconds, s.cause, s.reason, s.looked_at, s.driver_error, s.driver_failing_since
-FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id WHERE s.fleet_id = :fleet_id
+FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id
+WHERE s.fleet_id = :fleet_id
 
 -- name: lock_fleet
 SELECT id FROM gpu_fleets WHERE id = :fleet_id FOR NO KEY UPDATE
@@ -217,7 +234,8 @@ DELETE FROM fleet_scaling WHERE fleet_id = :fleet_id RETURNING fleet_id
 SELECT ARRAY (SELECT worker_id FROM comfyui_workers WHERE fleet_id = :fleet_id ORDER BY worker_id)
 
 -- name: list_decisions
-SELECT id, fleet_id, at, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds, drained, undrained, ended
+SELECT id, fleet_id, at, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds, drained,
+    undrained, ended
 FROM scaling_decisions
 WHERE (fleet_id, id) < (:fleet_id, coalesce(:before, 9223372036854775807)) AND fleet_id >= :fleet_id
 ORDER BY fleet_id DESC, id DESC LIMIT :limit

@@ -10,7 +10,8 @@ WITH RECURSIVE turn AS (
         SELECT tenant_id FROM file_previews
         WHERE due_at IS NOT NULL AND kind = :kind AND tenant_id > turn.tenant_id ORDER BY tenant_id LIMIT 1
     ), turn.number + 1
-    FROM turn WHERE turn.tenant_id IS NOT NULL AND turn.number < :limit
+    FROM turn
+    WHERE turn.tenant_id IS NOT NULL AND turn.number < :limit
 )
 SELECT turn.tenant_id, due.file_id, due.kind, due.due_at, due.attempts, f.path, f.disk, f.size
 FROM turn CROSS JOIN LATERAL (
@@ -49,8 +50,8 @@ WHERE p.tenant_id = :tenant_id AND p.file_id = :file_id AND p.status <> 'none' A
 
 
 -- name: make_files_due
--- The next files in the order of their key, and the last one of them; no row where there are none. Due since they were made:
--- what is newer comes first.
+-- The next files in the order of their key, and the last one of them; no row where there are none. Due since they were
+-- made: what is newer comes first.
 WITH batch AS MATERIALIZED (
     SELECT tenant_id, id, mime_type, path, status, created_at, deleted_at FROM files
     WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
