@@ -21,7 +21,7 @@ from bench.results import Result
 from callsheet.catalog.room import open_catalog
 from callsheet.media.room import open_media
 from callsheet.media.storage import open_storage
-from callsheet.pipelines.director import Director, choose_parent, look
+from callsheet.pipelines.director import Director, choose_parent, read_snapshot
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.selection import Draw, Mode, next_group
@@ -112,9 +112,9 @@ async def _choose(ground: Ground, timed: Timed, seconds: float, draws: int) -> N
         began = time.perf_counter()
         row = await _by_key(ground, timed.run_id)
         read = time.perf_counter()
-        picture = await look(ground.pool, row)
-        choice = next_group(picture.state)
-        parent = await choose_parent(ground.pool, row, picture, choice, Draw(row.seed, draws))
+        snapshot = await read_snapshot(ground.pool, row)
+        choice = next_group(snapshot.state)
+        parent = await choose_parent(ground.pool, row, snapshot, choice, Draw(row.seed, draws))
         timed.ours.append(time.perf_counter() - read)
         timed.key.append(read - began)
         if choice.mode is not Mode.CHILD_GENERATION or parent is None:

@@ -132,7 +132,7 @@ async def test_a_client_that_leaves_loses_nothing(troupe: Troupe, ann: Person) -
 
 
 async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(troupe: Troupe, ann: Person) -> None:
-    copy, at_once = troupe.players["copy"], troupe.plane.tasks.at_once
+    copy, at_once = troupe.players["copy"], troupe.plane.tasks.synchronous
     copy.gate.clear()
     before, at_once.wait_seconds = at_once.wait_seconds, 0.2
     job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
@@ -224,7 +224,7 @@ class Closed(EveryProvider):
 async def test_a_provider_that_is_paused_is_not_called_and_the_job_waits_in_the_queue(
     troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once = troupe.plane.tasks.at_once
+    at_once = troupe.plane.tasks.synchronous
     echo = troupe.players["copy"]
     echo.gate.clear()
     monkeypatch.setattr(at_once, "_gate", Closed())

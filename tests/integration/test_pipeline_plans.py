@@ -146,8 +146,8 @@ CASES: dict[str, Case] = {
         {"eligible_parents", "candidates_by_elo"},
         20,
     ),
-    "called_parents": (
-        LOOP["called_parents"],
+    "sampled_parents": (
+        LOOP["sampled_parents"],
         {**RUN, "position": 3, "numbers": list(range(1, CANDIDATES, CANDIDATES // 64))},
         {"eligible_parents"},
         300,
@@ -162,7 +162,7 @@ CASES: dict[str, Case] = {
     "block_run": (LOOP["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
     "finish_run": (LOOP["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
     "stop_run": (LOOP["stop_run"], {**RUN, **REASON}, set(), 40),
-    "strike_out": (LOOP["strike_out"], {**RUN, "candidate_id": candidate_id(7)}, set(), 100),
+    "exclude_parent": (LOOP["exclude_parent"], {**RUN, "candidate_id": candidate_id(7)}, set(), 100),
     # Every open slot, by whichever of the two indexes of them.
     "ended_jobs": (LOOP["ended_jobs"], {"left_alone": [], "limit": 100}, set(), 500),
     "jobs_under_way": (LOOP["jobs_under_way"], {"limit": 100}, set(), 60),

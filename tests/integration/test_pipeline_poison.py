@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from callsheet.pipelines.collector import CANNOT_BE_KEPT, MOST_TRIES
-from callsheet.pipelines.troubles import LONGEST_SECONDS
+from callsheet.pipelines.unwritten_results import LONGEST_SECONDS
 from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core, Member

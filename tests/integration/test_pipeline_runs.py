@@ -14,7 +14,7 @@ from callsheet.jobs.progress import ProgressReport
 from callsheet.pipelines.director import SQL as LOOP
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
-from callsheet.pipelines.troubles import FIRST_SECONDS
+from callsheet.pipelines.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
 from tests.support.core import Core, Member, Row, open_core

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.pipelines.raffle import CALLS, ROUNDS, draw_parent
-from callsheet.pipelines.selection import Draw, first_called
+from callsheet.pipelines.raffle import ROUNDS, SAMPLES, draw_parent
+from callsheet.pipelines.selection import Draw, first_accepted
 from tests.support.core import Core, Member
 from tests.support.trees import Tree
 
@@ -42,7 +42,7 @@ async def test_a_draw_among_many_falls_as_it_would_had_all_been_read(tree: Tree)
         for number in range(50):
             draw, again = Draw(7, number), Draw(7, number)
             chosen = await draw_parent(connection, step(tree), draw, few=10)
-            assert chosen == first_called(again.calls(min(elos), max(elos), highest, CALLS), elos)
+            assert chosen == first_accepted(again.samples(min(elos), max(elos), highest, SAMPLES), elos)
             assert elos[chosen] > 0
             assert draw.seed() == again.seed()
 
@@ -61,8 +61,8 @@ async def test_one_with_all_the_points_is_found_also_where_its_number_is_hardly_
     await tree.core.rows(tree.ann.pool, query, tree.run_id)
     async with tree.ann.pool.connection() as connection:
         found = Counter([await draw_parent(connection, step(tree), Draw(7, n), few=10) for n in range(5)])
-    # 300 numbers and at most this many calls: one of them may well never have come up.
-    assert CALLS * ROUNDS < 2 * MADE
+    # 300 numbers and at most this many samples: one of them may well never have come up.
+    assert SAMPLES * ROUNDS < 2 * MADE
     assert found == {150: 5}
 
 

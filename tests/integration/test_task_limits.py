@@ -39,7 +39,7 @@ async def test_what_is_remembered_of_limits_is_bounded(core: Core, monkeypatch: 
     limits = Limits(core.room.overview)
     for number in range(7):
         await limits.declare(f"identifier-{number}", 1)
-    assert len(limits._told) <= 3
+    assert len(limits._declared) <= 3
     assert await limit_of(core, "identifier-6") == 1
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.jobs.products import with_product
-from callsheet.tasks.plans import SENT, workflow_run_id
+from callsheet.tasks.plans import SENT_PAYLOAD, workflow_run_id
 from callsheet.tasks.views import task_view
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.jobs import Job, JobOutput, JobProgress, JobStatus
@@ -80,7 +80,7 @@ def test_a_retry_is_every_time_it_was_begun_again(lease_seq: int, cycle: int, co
 
 
 def test_a_task_for_an_engine_shows_what_its_user_sent() -> None:
-    built = {"workflow": {}, "assets": [{"path": "tenants/x/secret.mp4"}], SENT: {"prompt": "a cat"}}
+    built = {"workflow": {}, "assets": [{"path": "tenants/x/secret.mp4"}], SENT_PAYLOAD: {"prompt": "a cat"}}
     assert task_view(row(effect_id=ID), job(JobStatus.QUEUED), built).payload == {"prompt": "a cat"}
 
 

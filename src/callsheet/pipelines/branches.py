@@ -1,4 +1,4 @@
-"""Killing a branch, taking that back, and letting a step go on."""
+"""Kills and restores of branches, and approvals of steps."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ log = get_logger(__name__)
 BATCH = 200
 # Candidates that are rejected in one transaction, which takes about 0.1 s.
 PIECE = 2000
-# After which a kill that has not gone on is taken for one that crashed.
+# A kill that made no progress for this time counts as crashed.
 LEFT_SECONDS = 30.0
 REASON = "The candidate it was made from was rejected."
 
 
 class BranchKill(NamedTuple):
-    """The candidate that a user rejects with all that descends from it."""
+    """A candidate that a user rejects, together with its descendants."""
 
     tenant_id: UUID
     candidate_id: UUID
@@ -42,14 +42,14 @@ class BranchKill(NamedTuple):
 
 class Branches:
     def __init__(self, databases: Databases, gallery: Gallery, cancellation: Cancellation, wake: Callable[[], None]):
-        """`wake` is called when there is something else to choose from."""
+        """`wake` is called when the scheduler may have another choice."""
         self._databases = databases
         self._gallery = gallery
         self._cancellation = cancellation
         self._wake = wake
 
     async def kill(self, principal: Principal, candidate_id: UUID) -> Killed:
-        """Rejects the candidate and all that descends from it; jobs that make more of it are canceled."""
+        """Rejects the candidate and its descendants, and cancels the jobs that make more of them."""
         row = await self._gallery.candidate(principal, candidate_id)
         pool = await self._databases.pool(principal.pool)
         run = {"tenant_id": principal.tenant_id, "run_id": row.run_id}
@@ -67,7 +67,7 @@ class Branches:
         )
 
     async def restore(self, principal: Principal, candidate_id: UUID) -> Restored:
-        """Takes a kill back. Jobs that it canceled stay canceled: the run begins others."""
+        """Undoes a kill. Jobs that the kill canceled stay canceled: the run starts others."""
         row = await self._gallery.candidate(principal, candidate_id)
         pool = await self._databases.pool(principal.pool)
         run = {"tenant_id": principal.tenant_id, "run_id": row.run_id}
@@ -90,7 +90,7 @@ class Branches:
         return Restored(candidate=await self._gallery.get(principal, candidate_id), restored=restored)
 
     async def approve(self, principal: Principal, run_id: UUID, step: str) -> Approval:
-        """Lets the candidates of a step go on. Approving once more returns the same."""
+        """Lets the candidates of a step become parents. A second approval returns the first."""
         await self._gallery.run(principal, run_id)
         found = next((row for row in await self._gallery.steps(principal, run_id) if row.slug == step), None)
         if found is None:
@@ -110,7 +110,7 @@ class Branches:
 
 
 async def reject(pool: Database, kill: BranchKill) -> int:
-    """Rejects a branch, piece by piece: no lock is held longer than a piece takes. Returns how many it rejected."""
+    """Rejects a branch in pieces, so that no lock is held for long. Returns the number of rejected candidates."""
     rejected = 0
     while True:
         async with pool.transaction() as connection:
@@ -146,8 +146,7 @@ def _require_restorable(row: CandidateRow, parent: CandidateRow | None) -> None:
 
 
 class Pruner(Loop):
-    """Brings kills to their end that crashed on their way: rejects what is left of the branch, and cancels what is
-    still made for candidates that were rejected."""
+    """Finishes kills that crashed: rejects the rest of the branch, and cancels jobs for rejected candidates."""
 
     name = "branch_pruner"
     interval_seconds = 30.0
@@ -175,7 +174,7 @@ class Pruner(Loop):
 async def cancel_jobs(
     cancellation: Cancellation, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON
 ) -> int:
-    """How many were canceled; those that have ended meanwhile stay as they are."""
+    """Returns the number of canceled jobs. A job that has ended meanwhile does not change."""
     canceled = 0
     failed: Exception | None = None
     for tenant_id, job_id in jobs:
@@ -186,7 +185,7 @@ async def cancel_jobs(
         except Exception as error:
             if is_away(error):
                 raise
-            # The others need not wait for one that cannot be.
+            # One job that cannot be canceled must not keep the others.
             failed = error
             continue
         canceled += 1

@@ -20,8 +20,8 @@ from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.pipelines.rows import FailureCounts, JobId, OpenJob
 from callsheet.pipelines.runs import CANCELED_WITH_RUN
-from callsheet.pipelines.strikes import SQL, stop_where_hopeless
-from callsheet.pipelines.troubles import Troubles
+from callsheet.pipelines.strikes import SQL, stop_after_strikes
+from callsheet.pipelines.unwritten_results import UnwrittenResults
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
@@ -37,7 +37,7 @@ BATCH = 100
 REMEMBERED = 10_000
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 NOTHING_MADE = "The job was completed, but made no image."
-# Over ten minutes; the job keeps its files.
+# Tries in about ten minutes. After that the result is given up; the job keeps its files.
 MOST_TRIES = 8
 CANNOT_BE_KEPT = "The job was completed, but its result could not be kept. What went wrong was logged."
 
@@ -89,7 +89,7 @@ class EndedJob(NamedTuple):
 
     @property
     def max_children(self) -> int:
-        """Of the candidates that it made: a leaf has none."""
+        """Largest number of children of each candidate that the job made. A leaf has none."""
         return 0 if self.position == self.steps else self.run_max_children or self.step_max_children
 
 
@@ -106,7 +106,7 @@ class Collector(Loop):
         collected: Callable[[], None],
         observe: Callable[[str, float], None] = lambda status, seconds: None,
     ):
-        """`collected` is called when runs have something to choose from, and `observe` with the outcome of each job and
+        """`collected` is called when a run has a new choice, and `observe` with the outcome of each job and
         the seconds from its submit to its end."""
         super().__init__()
         self.interval_seconds = settings.poll_seconds
@@ -116,8 +116,8 @@ class Collector(Loop):
         self._collected = collected
         self._observe = observe
         self._open_jobs = open_jobs
-        self._troubles = Troubles()
-        self._told: set[UUID] = set()
+        self._unwritten = UnwrittenResults()
+        self._logged: set[UUID] = set()
 
     def received(self, payload: str | None) -> None:
         """A notification `tenant/user/job` of any job, or None after some may have been missed."""
@@ -130,8 +130,8 @@ class Collector(Loop):
         looked = await all_of(self._look(pool, now) for pool in self._pools())
         self._open_jobs.finish_read(job_id for _, found in looked for job_id in found)
         open_jobs = set(self._open_jobs)
-        self._troubles.keep(open_jobs)
-        self._told &= open_jobs
+        self._unwritten.forget_all_but(open_jobs)
+        self._logged &= open_jobs
         return any(more for more, _ in looked)
 
     async def _look(self, pool: Database, now: datetime) -> tuple[bool, set[UUID]]:
@@ -144,38 +144,37 @@ class Collector(Loop):
         return more, {each.job_id for each in found}
 
     async def _cancel(self, jobs: Sequence[OpenJob]) -> None:
-        """Of runs that were canceled. One failure is not a reason to collect the results of others less
-        often."""
+        """Cancels jobs of canceled runs. A failure does not stop the collection of results."""
         try:
             await cancel_jobs(self._cancellation, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
         except Exception as error:
             if is_away(error):
                 raise
             job_ids = {job.job_id for job in jobs}
-            if job_ids - self._told:
-                self._told |= job_ids
+            if job_ids - self._logged:
+                self._logged |= job_ids
                 log.exception("pipeline.jobs_not_canceled", job_ids=sorted(str(job_id) for job_id in job_ids))
 
     async def collect(self, pool: Database, now: datetime | None = None) -> bool:
         now = now or self._clock.now()
         async with pool.connection() as connection:
             jobs = await SQL["ended_jobs"].rows(
-                connection, EndedJob, left_alone=self._troubles.waiting(now), limit=BATCH
+                connection, EndedJob, left_alone=self._unwritten.postponed(now), limit=BATCH
             )
         settled = 0
         for job in jobs:
             try:
                 settled += await self.settle(pool, job)
             except Unavailable as error:
-                # Storage is away: the slot stays open, and the others need not wait for it.
-                if job.job_id not in self._told:
-                    self._told.add(job.job_id)
+                # Storage is not available: the slot stays open, and the other results do not wait for it.
+                if job.job_id not in self._logged:
+                    self._logged.add(job.job_id)
                     log.warning("pipeline.result_not_stored", job_id=str(job.job_id), error=str(error))
             except Exception as error:
                 if is_away(error):
                     raise
-                # Nor for an unexpected one.
-                if self._troubles.add(job.job_id, now) == 1:
+                # The other results do not wait for one with an unexpected error either.
+                if self._unwritten.postpone(job.job_id, now) == 1:
                     log.exception("pipeline.result_not_kept", run_id=str(job.run_id), job_id=str(job.job_id))
         if settled:
             self._collected()
@@ -189,7 +188,7 @@ class Collector(Loop):
         if job.job_status != JobStatus.COMPLETED:
             message = job.error_message or f"The job is {job.job_status}."
             return await self._give_up(pool, job, "failed", message)
-        if self._troubles.times(job.job_id) >= MOST_TRIES - 1:
+        if self._unwritten.attempts(job.job_id) >= MOST_TRIES - 1:
             return await self._give_up(pool, job, "failed", CANNOT_BE_KEPT)
         images = await self._copied_images(pool, job)
         if not images:
@@ -246,7 +245,7 @@ class Collector(Loop):
             await SQL["lock_run_of_slot"].value(connection, **names)
             if not await SQL["slot_is_open"].value(connection, tenant_id=job.tenant_id, job_id=job.job_id):
                 return False
-            # What was completed has been paid for, whatever it made.
+            # A completed job was charged, also if it made no image.
             refunded = job.job_status != JobStatus.COMPLETED
             run = await SQL["give_up_slot"].row(
                 connection,
@@ -258,7 +257,7 @@ class Collector(Loop):
                 is_refunded=refunded,
             )
             assert run is not None, "its slot refers to it"
-            await stop_where_hopeless(connection, names, run, job.step_slug, message)
+            await stop_after_strikes(connection, names, run, job.step_slug, message)
         log.info("pipeline.job_without_result", run_id=str(job.run_id), job_id=str(job.job_id), status=status)
         self._settled(job, status)
         return True

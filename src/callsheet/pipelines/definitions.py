@@ -54,7 +54,7 @@ class Pipelines:
         pipeline_id = uuid7()
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:
-            # The lock per user: two pipelines at once are counted one after the other.
+            # Locks the user: two pipelines that are created at the same time are counted one after the other.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             created = await SQL["create_pipeline"].row(
                 connection,
@@ -76,7 +76,7 @@ class Pipelines:
     async def update(
         self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
     ) -> Pipeline:
-        """Runs that have started go on with the steps they began with."""
+        """Runs that have started keep the steps they started with."""
         # A user who has no such pipeline gets that error, and not one about its steps.
         await self.get(principal, id_or_slug)
         limits = await self._quotas.of(principal.tenant_id)
@@ -124,7 +124,7 @@ class Pipelines:
             return await _with_steps(connection, principal.tenant_id, found)
 
     async def _checked(self, steps: Sequence[NewStep], limits: QuotaLimits) -> list[dict[str, Any]]:
-        """The steps in order, each fit to follow the one before, with the effect it is sold as."""
+        """The steps in order, checked, each with the effect that sets its price."""
         ordered = in_order(steps)
         slugs = slugs_of([step for _, step in ordered])
         problems: list[FieldProblem] = []
@@ -162,7 +162,7 @@ class Pipelines:
 
 
 async def _check_number(connection: Connection, principal: Principal, limits: QuotaLimits) -> None:
-    """With the one that was just made: the user is locked, so no other request makes one meanwhile."""
+    """Counts the new pipeline too. The user is locked, so no other request creates one meanwhile."""
     limit = limits.pipelines_per_user
     used = await SQL["count_pipelines"].value(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
     if used > limit:
@@ -185,7 +185,7 @@ class _NotKept(Exception):
 
 @asynccontextmanager
 async def _writing(pool: Database, dry_run: bool) -> AsyncIterator[Connection]:
-    """A transaction; of a dry run everything is done, and refused, as it would be, and then taken back."""
+    """A transaction. A dry run does and refuses everything as usual, and rolls back at the end."""
     with suppress(_NotKept):
         async with pool.transaction() as connection:
             yield connection
@@ -194,7 +194,7 @@ async def _writing(pool: Database, dry_run: bool) -> AsyncIterator[Connection]:
 
 
 def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
-    """Each with its place in the request. Positions are given for all of them or for none."""
+    """The steps by position, each with its index in the request. Either all steps have a position or none has."""
     positions = [step.position for step in steps]
     if all(position is None for position in positions):
         return list(enumerate(steps))
@@ -220,7 +220,7 @@ def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
 
 
 def gates_behind(last: NewStep) -> list[FieldProblem]:
-    """Options without an effect: leaves have no children."""
+    """Problems of the last step: options that would have no effect, because leaves have no children."""
     gates = {"top_k": last.top_k is not None, "requires_approval": last.requires_approval}
     return [
         FieldProblem(name, "The last step cannot have this option, because no step follows it.")
@@ -230,13 +230,13 @@ def gates_behind(last: NewStep) -> list[FieldProblem]:
 
 
 def slug_of(text: str) -> str:
-    """Letters and digits of a name, for a folder; empty where it has none."""
+    """Letters and digits of a name, for a folder. Empty if the name has none."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:LONGEST_SLUG].strip("-")
 
 
 def slugs_of(steps: Sequence[NewStep]) -> list[str]:
-    """A folder for each; those that were named keep their name, the others get one of their own."""
+    """A unique slug for each step: the given one, or one that is derived from the name."""
     named = [step.slug for step in steps if step.slug is not None]
     for place, step in enumerate(steps):
         if step.slug is not None and named.count(step.slug) > 1:
@@ -273,7 +273,7 @@ async def steps_of(connection: Connection, tenant_id: UUID, pipeline_id: UUID, v
 
 
 async def _declared(connection: Connection, tenant_id: UUID, pipeline: PipelineSummary) -> list[dict[str, Any]]:
-    """The steps in force, in the form in which new ones are checked."""
+    """The current steps, in the form in which new ones are checked."""
     rows = await steps_of(connection, tenant_id, pipeline.id, pipeline.version)
     names = (*STEP_COLUMNS, "position", "slug")
     return [

@@ -1,7 +1,7 @@
-"""The loop that looks at one active run after the other and begins its next job.
+"""The scheduler: the loop that looks at one active run after the other and starts its next job.
 
-It may run on any number of control planes at once: what is chosen from an old state of a run is refused when the job
-is submitted, because the run has drawn again since (`slot_refused`).
+It may run on any number of control planes at once: a choice that was made from an old state of a run is refused when
+the job is submitted, because another job of the run was started since (`slot_refusal_2`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from uuid import UUID
 from callsheet.jobs.new_jobs import SlotRefused
 from callsheet.jobs.submit import Submission
 from callsheet.media.files import Files, ReadyFile
-from callsheet.pipelines.raffle import EligibleParents, draw_parent, drawn
+from callsheet.pipelines.raffle import EligibleParents, draw_from, draw_parent
 from callsheet.pipelines.rows import ClaimedRun, FailureCounts, StepRow
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.slots import NewSlot
-from callsheet.pipelines.step_jobs import StepJobs, UnfitParent, lineage_of, sentence
-from callsheet.pipelines.strikes import SQL, stop_where_hopeless
+from callsheet.pipelines.step_jobs import StepJobs, UnsuitableParent, lineage_of, sentence
+from callsheet.pipelines.strikes import SQL, stop_after_strikes
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
@@ -31,10 +31,10 @@ from callsheet.wire.errors import InsufficientTokens, QuotaExceeded, Refusal, To
 from callsheet.wire.pipelines import RunReason, Strategy
 
 log = get_logger(__name__)
-# Looked at in one tick; there may be more.
-AT_ONCE = 100
-# What happens to a run calls for a look at it; a call that was never made is waited for no longer than this.
-UNCALLED_SECONDS = 3600.0
+# Runs that are looked at in one tick; more may be due.
+RUNS_PER_TICK = 100
+# The end of a job and every action of a user make a run due at once. If that was missed, it is due after this time.
+LONGEST_WAIT_SECONDS = 3600.0
 
 
 class FullTenant(NamedTuple):
@@ -52,7 +52,7 @@ class Parent(NamedTuple):
 
 
 class StepNow(NamedTuple):
-    """A step, and what choosing needs to know of it in one run."""
+    """A step, with its state in one run that a choice needs."""
 
     id: UUID
     position: int
@@ -71,7 +71,7 @@ class StepNow(NamedTuple):
     is_approved: bool
     in_flight: int
     has_eligible: bool
-    # Of the run: the same in every step.
+    # Of the run, so every step has the same number.
     active_bases: int
 
     @property
@@ -88,7 +88,7 @@ class RunSnapshot:
 
 
 class TenantFull(Exception):
-    """The runs of the tenant have as many jobs under way as they may."""
+    """The runs of the tenant have reached the limit of active jobs."""
 
 
 class Director(Loop):
@@ -117,9 +117,9 @@ class Director(Loop):
         return any(await all_of(self.direct(pool) for pool in self._pools()))
 
     async def direct(self, pool: Database) -> bool:
-        """Begins jobs until there is no room or nothing is due; true where it stopped before."""
+        """Starts jobs until no run is due or all tenants are full. True if it stopped before that."""
         full = await self._full_tenants(pool)
-        for _ in range(AT_ONCE):
+        for _ in range(RUNS_PER_TICK):
             run = await self._claim(pool, full)
             if run is None:
                 return False
@@ -132,7 +132,7 @@ class Director(Loop):
                 if is_away(error):
                     raise
                 # A run that cannot continue must not keep the others waiting.
-                await self._stumble(pool, run, error)
+                await self._report_error(pool, run, error)
         return True
 
     async def _full_tenants(self, pool: Database) -> set[UUID]:
@@ -141,42 +141,42 @@ class Director(Loop):
         return {row.tenant_id for row in rows}
 
     async def _claim(self, pool: Database, full: Collection[UUID]) -> ClaimedRun | None:
-        """The run whose turn it is, of a tenant that has room for one more job."""
+        """The run whose turn it is, of a tenant that may have one more active job."""
         async with pool.connection() as connection:
             return await SQL["claim_run"].row(
                 connection, ClaimedRun, later_seconds=self._settings.submit_seconds, full=list(full)
             )
 
     async def advance(self, pool: Database, run: ClaimedRun) -> None:
-        snapshot = await look(pool, run)
+        snapshot = await read_snapshot(pool, run)
         in_flight = snapshot.state.in_flight
-        if in_flight >= self._at_once(run):
-            await self._leave(pool, run)
+        if in_flight >= self._concurrency(run):
+            await self._wait_for_jobs(pool, run)
             return
         choice = next_group(snapshot.state)
         if choice.mode is Mode.NO_WORK:
-            await self._rest(pool, run, snapshot, choice)
+            await self._no_work(pool, run, snapshot, choice)
             return
         draw = Draw(run.seed, run.next_draw)
         parent = None
         if choice.mode is Mode.CHILD_GENERATION:
             parent = await choose_parent(pool, run, snapshot, choice, draw)
             if parent is None:
-                # The last eligible parent was lost between `look` and this second query.
-                await self._again(pool, run)
+                # The last eligible parent was lost between the snapshot and this second query.
+                await self._look_again(pool, run)
                 return
         step = snapshot.steps[choice.position].step
         file = await self._file(pool, run, parent)
         if parent is not None and file is None and step.needs_parent_image_path:
-            await self._leave_alone(pool, run, step, parent, "Its image was deleted.")
+            await self._exclude_parent(pool, run, step, parent, "Its image was deleted.")
             return
-        begun = await self._begin(pool, run, step, parent, file, draw.seed())
-        if begun and in_flight + 1 < self._at_once(run):
-            # There is room for another of its jobs, after all other runs had a turn.
+        is_started = await self._start_job(pool, run, step, parent, file, draw.seed())
+        if is_started and in_flight + 1 < self._concurrency(run):
+            # The run may have another job, after all other runs had a turn.
             await hit(Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN)
-            await self._again(pool, run)
+            await self._look_again(pool, run)
 
-    def _at_once(self, run: ClaimedRun) -> int:
+    def _concurrency(self, run: ClaimedRun) -> int:
         most = self._settings.jobs_per_run
         return min(most, run.concurrency or most)
 
@@ -186,7 +186,7 @@ class Director(Loop):
         found = await self._files.ready(pool, run.tenant_id, run.user_id, [parent.file_id])
         return found.get(parent.file_id)
 
-    async def _begin(
+    async def _start_job(
         self, pool: Database, run: ClaimedRun, step: StepRow, parent: Parent | None, file: ReadyFile | None, seed: int
     ) -> bool:
         try:
@@ -195,9 +195,9 @@ class Director(Loop):
             submitted = await self._submission.submit(replace(new, slot=self._slot(run, step, parent, used_seed)))
         except SlotRefused as refused:
             await self._refused(pool, run, new.cost, refused.reason)
-        except UnfitParent as unfit:
+        except UnsuitableParent as unsuitable:
             assert parent is not None, "it was handed to the step"
-            await self._leave_alone(pool, run, step, parent, str(unfit))
+            await self._exclude_parent(pool, run, step, parent, str(unsuitable))
         except InsufficientTokens as refusal:
             await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
         except TooManyActiveJobs as refusal:
@@ -209,7 +209,7 @@ class Director(Loop):
         else:
             job_id = submitted.job.id
             draw = run.next_draw
-            log.info("pipeline.job_begun", run_id=str(run.id), job_id=str(job_id), step=step.slug, draw=draw)
+            log.info("pipeline.job_started", run_id=str(run.id), job_id=str(job_id), step=step.slug, draw=draw)
             self._started(job_id)
             return True
         return False
@@ -221,7 +221,7 @@ class Director(Loop):
             step_id=step.id,
             position=step.position,
             parent_id=parent.id if parent else None,
-            # Bases have no parent to count them; draws are counted anyway.
+            # A base has no parent that counts its slots, so the number of the draw is used.
             ordinal=parent.slots + 1 if parent else draw,
             draw=draw,
             seed=seed,
@@ -236,15 +236,15 @@ class Director(Loop):
                 detail = f"The next job costs {cost} tokens, and {run.spent} of the budget of {run.budget} are spent."
                 await self._block(pool, run, RunReason.BUDGET_SPENT, detail)
             case "at_capacity" | "tenant_at_capacity":
-                # Other jobs took the room between our look and our job.
+                # Other jobs reached the limit between the snapshot and the submit.
                 async with pool.connection() as connection:
                     await SQL["put_back_run"].run(connection, tenant_id=run.tenant_id, id=run.id, due_at=run.was_due_at)
                 if reason == "tenant_at_capacity":
                     raise TenantFull
             case "parent_not_eligible":
-                await self._again(pool, run)
+                await self._look_again(pool, run)
 
-    async def _rest(self, pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice) -> None:
+    async def _no_work(self, pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice) -> None:
         if choice.idle is Idle.APPROVAL_NEEDED:
             gate = next(
                 step
@@ -252,9 +252,9 @@ class Director(Loop):
                 if state.is_gated and state.has_eligible
             )
             detail = f"The step {gate.slug!r} waits for an approval."
-            await self._block(pool, run, RunReason.APPROVAL_NEEDED, detail, UNCALLED_SECONDS)
+            await self._block(pool, run, RunReason.APPROVAL_NEEDED, detail, LONGEST_WAIT_SECONDS)
         elif choice.idle is Idle.WAITING:
-            await self._leave(pool, run)
+            await self._wait_for_jobs(pool, run)
         elif choice.idle is Idle.DONE:
             reached = snapshot.state.leaves >= run.target_leaves
             reason = RunReason.TARGET_REACHED if reached else RunReason.NOTHING_LEFT
@@ -269,32 +269,32 @@ class Director(Loop):
             if finished is not None:
                 log.info("pipeline.run_completed", run_id=str(run.id), reason=reason.value)
 
-    async def _leave_alone(self, pool: Database, run: ClaimedRun, step: StepRow, parent: Parent, why: str) -> None:
-        """Nothing can be made of this parent. Drawing again would fall on it again, so it is struck out at once."""
+    async def _exclude_parent(self, pool: Database, run: ClaimedRun, step: StepRow, parent: Parent, why: str) -> None:
+        """No job can be made for this parent. Another draw may choose it again, so it is excluded at once."""
         names = {"tenant_id": run.tenant_id, "run_id": run.id}
         async with pool.transaction() as connection:
             await SQL["lock_run_of_slot"].value(connection, **names)
-            found = await SQL["strike_out"].row(connection, FailureCounts, **names, candidate_id=parent.id)
+            found = await SQL["exclude_parent"].row(connection, FailureCounts, **names, candidate_id=parent.id)
             if found is not None:
-                await stop_where_hopeless(connection, names, found, step.slug, why)
-        log.info("pipeline.parent_left_alone", run_id=str(run.id), candidate_id=str(parent.id), reason=why)
+                await stop_after_strikes(connection, names, found, step.slug, why)
+        log.info("pipeline.parent_excluded", run_id=str(run.id), candidate_id=str(parent.id), reason=why)
 
-    async def _again(self, pool: Database, run: ClaimedRun) -> None:
+    async def _look_again(self, pool: Database, run: ClaimedRun) -> None:
         async with pool.connection() as connection:
             await SQL["look_again"].run(connection, **_key(run))
 
-    async def _stumble(self, pool: Database, run: ClaimedRun, error: Exception) -> None:
+    async def _report_error(self, pool: Database, run: ClaimedRun, error: Exception) -> None:
         detail = (
             f"An unexpected error stops the run ({type(error).__name__}). It was logged. The scheduler tries again."
         )
-        if _is_news(run, RunReason.INTERNAL_ERROR, detail):
+        if _is_new_reason(run, RunReason.INTERNAL_ERROR, detail):
             log.error("pipeline.run_stumbled", run_id=str(run.id), exc_info=error)
         await self._block(pool, run, RunReason.INTERNAL_ERROR, detail)
 
-    async def _leave(self, pool: Database, run: ClaimedRun) -> None:
-        """The end of one of its jobs will call: a thousand runs that wait for theirs cost nothing meanwhile."""
+    async def _wait_for_jobs(self, pool: Database, run: ClaimedRun) -> None:
+        """The end of one of its jobs makes the run due: a thousand runs that wait cost nothing meanwhile."""
         async with pool.connection() as connection:
-            await SQL["leave_run"].run(connection, **_key(run), due_at=run.due_at, later_seconds=UNCALLED_SECONDS)
+            await SQL["leave_run"].run(connection, **_key(run), due_at=run.due_at, later_seconds=LONGEST_WAIT_SECONDS)
 
     async def _block(
         self, pool: Database, run: ClaimedRun, reason: RunReason, detail: str, later_seconds: float | None = None
@@ -308,13 +308,13 @@ class Director(Loop):
                 due_at=run.due_at,
                 later_seconds=later_seconds or self._settings.blocked_seconds,
             )
-        # It is looked at again and again; once is enough to say what is found.
-        if _is_news(run, reason, detail):
+        # A blocked run is looked at again and again. The same reason is logged once.
+        if _is_new_reason(run, reason, detail):
             log.info("pipeline.run_blocked", run_id=str(run.id), reason=reason.value, detail=detail)
 
 
-async def look(pool: Database, run: ClaimedRun) -> RunSnapshot:
-    """What choosing needs, read by index: never the tree."""
+async def read_snapshot(pool: Database, run: ClaimedRun) -> RunSnapshot:
+    """Reads what a choice needs. Each statement uses an index, and none reads the whole tree."""
     breadth_first = run.strategy == Strategy.BREADTH_FIRST
     names = {"tenant_id": run.tenant_id, "run_id": run.id}
     async with pool.connection() as connection:
@@ -352,12 +352,14 @@ async def look(pool: Database, run: ClaimedRun) -> RunSnapshot:
 async def choose_parent(
     pool: Database, run: ClaimedRun, snapshot: RunSnapshot, choice: Choice, draw: Draw
 ) -> Parent | None:
-    """The one the draw falls on; none where no candidate is eligible any more."""
+    """The candidate that the draw chooses. None if no candidate is eligible any more."""
     step = snapshot.steps[choice.position - 1]
     names: dict[str, Any] = {"tenant_id": run.tenant_id, "run_id": run.id, "position": choice.position}
     async with pool.connection() as connection:
         if snapshot.state.strategy is Strategy.BREADTH_FIRST and step.top_k is not None:
-            number = drawn(draw, await SQL["best_parents"].row(connection, EligibleParents, **names, top_k=step.top_k))
+            number = draw_from(
+                draw, await SQL["best_parents"].row(connection, EligibleParents, **names, top_k=step.top_k)
+            )
         else:
             number = await draw_parent(connection, names, draw)
         if number is None:
@@ -367,7 +369,7 @@ async def choose_parent(
         )
 
 
-def _is_news(run: ClaimedRun, reason: RunReason, detail: str) -> bool:
+def _is_new_reason(run: ClaimedRun, reason: RunReason, detail: str) -> bool:
     return (run.reason, run.reason_detail) != (reason.value, detail)
 
 

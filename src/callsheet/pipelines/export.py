@@ -1,4 +1,4 @@
-"""A run to take away: its files as one zip, with a manifest. Read page by page and sent as it is read."""
+"""The export of a run: its files as one zip with a manifest. It is read page by page and sent while it is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.wire.pipelines import CandidateStatus
 
 PAGE = 200
-# The manifest is last, when all files are known; up to this size it waits in memory, then on disk.
+# The manifest is the last entry, when all files are known. Up to this size it is kept in memory, then on disk.
 SPOOLED_BYTES = 1024 * 1024
 PIECE = 262_144
 MANIFEST = "manifest.json"
@@ -66,7 +66,7 @@ class Exports:
     async def open(
         self, principal: Principal, run_id: UUID, status: CandidateStatus | None
     ) -> tuple[str, AsyncIterator[bytes]]:
-        """Its name, and the bytes; what can be refused is refused before the first of them."""
+        """The name and the bytes of the archive. A request that is refused is refused before the first byte."""
         run = await self._gallery.run(principal, run_id)
         steps = await self._gallery.steps(principal, run_id)
         pool = await self._databases.pool(principal.pool)
@@ -93,7 +93,7 @@ class Exports:
             async for row in self._candidates(principal, run, status, last):
                 name = None
                 if (content := await opened_content(self._files, row.path, row.disk)) is not None and row.path:
-                    # A path in storage is segments of slugs; the last one is the candidate and its time.
+                    # A path in storage consists of slugs. Its last segment has the id and the time of the candidate.
                     name = f"{root}/{folders[row.position]}/{row.path.rpartition('/')[2]}"
                     yield Entry(name, row.created_at, content, size=row.size or 0)
                 manifest.write((b"" if first else b",") + b"\n  " + _line(row, name))
@@ -128,7 +128,7 @@ class Exports:
 
 
 def folder_in_archive(target_folder: str) -> str:
-    """What it is called where it is unpacked: Windows opens a device instead of a folder called `con`."""
+    """The name of the folder in the archive: Windows opens a device instead of a folder called `con`."""
     return f"run-{target_folder}" if _DEVICE.fullmatch(target_folder) else target_folder
 
 

@@ -1,4 +1,4 @@
-"""What a run has made, to look at: candidates with URLs of their images, and the best of them."""
+"""Candidates of a run with URLs of their images, and the best of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SUCH_CANDIDATE = "There is no such candidate."
 
 
 class OwnRun(NamedTuple):
-    """A run of the caller's."""
+    """A run of the caller."""
 
     id: UUID
     # How many steps it has.
@@ -47,7 +47,7 @@ class Gallery:
         self._files = files
 
     async def run(self, principal: Principal, run_id: UUID) -> OwnRun:
-        """A run of the caller's: what belongs to another user is not there (G6)."""
+        """A run of the caller. A run of another user is not found (G6)."""
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             row = await SQL["own_run"].row(
@@ -77,7 +77,7 @@ class Gallery:
             return await SQL["steps_of_run"].rows(connection, StepRow, tenant_id=principal.tenant_id, run_id=run_id)
 
     async def position(self, principal: Principal, run_id: UUID, step: str | None) -> int | None:
-        """Where the step of this short name is in the run."""
+        """The position of the step with this slug. None if no slug is given."""
         if step is None:
             return None
         steps = await self.steps(principal, run_id)
@@ -89,7 +89,7 @@ class Gallery:
         return found
 
     async def get(self, principal: Principal, candidate_id: UUID) -> Candidate:
-        return (await self.shown(principal, [await self.candidate(principal, candidate_id)]))[0]
+        return (await self.views(principal, [await self.candidate(principal, candidate_id)]))[0]
 
     async def page(
         self,
@@ -102,7 +102,7 @@ class Gallery:
         before: int | None = None,
         limit: int,
     ) -> Page[Candidate]:
-        """Newest first; the cursor is the number of the last one."""
+        """Newest first. The cursor is the number of the last candidate on the page."""
         await self.run(principal, run_id)
         position = await self.position(principal, run_id, step)
         of_page = {"tenant_id": principal.tenant_id, "run_id": run_id, "before": before, "limit": limit + 1}
@@ -118,11 +118,11 @@ class Gallery:
                 rows = await SQL["list_candidates_of_step"].rows(connection, CandidateRow, **filters, position=position)
             else:
                 rows = await SQL["list_candidates"].rows(connection, CandidateRow, **filters)
-        shown = await self.shown(principal, rows[:limit])
+        shown = await self.views(principal, rows[:limit])
         return Page(items=shown, next_cursor=str(shown[-1].number) if len(rows) > limit else None)
 
     async def winners(self, principal: Principal, run_id: UUID, step: str | None, limit: int) -> list[Candidate]:
-        """The best active candidates of a step, which is the last one unless another is named: by ELO, then by age."""
+        """The best active candidates of a step, by ELO and then by age. Default: the last step."""
         run = await self.run(principal, run_id)
         position = await self.position(principal, run_id, step)
         pool = await self._databases.pool(principal.pool)
@@ -135,10 +135,10 @@ class Gallery:
                 position=position or run.steps,
                 limit=limit,
             )
-        return await self.shown(principal, rows)
+        return await self.views(principal, rows)
 
     async def of_ids(self, principal: Principal, candidate_ids: Sequence[UUID]) -> list[Candidate]:
-        """In this order; whose they are is for the caller to know."""
+        """In this order. The caller must have checked that they belong to the principal."""
         if not candidate_ids:
             return []
         pool = await self._databases.pool(principal.pool)
@@ -147,10 +147,10 @@ class Gallery:
                 connection, CandidateRow, tenant_id=principal.tenant_id, candidate_ids=list(candidate_ids)
             )
         by_id = {row.id: row for row in rows}
-        return await self.shown(principal, [by_id[each] for each in candidate_ids if each in by_id])
+        return await self.views(principal, [by_id[each] for each in candidate_ids if each in by_id])
 
-    async def shown(self, principal: Principal, rows: Sequence[CandidateRow]) -> list[Candidate]:
-        """With fresh URLs, all of them asked for at once."""
+    async def views(self, principal: Principal, rows: Sequence[CandidateRow]) -> list[Candidate]:
+        """Candidates with new signed URLs. The files of all candidates are read at once."""
         wanted = [file_id for row in rows for file_id in (row.file_id, row.thumbnail_file_id) if file_id is not None]
         pool = await self._databases.pool(principal.pool)
         views = await self._files.views(pool, principal.tenant_id, wanted) if wanted else []

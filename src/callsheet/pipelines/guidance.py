@@ -1,4 +1,4 @@
-"""What people guide runs with, put together once: galleries, votes, kills, approvals, lineage, exports."""
+"""The part of the room that people guide runs with: galleries, votes, kills, approvals, lineage, exports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def open_guidance(
     tasks: TaskSteps,
     wake: Callable[[], None],
 ) -> Guidance:
-    """`wake` is called when a run has something else to choose from."""
+    """`wake` is called when the scheduler may have another choice."""
     gallery = Gallery(databases, media.files)
     return Guidance(
         gallery=gallery,

@@ -1,4 +1,4 @@
-"""How a candidate was made, and the same once more."""
+"""How a candidate was made, and a replay of the job that made it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Lineages:
         self._submission = submission
 
     async def explain(self, principal: Principal, candidate_id: UUID) -> Lineage:
-        """Every candidate from the base to this one, with what each was made of."""
+        """Every candidate from the base to this one, with the values that each was made from."""
         row = await self._gallery.candidate(principal, candidate_id)
         steps = {step.id: step for step in await self._gallery.steps(principal, row.run_id)}
         pool = await self._databases.pool(principal.pool)
@@ -77,7 +77,7 @@ class Lineages:
         return Lineage(candidate_id=candidate_id, run_id=row.run_id, ancestors=ancestors)
 
     async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> SubmittedJob:
-        """An ordinary job of the same graph, variables, seed and parent, at today's price. The run does not change."""
+        """Submits a job with the same graph, values, seed and parent, at the current price. The run does not change."""
         row = await self._gallery.candidate(principal, candidate_id)
         request = {"replay": str(candidate_id)}
         if wanted.idempotency_key is not None:
@@ -140,7 +140,7 @@ def ancestor_view(row: AncestorRow, step: StepRow, *, with_graph: bool) -> Ances
         job_id=row.job_id,
         seed=row.seed,
         draw=row.draw,
-        # Not the whole payload, which names objects in storage.
+        # The whole payload is not shown, because it names objects in storage.
         workflow=(row.payload.get("workflow") or {}) if with_graph and asked is None else {},
         payload=asked,
         lineage=row.lineage or {},

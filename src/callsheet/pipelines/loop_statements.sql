@@ -1,13 +1,13 @@
 -- database: pool
 
 -- name: full_tenants
--- Tenants whose runs have as many jobs under way as a tenant may have. It reads every open slot, once for many runs.
+-- Tenants whose runs have reached the limit of active jobs of a tenant. It reads every open slot, once for many runs.
 SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id HAVING count(*) >= :in_total
 
 -- name: claim_run
--- The run that was looked at longest ago; it goes to the end of the line. What another control plane looks at is passed over,
--- to save work: that nothing is started twice rests on the slots. Passed over too is what has a branch half killed, and the runs
--- of tenants that have as many jobs under way as they may: these keep their places.
+-- The run that was looked at longest ago goes to the end of the line. Runs that another control plane looks at are skipped, to
+-- save work: the slots prevent that a job is started twice. Runs with an unfinished kill of a branch are skipped too, and runs of
+-- tenants that have reached their limit of active jobs: these keep their places.
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, due_at FROM pipeline_runs r
     WHERE status = 'active' AND due_at <= (SELECT clock_timestamp()) AND tenant_id <> ALL (:full::uuid[])
@@ -21,12 +21,12 @@ RETURNING r.tenant_id, r.id, r.user_id, r.pipeline_id, r.pipeline_version, r.ste
     due.due_at AS was_due_at
 
 -- name: put_back_run
--- It was not its fault: it keeps its place in the line.
+-- The run could not start a job because of a limit of others, so it keeps its place in the line.
 UPDATE pipeline_runs SET due_at = :due_at
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at > :due_at
 
 -- name: leave_run
--- It will be called. Not where that has happened since it was claimed.
+-- The end of a job, or a user, makes the run due earlier. Changes nothing if that has happened since the run was claimed.
 UPDATE pipeline_runs SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at
 
@@ -34,11 +34,9 @@ WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :du
 UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
 
 -- name: read_steps
--- Each step of a run with what choosing needs to know of it: one row of an index, and the few slots that are open. With
--- them the run's bases, as they are at that moment: a base that is neither in flight nor counted would be made again.
-SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt, s.needs_parent_image_path,
-    s.needs_run_variables, s.max_children, s.top_k, s.requires_approval,
-    approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
+-- Each step of a run with what a choice needs: whether a candidate of it is eligible, and its open slots. And the number of the
+-- run's bases in the same snapshot: a base that is neither in flight nor counted would be made again.
+SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
     coalesce(any_parent.is_eligible, best_parent.is_eligible, false) AS has_eligible,
     (SELECT active_bases FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id) AS active_bases
 FROM (
@@ -84,7 +82,7 @@ LEFT JOIN LATERAL (
 ORDER BY s.position
 
 -- name: count_active_up_to
--- No further than needed. In the order of an index that has only active ones: the others may be many more.
+-- Counts up to `most` only, in the order of an index of active candidates: the others may be many more.
 SELECT count(*) FROM (
     SELECT FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -92,7 +90,7 @@ SELECT count(*) FROM (
 ) counted
 
 -- name: eligible_parents
--- In the order they were made, which is part of the draw. As two lists: there may be many, and one is wanted.
+-- In the order of creation, which is part of the draw. As two arrays, because there may be many parents.
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -101,7 +99,7 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
 ) parent
 
 -- name: bounds_of_parents
--- What numbers are called between, and how high: the best of the step, which may be full, has at least as many points.
+-- The range of numbers to sample, and the highest ELO of the step. The best candidate of the step need not be eligible.
 SELECT (
     SELECT number FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -118,10 +116,11 @@ SELECT (
     ORDER BY elo DESC, number LIMIT 1
 ) AS highest
 
--- name: called_parents
-SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS call (number) CROSS JOIN LATERAL (
+-- name: sampled_parents
+-- Those of the drawn numbers that belong to eligible parents.
+SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS sample (number) CROSS JOIN LATERAL (
     SELECT number, elo FROM candidates
-    WHERE run_id = :run_id AND position = :position AND number = call.number
+    WHERE run_id = :run_id AND position = :position AND number = sample.number
       AND tenant_id IS NOT DISTINCT FROM :tenant_id
       AND candidate_is_eligible(candidates)
     LIMIT 1
@@ -153,28 +152,28 @@ WHERE (run_id, number, tenant_id) >= (:run_id, :number, :tenant_id)
   AND (run_id, number, tenant_id) <= (:run_id, :number, :tenant_id)
 
 -- name: block_run
--- Not where something has happened to it since it was claimed, which may be what it waits for.
+-- Changes nothing if something has happened to the run since it was claimed: that may be what it waits for.
 UPDATE pipeline_runs SET reason = :reason, reason_detail = :reason_detail, updated_at = clock_timestamp(),
     due_at = clock_timestamp() + make_interval(secs => :later_seconds)
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at
 
 -- name: finish_run
--- Whatever happens to a run makes it due at another time: only if nothing has happened since it was claimed.
+-- Every event of a run changes due_at. The run is finished only if nothing has happened since it was claimed.
 UPDATE pipeline_runs r SET status = 'completed', reason = :reason, reason_detail = :reason_detail,
     ended_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE r.tenant_id = :tenant_id AND r.id = :id AND r.status = 'active' AND r.due_at = :due_at
 RETURNING id
 
--- name: strike_out
--- The run is locked. Of this candidate nothing can be made: it will never be a parent again.
-WITH parent AS (
+-- name: exclude_parent
+-- The run is locked. No job can be made for this candidate: it is not a parent any more.
+WITH excluded_parent AS (
     UPDATE candidates c SET failure_count = c.strikes
     WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND NOT candidate_has_failed(c)
-    RETURNING (child_count + in_flight = 0)::integer AS died
+    RETURNING (child_count + in_flight = 0)::integer AS has_no_child
 )
-UPDATE pipeline_runs r SET dead_branches = r.dead_branches + parent.died, due_at = clock_timestamp(),
+UPDATE pipeline_runs r SET dead_branches = r.dead_branches + excluded_parent.has_no_child, due_at = clock_timestamp(),
     updated_at = clock_timestamp()
-FROM parent WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+FROM excluded_parent WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: ended_jobs
@@ -202,7 +201,7 @@ ORDER BY job.completed_at, s.run_id, s.draw LIMIT :limit
 SELECT job_id FROM candidate_slots WHERE status = 'open' LIMIT :limit
 
 -- name: jobs_of_canceled_runs
--- A cancel that crashed on its way has left them.
+-- Jobs that a cancel of their run did not reach, because it crashed.
 SELECT s.tenant_id, s.job_id FROM candidate_slots s
 CROSS JOIN LATERAL (
     SELECT status FROM pipeline_runs WHERE tenant_id = s.tenant_id AND id = s.run_id LIMIT 1
@@ -218,75 +217,76 @@ LIMIT :limit
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id FOR NO KEY UPDATE
 
 -- name: slot_is_open
--- By its job: a plan made while the table was empty took another index by the run alone, and read all of its slots.
+-- By its job: a plan that was made while the table was empty used the index by run, and read all slots of the run.
 SELECT true FROM candidate_slots
 WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'open'
 
 -- name: accept_candidates
--- The run is locked and the slot is open. What was made from a parent that was rejected meanwhile is rejected with it.
--- Every image becomes a candidate, but no parent has more children than it may: a job counts as one while it is under
--- way, and of what it brought those are kept that leave room for the others. The rest is born rejected, with itself.
-WITH made AS MATERIALIZED (
-    SELECT *, row_number() OVER (ORDER BY output_index)::integer AS place
-    FROM jsonb_to_recordset(:made::jsonb) AS m (id uuid, output_index integer, file_id uuid, path text)
-), room AS MATERIALIZED (
+-- The run is locked and the slot is open. Every image becomes a candidate. If the parent was rejected meanwhile, its children
+-- are rejected with it. A parent has at most max_children children, and a job counts as one child while it is active: images
+-- beyond that are created as rejected, with their own id in rejected_with.
+WITH images AS MATERIALIZED (
+    SELECT m.id, m.output_index, m.file_id, row_number() OVER (ORDER BY m.output_index)::integer AS place
+    FROM jsonb_to_recordset(:made::jsonb) AS m (id uuid, output_index integer, file_id uuid)
+), free_places AS MATERIALIZED (
     SELECT greatest(max_children - child_count - in_flight + 1, 0) AS children FROM candidates
     WHERE tenant_id = :tenant_id AND id = :parent_id
-), parent AS (
+), updated_parent AS (
     UPDATE candidates SET in_flight = in_flight - 1,
-        child_count = child_count + (SELECT count(*) FROM made WHERE place <= (SELECT children FROM room))
+        child_count = child_count + (SELECT count(*) FROM images WHERE place <= (SELECT children FROM free_places))
     WHERE tenant_id = :tenant_id AND id = :parent_id
     RETURNING status, rejected_with
-), run AS (
-    UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM made)::integer,
-        active_bases = r.active_bases + CASE WHEN :parent_id::uuid IS NULL THEN (SELECT count(*) FROM made) ELSE 0 END,
+), updated_run AS (
+    UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM images)::integer,
+        active_bases = r.active_bases + CASE WHEN :parent_id::uuid IS NULL THEN (SELECT count(*) FROM images) ELSE 0 END,
         base_failures = CASE WHEN :parent_id::uuid IS NULL THEN 0 ELSE r.base_failures END,
-        -- Where a branch is finished before the next is started, only a leaf shows that no step is broken.
+        -- If a run works depth-first, only a leaf shows that every step works.
         dead_branches = CASE WHEN :position = r.steps OR r.strategy = 'breadth_first' AND :position > 1 THEN 0
             ELSE r.dead_branches END,
         due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
     WHERE r.tenant_id = :tenant_id AND r.id = :run_id
     RETURNING r.candidates, r.strikes
-), slot AS (
+), settled_slot AS (
     UPDATE candidate_slots SET status = 'made', settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-), child AS (
-    SELECT made.*, CASE WHEN made.place > room.children THEN made.id ELSE parent.rejected_with END AS rejected_with
-    FROM made LEFT JOIN parent ON true LEFT JOIN room ON true
+), children AS (
+    SELECT images.id, images.output_index, images.file_id, images.place,
+        CASE WHEN images.place > free_places.children THEN images.id ELSE updated_parent.rejected_with END AS rejected_with
+    FROM images LEFT JOIN updated_parent ON true LEFT JOIN free_places ON true
 )
 INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id, seed,
     max_children, strikes, status, rejected_at, rejected_with)
-SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM made)::integer + child.place,
+SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM images)::integer + child.place,
     :step_id, :position, :parent_id, :job_id, child.output_index, child.file_id, :seed, :max_children,
     run.strikes, CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
     CASE WHEN child.rejected_with IS NOT NULL THEN clock_timestamp() END, child.rejected_with
-FROM child CROSS JOIN run
+FROM children child CROSS JOIN updated_run run
 
 -- name: move_files
--- Accepted files have other paths now.
+-- Accepted files were copied to the folder of the run.
 SELECT files_move(:tenant_id, :job_id, :made::jsonb)
 
 -- name: give_up_slot
--- The run is locked and the slot is open. What was refunded of a job's cost is not spent any more. A failure is a strike against its branch;
--- a branch that had no child when it was left alone counts as dead. A canceled job does not count as a failure.
-WITH slot AS (
+-- The run is locked and the slot is open. Refunded tokens of a job are not spent any more. A failure is a strike against the
+-- parent; a parent that gets its last strike without a child is a dead branch. A canceled job does not count as a failure.
+WITH settled_slot AS (
     UPDATE candidate_slots SET status = :status, settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
     RETURNING parent_id, :status = 'failed' AS is_failure
-), parent AS (
+), updated_parent AS (
     UPDATE candidates SET in_flight = in_flight - 1, failure_count = failure_count + (:status = 'failed')::integer
     WHERE tenant_id = :tenant_id AND id = :parent_id
-    RETURNING :status = 'failed' AND failure_count = strikes AND child_count = 0 AS died
-), counted AS (
-    SELECT CASE WHEN :is_refunded THEN wallet_refunded(:tenant_id, :job_id, 1) ELSE 0 END AS cost,
-        (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failed,
-        coalesce((SELECT died FROM parent), false)::integer AS died
-    FROM slot
+    RETURNING :status = 'failed' AND failure_count = strikes AND child_count = 0 AS is_dead
+), changes AS (
+    SELECT CASE WHEN :is_refunded THEN wallet_refunded(:tenant_id, :job_id, 1) ELSE 0 END AS refunded_tokens,
+        (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failures,
+        coalesce((SELECT is_dead FROM updated_parent), false)::integer AS dead_branches
+    FROM settled_slot slot
 )
-UPDATE pipeline_runs r SET spent = r.spent - counted.cost, base_failures = r.base_failures + counted.base_failed,
-    dead_branches = r.dead_branches + counted.died,
+UPDATE pipeline_runs r SET spent = r.spent - changes.refunded_tokens,
+    base_failures = r.base_failures + changes.base_failures, dead_branches = r.dead_branches + changes.dead_branches,
     due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
-FROM counted WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+FROM changes WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: stop_run

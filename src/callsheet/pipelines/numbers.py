@@ -1,4 +1,4 @@
-"""Runs in numbers: what is under way, how fast, and how much of it fails."""
+"""Numbers of runs for operators: active runs, open jobs, throughput and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from callsheet.wire.operations import RunsMetrics
 
 MOST = 1000
 MOST_OPEN = 50_000
-# Enough to show how runs do: 50,000 took 0.1 s, each time that a user looked.
+# Enough for a rate: counting 50,000 settled jobs took 0.1 s for each request.
 MOST_SETTLED = 5000
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -32,7 +32,7 @@ class RunCounts(NamedTuple):
     average_seconds: float | None
     p95_seconds: float | None
     due_thumbnails: int
-    # Since the first of the settled jobs that were counted; None where there is none.
+    # Age of the oldest settled job that was counted. None if there is none.
     settled_seconds: float | None
 
 
@@ -42,7 +42,7 @@ class RunNumbers:
         self._window_seconds = settings.error_window_seconds
 
     async def look(self) -> list[RunsMetrics]:
-        """One of each pool that responds."""
+        """The numbers of each pool that responds."""
         looks = await all_of(self._of_pool(pool) for pool in self._pools())
         return [found for found in looks if found is not None]
 
@@ -72,7 +72,7 @@ def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
     judged = row.completed + row.failed
     settled = judged + row.canceled
     if settled >= MOST_SETTLED and row.settled_seconds is not None:
-        # There were more: what was looked at is of a shorter time.
+        # More jobs were settled than are counted, so the counted ones are from a shorter time.
         window_seconds = max(1, round(row.settled_seconds))
     return RunsMetrics(
         pool=pool,
@@ -84,7 +84,7 @@ def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
 
 
 class RunMetrics:
-    """What this process has settled, for Prometheus."""
+    """Counts the jobs that this process has settled, for Prometheus."""
 
     def __init__(self, registry: CollectorRegistry):
         self._jobs = Counter(

@@ -16,11 +16,11 @@ from callsheet.wire.errors import FieldProblem
 
 FIELD = "payload"
 PARENT_FILE = "parent_file_id"
-# What the run or the loop gives; all other names are variables.
+# Names whose values come from the run or the scheduler. All other names are variables.
 RESERVED = frozenset({PROMPT, PARENT, PARENT_FILE, SEED})
-# Services take seeds of 31 bits and seldom larger ones, and an actor does not say how large one may be.
+# Most services take seeds of at most 31 bits, and an actor does not declare its maximum.
 LARGEST_SEED = 2**31 - 1
-# Each of them is looked at for each thing that an actor finds wrong.
+# Every text is compared with every problem that an actor reports.
 MOST_TEXTS = 1000
 
 Placed = list[tuple[str, list[str]]]
@@ -31,7 +31,7 @@ def field_of(place: Place) -> str:
 
 
 def texts_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Every text in a document and where it is; keys are not texts."""
+    """Every text in a document with its place. Keys are not texts."""
     match value:
         case str():
             yield place, value
@@ -48,17 +48,17 @@ def names_in(payload: Mapping[str, Any]) -> set[str]:
 
 
 def variables_in(payload: Mapping[str, Any], needs: Needs) -> set[str]:
-    """Which variables of a run it makes something of; one that is called `seed` takes the place of the drawn one."""
+    """The variables of a run that the payload uses. A variable `seed` replaces the drawn seed."""
     return names_in(payload) - (RESERVED - {SEED}) if needs.variables else set()
 
 
 def address_places(payload: Mapping[str, Any]) -> list[Place]:
-    """Where a URL of the parent's image goes."""
+    """The places that get a URL of the parent's image."""
     return [place for place, text in texts_in(payload) if text == placeholder(PARENT)]
 
 
 def filled(payload: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload with `values`, by name; a placeholder whose value is not given stays."""
+    """The payload with its placeholders replaced by `values`. A placeholder without a value stays."""
     made: dict[str, Any] = _filled(payload, values)
     return made
 
@@ -82,7 +82,7 @@ def _filled_text(text: str, values: Mapping[str, Any]) -> Any:
 
 
 def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> Iterator[FieldProblem]:
-    """What keeps this payload from being a step's, whatever its actor says of it; by the field of the step."""
+    """Problems of a step's payload that do not depend on the actor, by the field of the step."""
     yield from _misplaced(payload)
     if KEY in payload:
         yield FieldProblem(f"{FIELD}.{KEY}", "This name is reserved. Choose another one.")
@@ -124,12 +124,12 @@ def _misplaced(value: Any, place: Place = ()) -> Iterator[FieldProblem]:
 
 
 def placed_names(payload: Mapping[str, Any]) -> Placed:
-    """The placeholders by the fields they are in."""
+    """The fields that contain placeholders, each with the names in it."""
     return [(field_of(place), names) for place, text in texts_in(payload) if (names := NAME.findall(text))]
 
 
 def names_behind(placed: Placed, field: str) -> set[str]:
-    """The placeholders in what a field of a filled payload was made of: of itself, what is below it, or above it."""
+    """The placeholders in a field of the payload, in the fields below it and in the fields above it."""
     return {
         name
         for here, names in placed

@@ -11,18 +11,17 @@ WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id FOR NO KEY UPDATE
 
 -- name: own_candidate
--- By their keys, one after the other: a candidate is its run's user's.
-SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status, c.rejected_with,
-    c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id, c.thumbnail_file_id, c.created_at
+-- A candidate belongs to the user of its run. Both rows are read by their keys.
+SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status,
+    c.rejected_with, c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id,
+    c.thumbnail_file_id, c.created_at
 FROM candidates c CROSS JOIN LATERAL (
     SELECT user_id FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
 ) run
 WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND run.user_id = :user_id
 
 -- name: steps_of_run
-SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt, s.needs_parent_image_path,
-    s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
-FROM pipeline_runs r CROSS JOIN LATERAL (
+SELECT s.* FROM pipeline_runs r CROSS JOIN LATERAL (
     SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
         needs_run_variables, max_children, top_k, requires_approval
     FROM pipeline_steps
@@ -33,7 +32,7 @@ WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 ORDER BY s.position
 
 -- name: contenders
--- Of each step those with the fewest votes, however many there are.
+-- The candidates of each step with the fewest votes.
 SELECT c.id, c.number, c.position, c.elo, c.votes FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
     SELECT id, number, position, elo, votes FROM candidates
     WHERE run_id = :run_id AND position = step.position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -42,24 +41,25 @@ SELECT c.id, c.number, c.position, c.elo, c.votes FROM generate_series(1, :steps
 WHERE :position::integer IS NULL OR step.position = :position
 
 -- name: compared_pairs
--- Each as the lesser of two: both conditions in the index would be as many lookups as there are pairs.
+-- Each candidate is looked up as the lesser of a pair. The greater one is compared afterwards: both in the index would need as
+-- many lookups as there are pairs.
 SELECT vote.winner_id, vote.loser_id FROM unnest(:candidate_ids::uuid[]) AS one (id) CROSS JOIN LATERAL (
     SELECT winner_id, loser_id FROM votes
     WHERE user_id = :user_id AND least(winner_id, loser_id) = one.id AND undone_at IS NULL
       AND tenant_id IS NOT DISTINCT FROM :tenant_id
-    -- One by one: all votes of the user against all candidates took 0.2 s.
+    -- Keeps the lookup per candidate: a join of all votes of the user with all candidates took 0.2 s.
     OFFSET 0
 ) vote
 WHERE greatest(vote.winner_id, vote.loser_id) = ANY (:candidate_ids::uuid[])
 
 -- name: lock_pair
--- In key order, as all statements lock candidates: two votes on the same two wait for each other, and not crosswise.
+-- In key order, as all statements lock candidates: two votes on the same pair cannot deadlock.
 SELECT id, position, elo, status FROM candidates
 WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[]) AND run_id = :run_id
 ORDER BY id FOR NO KEY UPDATE
 
 -- name: add_vote
--- Nothing where the user has judged these two before.
+-- Returns no row if the user has voted on this pair before.
 INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, elo_change)
 VALUES (:tenant_id, :vote_id, :run_id, :user_id, :winner_id, :loser_id, :elo_change)
 ON CONFLICT (user_id, least(winner_id, loser_id), greatest(winner_id, loser_id), tenant_id) WHERE undone_at IS NULL
@@ -73,7 +73,7 @@ WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid
   AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: move_elo
--- `votes` is 1 for a vote and -1 for one that is taken back.
+-- `votes` is 1 for a vote and -1 for a vote that is undone.
 UPDATE candidates SET votes = votes + :votes,
     elo = elo + :votes * CASE WHEN id = :winner_id THEN :elo_change::integer ELSE -:elo_change::integer END
 WHERE tenant_id = :tenant_id AND id IN (:winner_id, :loser_id)
@@ -94,8 +94,8 @@ WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY id DESC LIMIT :limit
 
 -- name: reject_branch
--- The run is locked, so nothing is added to the branch meanwhile; its candidates are locked in key order, as votes do. From
--- the top, and no more than `most`: what is left hangs below something that is rejected.
+-- The run is locked, so no candidate is added to the branch meanwhile. Candidates are locked in key order, as votes do. At most
+-- `most` are rejected, from the root down, so that the others are descendants of a rejected candidate.
 WITH RECURSIVE branch AS (
     SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
@@ -106,7 +106,7 @@ WITH RECURSIVE branch AS (
     SELECT found.id FROM (
         SELECT id FROM (SELECT id FROM branch WHERE status = 'active' LIMIT :most) piece ORDER BY id
     ) ordered CROSS JOIN LATERAL (
-        -- By its key alone: planned on an empty table, the indexes of active candidates looked as good.
+        -- Only the key is compared: with the status, a plan that was made on an empty table used an index of active candidates.
         SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
     ) found
 ), rejected AS (
@@ -114,7 +114,7 @@ WITH RECURSIVE branch AS (
         rejected_with = :candidate_id
     WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
     RETURNING parent_id
-), run AS (
+), updated_run AS (
     UPDATE pipeline_runs SET active_bases = active_bases - (SELECT count(*) FROM rejected WHERE parent_id IS NULL)
     WHERE tenant_id = :tenant_id AND id = :run_id
 )
@@ -138,7 +138,8 @@ ORDER BY tenant_id, candidate_id LIMIT :limit
 SELECT true FROM branch_kills WHERE tenant_id = :tenant_id AND candidate_id = :candidate_id
 
 -- name: restore_branch
--- What was rejected with this candidate, also what came in later; what was killed on its own stays. The run is locked.
+-- The run is locked. Restores the candidate and all descendants that were rejected with it, also those that were created later.
+-- Descendants that were killed on their own stay rejected.
 WITH RECURSIVE branch AS (
     SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
@@ -154,19 +155,19 @@ WITH RECURSIVE branch AS (
     UPDATE candidates SET status = 'active', rejected_at = NULL, rejected_by = NULL, rejected_with = NULL
     WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
     RETURNING parent_id
-), run AS (
+), updated_run AS (
     UPDATE pipeline_runs SET active_bases = active_bases + (SELECT count(*) FROM restored WHERE parent_id IS NULL)
     WHERE tenant_id = :tenant_id AND id = :run_id
 )
 SELECT count(*) FROM restored
 
 -- name: look_at_run
--- There is something else to choose from now.
+-- The run is due: the scheduler may choose another parent now.
 UPDATE pipeline_runs SET due_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :run_id
 
 -- name: jobs_of_rejected
--- Jobs under way for parents that are wanted no more. Slots that are open are few, whatever the run has made.
+-- Active jobs for rejected parents. A run has few open slots, however many candidates it has.
 SELECT s.job_id FROM candidate_slots s CROSS JOIN LATERAL (
     SELECT status FROM candidates WHERE tenant_id = s.tenant_id AND id = s.parent_id LIMIT 1
 ) parent CROSS JOIN LATERAL (
@@ -177,7 +178,7 @@ WHERE s.run_id = :run_id AND s.status = 'open' AND s.tenant_id IS NOT DISTINCT F
 ORDER BY s.job_id
 
 -- name: jobs_of_rejected_anywhere
--- The same in all runs of the database, for a kill that crashed on its way.
+-- The same in all runs of the database, for kills that crashed.
 SELECT s.tenant_id, s.job_id FROM candidate_slots s CROSS JOIN LATERAL (
     SELECT status FROM candidates WHERE tenant_id = s.tenant_id AND id = s.parent_id LIMIT 1
 ) parent CROSS JOIN LATERAL (
@@ -187,34 +188,34 @@ WHERE s.status = 'open' AND parent.status = 'rejected' AND job.status IN ('pendi
 ORDER BY s.run_id LIMIT :limit
 
 -- name: runs_in_numbers
--- What is settled is read by time and no further back than wanted; what is open, due or active has an index of its own.
-WITH settled AS MATERIALIZED (
+-- Settled slots are read by time, up to a limit. Open slots, active runs and due thumbnails have an index each.
+WITH settled_slots AS MATERIALIZED (
     SELECT status, settled_at, extract(epoch FROM settled_at - created_at)::float8 AS seconds FROM candidate_slots
     WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
     ORDER BY settled_at DESC LIMIT :most_settled
-), active AS MATERIALIZED (
+), active_runs AS MATERIALIZED (
     SELECT reason FROM pipeline_runs WHERE status = 'active' ORDER BY due_at LIMIT :most
-), open AS MATERIALIZED (
+), open_slots AS MATERIALIZED (
     SELECT created_at FROM candidate_slots WHERE status = 'open' ORDER BY run_id LIMIT :most_open
-), due AS MATERIALIZED (
+), thumbnails_due AS MATERIALIZED (
     SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
 )
 SELECT
-    (SELECT count(*) FROM active) AS active_runs,
-    (SELECT count(*) FROM active WHERE reason IS NOT NULL) AS blocked_runs,
-    (SELECT count(*) FROM active WHERE reason = 'internal_error') AS broken_runs,
-    (SELECT count(*) FROM open) AS jobs_under_way,
-    (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open) AS oldest_job_seconds,
+    (SELECT count(*) FROM active_runs) AS active_runs,
+    (SELECT count(*) FROM active_runs WHERE reason IS NOT NULL) AS blocked_runs,
+    (SELECT count(*) FROM active_runs WHERE reason = 'internal_error') AS broken_runs,
+    (SELECT count(*) FROM open_slots) AS jobs_under_way,
+    (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open_slots) AS oldest_job_seconds,
     count(*) FILTER (WHERE status = 'made') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,
     count(*) FILTER (WHERE status = 'canceled') AS canceled,
     avg(seconds) FILTER (WHERE status = 'made') AS average_seconds,
     percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE status = 'made') AS p95_seconds,
-    (SELECT count(*) FROM due) AS due_thumbnails,
+    (SELECT count(*) FROM thumbnails_due) AS due_thumbnails,
     extract(epoch FROM clock_timestamp() - min(settled_at))::float8 AS settled_seconds
-FROM settled
+FROM settled_slots
 
 -- name: approve_step
--- The first user stays the one who did it.
+-- The approval of the first user is kept.
 INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant_id, :run_id, :step_id, :user_id)
 ON CONFLICT (tenant_id, run_id, step_id) DO NOTHING
 
@@ -240,7 +241,7 @@ WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FR
 ORDER BY run_id DESC, position DESC, number DESC LIMIT :limit
 
 -- name: list_rejected
--- By an index of their own: where there are few, the others would be read in vain.
+-- Rejected candidates have an index: if there are few, a list of all candidates would read many rows for nothing.
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
@@ -249,7 +250,7 @@ WHERE run_id = :run_id AND status = 'rejected' AND tenant_id IS NOT DISTINCT FRO
 ORDER BY number DESC LIMIT :limit
 
 -- name: list_children
--- As many as a candidate may have, and a few more: one job may bring several.
+-- At most max_children, and surplus ones: one job may make several images.
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
@@ -270,9 +271,10 @@ SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, s
 FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
 
 -- name: exported_candidates
--- In the order they were made, those that were there when it began.
+-- In the order of creation. `last`: the newest candidate when the export started.
 SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status,
-    c.rejected_with, c.rejected_by, c.child_count, c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type, f.size, f.sha256
+    c.rejected_with, c.rejected_by, c.child_count, c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type,
+    f.size, f.sha256
 FROM (
     SELECT * FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after AND number <= :last
@@ -286,28 +288,30 @@ LEFT JOIN LATERAL (
 ORDER BY c.number
 
 -- name: last_number
-SELECT coalesce(max(number), 0) AS last, clock_timestamp() AS now FROM candidates WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+SELECT coalesce(max(number), 0) AS last, clock_timestamp() AS now FROM candidates
+WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: ancestors
--- From the candidate up to its base, each with the job that made it.
-WITH RECURSIVE line AS (
+-- The candidate and its ancestors, from the base down, each with the job that made it.
+WITH RECURSIVE ancestry AS (
     SELECT c.id, c.parent_id, 0 AS distance FROM candidates c WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id
     UNION ALL
-    SELECT parent.id, parent.parent_id, line.distance + 1 FROM line CROSS JOIN LATERAL (
-        SELECT id, parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = line.parent_id LIMIT 1
+    SELECT parent.id, parent.parent_id, ancestry.distance + 1 FROM ancestry CROSS JOIN LATERAL (
+        SELECT id, parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = ancestry.parent_id LIMIT 1
     ) parent
 )
 SELECT c.id, c.number, c.status, c.step_id, c.job_id, c.seed, c.elo, c.file_id, c.created_at, slot.draw, slot.lineage,
     job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at, job.completed_at
-FROM line CROSS JOIN LATERAL (
-    SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = line.id LIMIT 1
+FROM ancestry CROSS JOIN LATERAL (
+    SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ancestry.id LIMIT 1
 ) c CROSS JOIN LATERAL (
-    SELECT kind, actor, effect_id, payload, cost, started_at, completed_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = c.job_id LIMIT 1
+    SELECT kind, actor, effect_id, payload, cost, started_at, completed_at FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND id = c.job_id LIMIT 1
 ) job LEFT JOIN LATERAL (
     SELECT draw, lineage FROM candidate_slots
     WHERE job_id = c.job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1
 ) slot ON true
-ORDER BY line.distance DESC
+ORDER BY ancestry.distance DESC
 
 -- name: job_of_candidate
 SELECT kind, actor, queue_name, workflow_id, effect_id, max_attempts, lease_seconds, run_limit_seconds, input_file_ids, payload
@@ -331,7 +335,7 @@ FROM (
 ORDER BY c.thumbnail_due_at
 
 -- name: claim_thumbnail
--- Another control plane looks elsewhere meanwhile; what crashes is tried again when this has passed.
+-- Other control planes skip the candidate until this time has passed. If the maker crashes, one of them tries again then.
 UPDATE candidates SET thumbnail_due_at = clock_timestamp() + make_interval(secs => :seconds::integer)
 WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_at
 
@@ -339,12 +343,13 @@ WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_
 UPDATE candidates SET thumbnail_due_at = NULL WHERE tenant_id = :tenant_id AND id = :candidate_id
 
 -- name: keep_thumbnail
--- The file's row and the candidate's reference to it, together; nothing if another control plane was faster.
-WITH mine AS (
+-- Writes the candidate's reference and the row of the file. If another control plane was faster, there is no row, and HAVING
+-- skips the call.
+WITH claimed_candidate AS (
     UPDATE candidates SET thumbnail_due_at = NULL, thumbnail_file_id = :file_id
     WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL
     RETURNING tenant_id, job_id
 )
 SELECT media_follow(jsonb_agg(jsonb_build_object(
     'tenant_id', tenant_id, 'user_id', :user_id::uuid, 'job_id', job_id, 'outputs', :outputs::jsonb)))
-FROM mine HAVING count(*) > 0
+FROM claimed_candidate HAVING count(*) > 0

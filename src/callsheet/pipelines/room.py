@@ -1,4 +1,4 @@
-"""Everything the pipelines room is made of, put together once."""
+"""Builds the objects of the pipelines room."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PipelinesRoom:
         return (self.director, self.collector, *self.guidance.loops)
 
     def listen(self, listener: Listener) -> None:
-        """Lets the end of a job wake the collector, which takes its result."""
+        """Wakes the collector at the end of a job, so that it collects the result."""
         listener.subscribe(EVENT_CHANNEL, self.collector.received)
 
 

@@ -1,4 +1,4 @@
-"""`/api/pipelines` and `/api/runs`: what is made step by step, and making it."""
+"""The routes of `/api/pipelines` and `/api/runs`."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ from callsheet.wire.pipelines import (
 )
 
 PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
-BEGUN: dict[int | str, dict[str, Any]] = {
+STARTED_BEFORE: dict[int | str, dict[str, Any]] = {
     200: {"model": Run, "description": "The run that was created with this idempotency key. No new run was started."}
 }
 STATUS = Query(None, description="Only runs of this status.")
 DRY_RUN = Query(False, description="Answer what would be there, and write nothing. Ids of new steps are not kept.")
-PLANNED: dict[int | str, dict[str, Any]] = {200: {"model": Pipeline, "description": "A dry run: nothing was written."}}
+DRY_RUN_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {"model": Pipeline, "description": "A dry run: nothing was written."}
+}
 
 
 def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/pipelines", tags=["pipelines"])
 
-    @router.post("", status_code=201, responses=PLANNED)
+    @router.post("", status_code=201, responses=DRY_RUN_RESPONSE)
     async def create_pipeline(
         body: CreatePipeline,
         response: Response,
@@ -78,7 +80,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         """Deletes a pipeline that has no runs."""
         await pipelines.delete(principal, pipeline)
 
-    @router.post("/{pipeline}/runs", status_code=201, responses=BEGUN)
+    @router.post("/{pipeline}/runs", status_code=201, responses=STARTED_BEFORE)
     async def create_run(
         pipeline: PipelineName,
         body: CreateRun,
@@ -86,7 +88,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         principal: Principal = Depends(authentication.user),
     ) -> Run:
         """Starts a run. It continues by itself until it is done, stopped, or blocked with a reason."""
-        run, was_there = await runs.begin(principal, pipeline, body)
+        run, was_there = await runs.start(principal, pipeline, body)
         if was_there:
             response.status_code = 200
             response.headers["Idempotent-Replayed"] = "true"

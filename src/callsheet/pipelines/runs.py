@@ -1,4 +1,4 @@
-"""Runs: started, read, paused, gone on with, canceled."""
+"""Starts, reads, pauses, resumes and cancels runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from callsheet.jobs.new_jobs import hash_of
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
 from callsheet.pipelines.rows import JobId, OpenJob, RunId, RunRow, StepRow
-from callsheet.pipelines.step_jobs import Given, StepJobs
+from callsheet.pipelines.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.pages import page_of
@@ -74,7 +74,7 @@ class Runs:
         settings: PipelineSettings,
         wake: Callable[[], None],
     ):
-        """`wake` is called when a run has something to do."""
+        """`wake` is called when a run may start a job."""
         self._databases = databases
         self._pipelines = pipelines
         self._step_jobs = step_jobs
@@ -83,16 +83,16 @@ class Runs:
         self._wake = wake
 
     async def create(self, principal: Principal, pipeline: str, request: CreateRun) -> Run:
-        return (await self.begin(principal, pipeline, request))[0]
+        return (await self.start(principal, pipeline, request))[0]
 
-    async def begin(self, principal: Principal, pipeline: str, request: CreateRun) -> tuple[Run, bool]:
-        """The run, and whether its key had started it before."""
+    async def start(self, principal: Principal, pipeline: str, request: CreateRun) -> tuple[Run, bool]:
+        """The run, and whether an earlier request with the same idempotency key started it."""
         found = await self._pipelines.get(principal, pipeline)
         key = _Key.of(found.id, request)
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return await self._shown(connection, earlier), True
+                return await self._view(connection, earlier), True
         if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
             raise InvalidRequest.field(
                 "concurrency", f"The value must be at most {self._settings.jobs_per_run} here (pipelines.jobs_per_run)."
@@ -103,10 +103,10 @@ class Runs:
         run_id = uuid7()
         async with pool.transaction() as connection:
             await SQL["lock_wallet"].value(connection, **_user(principal))
-            # A twin that was faster has committed: it held the lock.
+            # The same request may have committed meanwhile: it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return await self._shown(connection, earlier), True
-            await self._require_room(connection, principal)
+                return await self._view(connection, earlier), True
+            await self._require_fewer_active_runs(connection, principal)
             if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
                 raise no_such_pipeline()
             row = await SQL["create_run"].row(
@@ -132,18 +132,18 @@ class Runs:
                     f"The folder {request.target_folder!r} has files of another run. Choose another one.",
                     errors=[problem],
                 )
-            shown = await self._shown(connection, row)
+            shown = await self._view(connection, row)
         self._wake()
         return shown, False
 
-    async def _require_room(self, connection: Connection, principal: Owner) -> None:
-        """The wallet is locked, so that what a user begins at once is counted one after the other."""
+    async def _require_fewer_active_runs(self, connection: Connection, principal: Owner) -> None:
+        """The wallet is locked, so runs that a user starts at the same time are counted one after the other."""
         most = self._settings.runs_per_user
         if await SQL["active_runs_of_user"].value(connection, **_user(principal), most=most) >= most:
             raise TooManyActiveRuns(most)
 
     async def _check(self, steps: list[StepRow], request: CreateRun) -> None:
-        given = Given(request.prompt, request.variables, 0)
+        given = RunInputs(request.prompt, request.variables, 0)
         problems: list[FieldProblem] = []
         unusable: list[FieldProblem] = []
         taken: set[str] = set()
@@ -157,7 +157,7 @@ class Runs:
             problems += wrong
             taken |= names
         if unusable:
-            # Nothing of the request is wrong: what the pipeline is made of was changed after it was defined.
+            # The request is right: a workflow or an actor was changed after the pipeline was defined.
             raise WrongState(sentences(unusable), errors=unusable)
         problems += [
             FieldProblem(f"variables.{name}", "No step of this pipeline uses this variable.")
@@ -174,7 +174,7 @@ class Runs:
             row = await SQL["get_run"].row(connection, RunRow, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()
-            return await self._shown(connection, row)
+            return await self._view(connection, row)
 
     async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
         def changes(run: RunRow) -> Mapping[str, Any]:
@@ -187,7 +187,7 @@ class Runs:
         return await self._change(principal, run_id, changes)
 
     async def pause(self, principal: Principal, run_id: UUID) -> Run:
-        """No new job is started; those under way go on, and their results are kept."""
+        """Starts no new job. Active jobs continue, and their results are kept."""
 
         def changes(run: RunRow) -> Mapping[str, Any]:
             if run.status == PAUSED:
@@ -198,8 +198,8 @@ class Runs:
         return await self._change(principal, run_id, changes)
 
     async def resume(self, principal: Principal, run_id: UUID) -> Run:
-        """Goes on, also where it had given up or was done: then it looks whether there is more to do. Branches whose
-        failures made it give up may try again."""
+        """Resumes a paused run, also one that stopped because of failures: its failed branches are retried. A
+        completed run looks for more work."""
 
         def changes(run: RunRow) -> Mapping[str, Any]:
             if run.status == ACTIVE:
@@ -211,7 +211,7 @@ class Runs:
         return await self._change(principal, run_id, changes, activates=True)
 
     async def cancel(self, principal: Owner, run_id: UUID, *, actor: str | None = None) -> Run:
-        """Ends it; its jobs under way are canceled and refunded, what it made stays. By its user, or by `actor`."""
+        """Ends the run. Its active jobs are canceled and refunded; its candidates stay. Default `actor`: the user."""
 
         def changes(run: RunRow) -> Mapping[str, Any]:
             if run.status == CANCELED:
@@ -238,18 +238,18 @@ class Runs:
         *,
         activates: bool = False,
     ) -> Run:
-        """What `changes` makes of the run as it is, which no other request changes meanwhile."""
+        """Applies what `changes` returns for the locked run."""
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             if activates:
-                # Before the run, as all statements lock.
+                # All use cases lock the wallet before the run.
                 await SQL["lock_wallet"].value(connection, **_user(principal))
             row = await SQL["lock_run"].row(connection, RunRow, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()
             changed = changes(row)
             if changed and activates:
-                await self._require_room(connection, principal)
+                await self._require_fewer_active_runs(connection, principal)
             if changed:
                 names = ("name", "budget", "status", "reason", "reason_detail", "base_failures", "dead_branches")
                 values = {name: changed.get(name, getattr(row, name)) for name in names}
@@ -259,7 +259,7 @@ class Runs:
                     connection, RunRow, tenant_id=principal.tenant_id, id=run_id, **values
                 )
                 assert row is not None, "it is locked"
-            shown = await self._shown(connection, row)
+            shown = await self._view(connection, row)
         self._wake()
         return shown
 
@@ -294,7 +294,7 @@ class Runs:
             summaries = await self._summaries(connection, rows)
         return page_of([*summaries], limit)
 
-    async def _shown(self, connection: Connection, row: RunRow) -> Run:
+    async def _view(self, connection: Connection, row: RunRow) -> Run:
         names = {"tenant_id": row.tenant_id, "run_id": row.id}
         steps = await steps_of(connection, row.tenant_id, row.pipeline_id, row.pipeline_version)
         counts = {each.position: each for each in await SQL["counts_of_run"].rows(connection, StepCounts, **names)}
@@ -316,7 +316,7 @@ class Runs:
         return Run(**summary.model_dump(), steps=progress)
 
     async def _summaries(self, connection: Connection, rows: Sequence[RunRow]) -> Sequence[RunSummary]:
-        """Of one tenant; each with the reason why it does not go on, also where that is nothing of its own."""
+        """Summaries of runs of one tenant, each with the reason why it waits, also if other runs are the reason."""
         may_wait = [row.id for row in rows if row.status == ACTIVE and row.reason is None]
         limit = self._settings.jobs_in_total
         waiting = set()
@@ -339,7 +339,7 @@ class Runs:
 
 
 def folder_of(name: str, run_id: UUID) -> str:
-    """Of the name, and of as much of the id as makes it the run's own."""
+    """A folder from the name of the run, and the end of its id, which makes it unique."""
     tail = run_id.hex[-12:]
     return f"{slug_of(name)[: LONGEST_FOLDER - 13].strip('-')}-{tail}".strip("-")
 
@@ -351,7 +351,7 @@ def _require(run: RunRow, *statuses: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What makes two requests for a run the same one."""
+    """The idempotency key of a request, and the hash of what the request asks for."""
 
     text: str | None
     request_hash: bytes | None
@@ -364,7 +364,7 @@ class _Key:
         return cls(request.idempotency_key, hash_of(asked))
 
     async def earlier(self, connection: Connection, principal: Principal) -> RunRow | None:
-        """The run it was used for."""
+        """The run that the key was used for."""
         if self.text is None:
             return None
         row = await SQL["run_of_key"].row(connection, RunRow, **_user(principal), idempotency_key=self.text)

@@ -39,13 +39,13 @@ class StepState:
 
     position: int
     has_eligible: bool
-    """Whether a candidate of it may have one more child; of the best `top_k`, where that counts."""
+    """Whether a candidate of it may get another child. If only the best become parents: whether one of the best may."""
     in_flight: int = 0
-    """Jobs under way that make candidates of this step."""
+    """Active jobs that make candidates of this step."""
     is_gated: bool = False
     """Whether its candidates wait for a person's approval."""
     is_narrowed: bool = False
-    """Whether only its best go on, however many there are."""
+    """Whether only its best candidates become parents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ class RunState:
     strategy: Strategy
     target_leaves: int
     leaves: int
-    """Active candidates of the last step; counting up to the target is enough, and only where no candidate can go
-    on."""
+    """Active candidates of the last step, counted up to the target. 0 while another candidate is eligible."""
     bases: int
     """Active candidates of the first step."""
     steps: Sequence[StepState]
@@ -66,7 +65,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`position` is that of the parents, for children; the new candidate's is one more."""
+    """`position`: the step of the parents. The new candidate is of the next step."""
 
     mode: Mode
     position: int = 0
@@ -80,14 +79,14 @@ def next_group(run: RunState) -> Choice:
 
 
 def _finish_first(run: RunState) -> Choice:
-    """Depth-first. A new base only where nothing can go on and the leaves, and what is to become one, are too
-    few."""
+    """Depth-first. A new base is started only if no candidate is eligible, and leaves and active jobs are fewer than
+    the target."""
     parents = [step for step in _parents(run) if step.has_eligible]
     open_steps = [step.position for step in parents if not step.is_gated]
     if open_steps:
         return Choice(Mode.CHILD_GENERATION, max(open_steps))
     if parents:
-        # Not a new base: it would be before the same gate.
+        # A new base would wait for the same approval.
         return Choice(Mode.NO_WORK, idle=Idle.APPROVAL_NEEDED)
     if run.leaves + run.in_flight < run.target_leaves:
         return Choice(Mode.BASE_GENERATION)
@@ -95,8 +94,8 @@ def _finish_first(run: RunState) -> Choice:
 
 
 def _breadth_first(run: RunState) -> Choice:
-    """As many bases as leaves are wanted, then step by step. A step is filled before its best go on, or the candidates
-    that come last would never be among them."""
+    """As many bases as leaves are wanted, then step by step. A step is completed before its best candidates become
+    parents, or the candidates that are made last would never be among the best."""
     if run.bases + run.steps[0].in_flight < run.target_leaves:
         return Choice(Mode.BASE_GENERATION)
     for step in _parents(run):
@@ -107,7 +106,7 @@ def _breadth_first(run: RunState) -> Choice:
         if step.has_eligible:
             return Choice(Mode.CHILD_GENERATION, step.position)
     if run.leaves + run.in_flight < run.target_leaves and not any(step.is_narrowed for step in _parents(run)):
-        # Branches were left alone, or leaves killed. Where only the best go on, a new base need not be among them.
+        # Branches failed or leaves were killed. If only the best become parents, a new base need not be one of them.
         return Choice(Mode.BASE_GENERATION)
     return _rest(run)
 
@@ -122,15 +121,15 @@ def _rest(run: RunState) -> Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A drawn number: the candidate that has it is chosen if it has more points than these."""
+class Sample:
+    """A drawn number of a candidate. The sample is accepted if that candidate is eligible and has more points."""
 
     number: int
     points: int
 
 
 class Draw:
-    """The n-th draw of a run: everything about it that is left to chance, and the same every time."""
+    """The n-th draw of a run: all its random choices. The same seed and number repeat them."""
 
     def __init__(self, run_seed: int, number: int):
         self._random = Random(f"{run_seed}:{number}")  # noqa: S311 (to be repeated, not to be secret)
@@ -147,25 +146,25 @@ class Draw:
             return int(chance * len(elos))
         return bisect_right(tickets, int(chance * tickets[-1]))
 
-    def calls(self, first: int, last: int, highest: int, count: int) -> list[Call]:
-        """The next calls of the same raffle, where there are too many to read their tickets: any number from first to
-        last, and any part of the highest ELO.
+    def samples(self, first: int, last: int, highest: int, count: int) -> list[Sample]:
+        """Rejection sampling for the same raffle, where there are too many parents to read: each sample is any number
+        from first to last, with any part of the highest ELO.
 
-        Each parent's number comes up as often as any other's, and it is taken in as many of those cases as it has
-        points: the chances are those of the tickets.
+        All numbers are equally likely, and a parent is accepted in proportion to its points: the chances are those of
+        the tickets.
         """
         return [
-            Call(first + self._below(last - first + 1), self._below(highest) if highest else -1) for _ in range(count)
+            Sample(first + self._below(last - first + 1), self._below(highest) if highest else -1) for _ in range(count)
         ]
 
     def _below(self, most: int) -> int:
         return int(self._random.random() * most)
 
     def seed(self) -> int:
-        """For the engine; asked for after the parent, or without one."""
+        """A seed for the engine. It is drawn after the parent, if there is one."""
         return int(self._random.random() * _RESOLUTION)
 
 
-def first_called(calls: Sequence[Call], elos: Mapping[int, int]) -> int | None:
-    """Whose number it was; `elos` of the parents by their numbers, of those at least that were called."""
-    return next((call.number for call in calls if elos.get(call.number, -1) > call.points), None)
+def first_accepted(samples: Sequence[Sample], elos: Mapping[int, int]) -> int | None:
+    """The number of the first accepted sample. `elos`: the points of the eligible parents among them, by number."""
+    return next((sample.number for sample in samples if elos.get(sample.number, -1) > sample.points), None)

@@ -1,4 +1,4 @@
-"""A place in the tree of a run, which a new job takes."""
+"""The slot of a job: its place in the tree of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class NewSlot:
-    """Taken in the transaction that writes the job (`slot_take`), or never."""
+    """The slot that a new job takes, in the transaction that writes the job (`slot_take`)."""
 
     run_id: UUID
     step_id: UUID
@@ -20,9 +20,9 @@ class NewSlot:
     ordinal: int
     draw: int
     seed: int
-    # What the payload was built from.
+    # The values that the payload was built from.
     lineage: Mapping[str, Any]
-    # Jobs that may be under way: of this run, and of all runs of its tenant.
+    # Limits of active jobs: of this run, and of all runs of its tenant.
     per_run: int
     in_total: int
 

@@ -12,7 +12,7 @@ RETURNING id, slug, name, description, version, created_at, updated_at
 SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: waiting_for_room
--- Which of these runs would begin a job, if the runs of their tenant did not have as many under way as they may.
+-- Which of these runs wait only because the runs of their tenant have reached the tenant's limit of active jobs.
 SELECT run.id FROM unnest(:run_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
     SELECT r.id FROM pipeline_runs r
     WHERE r.tenant_id = :tenant_id AND r.id = wanted.id AND r.status = 'active' AND r.reason IS NULL
@@ -78,7 +78,7 @@ DELETE FROM pipelines WHERE tenant_id = :tenant_id AND id = :id
 SELECT wallet_lock(:tenant_id, :user_id)
 
 -- name: hold_pipeline
--- So that it is not deleted before its run is written.
+-- Prevents that the pipeline is deleted before its run is written.
 SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
 
 -- name: create_run
@@ -105,7 +105,7 @@ SELECT id FROM pipeline_runs
 WHERE user_id = :user_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: active_runs_of_user
--- No further than needed.
+-- Counts up to the limit only.
 SELECT count(*) FROM (
     SELECT FROM pipeline_runs
     WHERE user_id = :user_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT :most
@@ -154,8 +154,8 @@ RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, re
     dead_branches, request_hash, created_at, updated_at, ended_at
 
 -- name: forgive_branches
--- The run is locked; candidates are locked in key order, as votes do. A person says that the cause is mended: what was left
--- alone without a child was paid for, and may try again.
+-- The run is locked. Candidates are locked in key order, as votes do. The user has resumed the run: candidates that failed too
+-- often, without a child, may be parents again.
 WITH locked AS MATERIALIZED (
     SELECT id FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active'
@@ -166,7 +166,7 @@ UPDATE candidates SET failure_count = 0
 WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
 
 -- name: counts_of_run
--- For people; what is chosen next never needs them. By two indexes that have all it takes: the rows are not read.
+-- For the API only: the scheduler never counts candidates. Two indexes have all columns, so the rows are not read.
 SELECT position, count(*) AS candidates, count(*) FILTER (WHERE is_active) AS active FROM (
     (SELECT position, true AS is_active FROM candidates
      WHERE run_id = :run_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -189,7 +189,7 @@ SELECT job_id FROM candidate_slots
 WHERE run_id = :run_id AND status = 'open' AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: list_tree
--- In the order they were made: a parent comes before its children.
+-- In the order of creation: a parent comes before its children.
 SELECT id, number, parent_id, step_id, position, status, elo, votes, child_count, failure_count FROM candidates
 WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after
 ORDER BY number LIMIT :limit

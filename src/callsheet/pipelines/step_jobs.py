@@ -35,24 +35,24 @@ from callsheet.pipelines.templates import (
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
 from callsheet.wire.pipelines import NewStep
 
-# Where it is only checked whether everything is given.
+# Takes the place of a parent's file where only the inputs are checked.
 NO_FILE = UUID(int=0)
-# Steps of which it is remembered that they fit.
+# Number of checked steps that are remembered.
 REMEMBERED = 10_000
 SWITCHED_OFF = "The workflow is switched off, or its effect is no longer published."
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a job of a run is made with."""
+class RunInputs:
+    """The values that a run gives to the job of a step."""
 
     prompt: str | None
     variables: Mapping[str, Any]
     seed: int
 
 
-class UnfitParent(Exception):
-    """The step's workflow cannot work on what this parent is; it says why."""
+class UnsuitableParent(Exception):
+    """The step's workflow cannot use the file of this parent. The text says why."""
 
 
 class StepJobs:
@@ -60,18 +60,18 @@ class StepJobs:
         """`tasks` makes the jobs of steps that are actors; without it, such steps are refused."""
         self._catalog = catalog
         self.tasks = TaskSteps(tasks or NoTasks())
-        # By step, what its workflow was when it was last found to fit.
+        # By step: its workflow when it was last checked.
         self._fitting: dict[UUID, Recipe] = {}
 
     async def effect_of(self, step: NewStep) -> UUID | None:
-        """The published effect that says what the step's workflow costs and who executes it; none of an actor."""
+        """The published effect that sets price and provider of the step's workflow. None for an actor."""
         if is_actor(step.workflow):
             return None
         if step.payload is not None:
             raise InvalidRequest.field("payload", 'Only an actor takes a payload: workflow = "actor:NAME".')
         selling = await self._catalog.effects.selling(step.workflow)
         if not selling:
-            # The same of one that is there and not sold: what admins have not published has no name for users.
+            # The same error for a workflow that exists and is not published: users must not learn its name.
             reason = f"There is no workflow {step.workflow!r} with a published effect, which sets its price."
             raise InvalidRequest.field("workflow", reason)
         if step.effect is None and len(selling) > 1:
@@ -92,8 +92,8 @@ class StepJobs:
         recipe, graph = await self._open(effect_id)
         return list(check_step(recipe, graph, needs, position))
 
-    async def check_given(self, step: StepRow, given: Given) -> tuple[list[FieldProblem], set[str]]:
-        """What a run does not give the step, or gives it wrongly; and which variables the step takes."""
+    async def check_given(self, step: StepRow, given: RunInputs) -> tuple[list[FieldProblem], set[str]]:
+        """Problems of the inputs that a run gives to the step; and the variables that the step uses."""
         needs = needs_of(step)
         no_prompt = [FieldProblem("prompt", f"The step {step.slug!r} needs a prompt.")]
         if step.effect_id is None:
@@ -125,13 +125,13 @@ class StepJobs:
             return await self.tasks.build(pool, run, step, needs, parent, seed)
         recipe, graph = await self._open(step.effect_id)
         self._check_again(recipe, graph, step)
-        given = Given(run.prompt, run.variables, seed)
+        given = RunInputs(run.prompt, run.variables, seed)
         whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
         files: dict[UUID, InputFile] = {}
         place = file_property(whole) if needs.parent else None
         if place is not None and parent is not None:
             if problems := check_file("parent_image_path", place, parent):
-                raise UnfitParent(problems[0].reason)
+                raise UnsuitableParent(problems[0].reason)
             files[parent.id] = parent
         primary = parent if place is not None and place.is_primary_input else None
         resolved = resolve(whole, values)
@@ -170,7 +170,7 @@ class StepJobs:
         return recipe, await self._catalog.payloads.graph(recipe)
 
     def _check_again(self, recipe: Recipe, graph: Graph, step: StepRow) -> None:
-        """A workflow may be changed after a pipeline was made of it, and have `{{style}}` where a file is named now."""
+        """Checks the step again if its workflow was changed after the pipeline was defined."""
         known = self._fitting.get(step.id)
         # A graph that was written is never overwritten, so its path identifies it.
         if known is not None and all(getattr(known, name) == getattr(recipe, name) for name in DECISIVE):
@@ -195,7 +195,7 @@ def needs_of(step: StepRow | NewStep) -> Needs:
 
 
 def lineage_of(run: ClaimedRun, step: StepRow, seed: int) -> dict[str, Any]:
-    """What the graph was filled with; the graph itself is the job's payload."""
+    """The values in the graph. The graph itself is the job's payload."""
     return {
         "workflow": step.workflow,
         "step": step.slug,
@@ -207,7 +207,7 @@ def lineage_of(run: ClaimedRun, step: StepRow, seed: int) -> dict[str, Any]:
 
 
 def _fitted(
-    recipe: Recipe, graph: Graph, needs: Needs, given: Given, parent_id: UUID = NO_FILE
+    recipe: Recipe, graph: Graph, needs: Needs, given: RunInputs, parent_id: UUID = NO_FILE
 ) -> tuple[Recipe, dict[str, Any]]:
     variables = given.variables if needs.variables else {}
     whole = completed(recipe, graph, {SEED: given.seed, **variables})
@@ -219,7 +219,7 @@ def _fitted(
 
 
 def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
-    """What the engine gets: brought within the workflow's limits, or set by the step, the run or the effect."""
+    """The seed that the engine gets: within the workflow's limits, or set by the step, the run or the effect."""
     each = property_of(recipe, SEED)
     return seed_used(values.get(each.placeholder) if each is not None else None, drawn)
 
@@ -233,5 +233,5 @@ def _of_run(problem: FieldProblem, recipe: Recipe, step: StepRow) -> FieldProble
 
 
 def sentence(refusal: Refusal) -> str:
-    """What is wrong, in words for people."""
+    """The refusal as a sentence for people."""
     return sentences(refusal.errors) or refusal.detail or refusal.title()

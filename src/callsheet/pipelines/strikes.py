@@ -1,4 +1,8 @@
-"""When a run gives up: going on would only spend its budget on more of the same."""
+"""When a run stops because of failures: it would only spend its budget on more of them.
+
+A strike is one failure. `pipelines.strikes` sets how many strikes exclude a candidate as a parent. It also sets how
+many excluded branches, or how many failed jobs of the first step in a row, stop the run.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,10 @@ def why_stopped(run: FailureCounts) -> RunReason | None:
     return RunReason.BRANCHES_FAILED if run.dead_branches >= run.strikes else None
 
 
-async def stop_where_hopeless(
+async def stop_after_strikes(
     connection: Connection, names: Mapping[str, Any], run: FailureCounts, slug: str, message: str
 ) -> None:
-    """The run is locked, and has just been counted a failure."""
+    """Stops the run if it has too many failures. The run is locked, and a failure was just counted."""
     reason = why_stopped(run)
     if reason is None or run.status != RunStatus.ACTIVE:
         return

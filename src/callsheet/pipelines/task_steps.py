@@ -31,16 +31,16 @@ from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines import NewStep
 from callsheet.wire.tasks import actor_of, workflow_slug
 
-# Used in place of a URL while it is only checked whether the actor would take one: it is signed when a worker has it.
+# Takes the place of a URL in a check of the actor. The real URL is signed when a worker leases the task.
 SAMPLE_URL = "https://storage.invalid/parent.png"
 SAMPLE_ID = str(UUID(int=0))
 SAMPLE_TEXT = "text"
-# More of them do not help, and each is looked for in the payload.
+# Problems that are reported. Each of them is searched for in the payload.
 MOST_PROBLEMS = 100
 
 
 class TaskPlans(Protocol):
-    """What this room asks of the room of tasks, a sibling."""
+    """The part of the tasks room that this room uses."""
 
     async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
         """Whether it becomes the job of an effect. Raises InvalidRequest with fields `workflow` and `payload.…`."""
@@ -68,7 +68,7 @@ class RunOwner:
 
 
 class CandidateJob(NamedTuple):
-    """The job that made a candidate, with what the same job needs once more."""
+    """The job that made a candidate, with the columns that a replay needs."""
 
     kind: str
     actor: str | None
@@ -87,11 +87,11 @@ class TaskSteps:
         self._plans = plans
 
     async def check(self, step: NewStep, needs: Needs, position: int) -> list[FieldProblem]:
-        """What keeps it from being a step, whatever the run. What runs give it is for each of them to answer."""
+        """Problems of a step that do not depend on a run. The inputs of a run are checked when it starts."""
         payload = step.payload or {}
         problems = [*_foreign_fields(step), *check_payload(payload, needs, position)]
         if any(each.field.startswith(FIELD) for each in problems):
-            # What is in the payload is not known, so it cannot be known whether the actor would take it.
+            # With a wrong payload, the answer of the actor would mean nothing.
             return problems
         given = dict.fromkeys(names_in(payload), SAMPLE_TEXT)
         try:
@@ -105,7 +105,7 @@ class TaskSteps:
     async def check_given(
         self, step: StepRow, needs: Needs, prompt: str | None, variables: Mapping[str, Any]
     ) -> list[FieldProblem]:
-        """What a run does not give the step, or gives it wrongly. Raises where the step itself will not do any more."""
+        """Problems of the inputs of a run. Raises if the step itself cannot be used any more."""
         payload = step.payload or {}
         wanted = variables_in(payload, needs)
         lacking = sorted(wanted - variables.keys() - {SEED})
@@ -134,7 +134,7 @@ class TaskSteps:
     async def build(
         self, pool: str, run: ClaimedRun, step: StepRow, needs: Needs, parent: InputFile | None, drawn: int
     ) -> tuple[NewJob, int]:
-        """The job, and the seed that is in it. Raises a refusal where its actor cannot be used any more."""
+        """The job, and the seed in it. Raises a refusal if the actor cannot be used any more."""
         payload = step.payload or {}
         given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, run.variables)}
         seed = seed_used(given[SEED], drawn)
@@ -156,7 +156,7 @@ class TaskSteps:
         return replace(new, payload=with_files(made, files), input_file_ids=(read.id,)), seed
 
     async def again(self, owner: Owner, job: CandidateJob) -> NewJob:
-        """The same task as that of a job that was started for a run, at today's price."""
+        """The same task as an earlier job of a run, at the current price."""
         assert job.actor is not None, "a job without an effect is a task"
         assert job.queue_name is not None, "a task has a queue"
         payload = without_files(job.kind, job.payload)
@@ -175,7 +175,7 @@ def is_actor(workflow: str) -> bool:
 
 
 def _own(needs: Needs, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Those variables of a run that are variables to a step too."""
+    """The variables of a run that the step may use."""
     return {name: value for name, value in variables.items() if needs.variables and name not in RESERVED - {SEED}}
 
 
@@ -205,7 +205,7 @@ def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> 
 
 
 def _given_by_run(names: set[str], variables: set[str], needs: Needs) -> str | None:
-    """Names the field of the request that starts the run; None where it is the step's own."""
+    """The field of the request that starts the run. None if the value is the step's own."""
     for name in sorted(names & variables):
         return f"variables.{name}"
     return "prompt" if needs.prompt and PROMPT in names else None

@@ -26,7 +26,7 @@ _KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a step takes from its run and its parent."""
+    """The values of the run and the parent that a step uses."""
 
     prompt: bool = False
     parent: bool = False
@@ -46,19 +46,19 @@ def undescribed(recipe: Recipe, graph: Graph) -> set[str]:
 
 
 def property_of(recipe: Recipe, name: str) -> Property | None:
-    """What a name fills: the property of its placeholder, or else of its key."""
+    """The property that a name sets: by its placeholder, or else by its key."""
     by_placeholder = next((each for each in recipe.properties if each.placeholder == placeholder(name)), None)
     return by_placeholder or next((each for each in recipe.properties if each.key == name), None)
 
 
 def file_property(recipe: Recipe) -> Property | None:
-    """Where the parent's image goes."""
+    """The property that gets the parent's image."""
     named = property_of(recipe, PARENT)
     return primary_input(recipe.properties) or (named if named and named.type in FILES else None)
 
 
 def completed(recipe: Recipe, graph: Graph, given: Mapping[str, Any]) -> Recipe:
-    """The recipe with a property for every placeholder that it does not describe, of the type of what is given."""
+    """The recipe with a property for every placeholder that it does not describe, of the type of the given value."""
     added = []
     for name in sorted(undescribed(recipe, graph)):
         is_parent = name == PARENT
@@ -87,7 +87,7 @@ def _type_of(value: object) -> PropertyType:
 
 
 def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
-    """What keeps this workflow from being a step, whatever the run; by the field of the step."""
+    """Problems of the workflow as a step that do not depend on a run, by the field of the step."""
     names = undescribed(recipe, graph)
     refused = [reason for name in sorted(names) if (reason := unknown(name, needs))]
     yield from (FieldProblem("workflow", reason) for reason in refused)
@@ -158,7 +158,7 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
 
 def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
     if needs.variables:
-        # Whether they are given is for each run to answer.
+        # Each run checks its own variables.
         return
     filled = {each.key for name in _given_names(needs) if (each := property_of(recipe, name))}
     for each in recipe.properties:
@@ -174,7 +174,7 @@ def _given_names(needs: Needs) -> set[str]:
 def given_values(
     recipe: Recipe, needs: Needs, prompt: str | None, variables: Mapping[str, Any], seed: int
 ) -> dict[str, Any]:
-    """What the step's job is asked with, by key of a property. Of a name that nothing takes there is nothing to say."""
+    """The values for the step's job, by key of a property. Names without a property are left out."""
     named: dict[str, Any] = {SEED: seed}
     if needs.variables:
         named |= variables
@@ -188,20 +188,20 @@ def given_values(
         if name != SEED or name in variables:
             values[each.key] = value
         elif each.user_configurable and each.type is PropertyType.NUMBER and each.key not in values:
-            # A seed is offered, not asked for: a workflow that keeps it to itself has its own.
+            # The seed is optional: a workflow whose users cannot set a seed has its own.
             values[each.key] = _within(each.limits, seed)
     return values
 
 
 def _within(limits: Limits, seed: int) -> int:
-    """Engines differ in how large a seed may be."""
+    """The seed within the limits of the engine."""
     low = math.ceil(limits.min or 0)
     high = math.floor(limits.max) if limits.max is not None else LARGEST_SEED
     return low + seed % max(1, high - low + 1)
 
 
 def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
-    """Which names of variables a step makes something of."""
+    """The names of variables that a step uses."""
     if not needs.variables:
         return set()
     described = {each.key for each in recipe.properties if each.type not in FILES}
@@ -210,7 +210,7 @@ def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
 
 
 def seed_used(value: object, drawn: int) -> int:
-    """The seed that is in a job, where that is a seed, or else the one that was drawn for it."""
+    """`value` if it is a valid seed, or else the drawn seed."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_SEED:
         return value
     return drawn

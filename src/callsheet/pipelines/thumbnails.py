@@ -1,4 +1,4 @@
-"""Small images of candidates, made behind their acceptance: a gallery that waits for one shows the large image.
+"""Makes thumbnails of candidates after they were accepted. Until then a gallery shows the large image.
 
 Where control planes make previews of all files, the small one of those is copied, and nothing is decoded twice.
 """
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 BATCH = 20
 EXTENSION = "webp"
 MIME_TYPE = CONTENT_TYPES[SMALL]
-# How long the preview of a candidate's file is waited for before it is looked for again.
+# Seconds until the maker looks again for the preview of a candidate's file.
 PREVIEW_SECONDS = 5
 # Long enough for the largest image. After that the control plane with the claim counts as dead, and another may try.
 CLAIM_SECONDS = 360
@@ -65,17 +65,17 @@ class ThumbnailMaker(Loop):
         """True while there is more."""
         async with pool.connection() as connection:
             rows = await SQL["due_thumbnails"].rows(connection, DueThumbnail, now=at, limit=BATCH)
-        # One at a time: decoding takes a processor to itself, and requests need the others.
+        # One at a time: decoding uses a whole processor, and requests need the others.
         for row in rows:
             try:
                 await self._make(pool, row)
             except OutOfTime as reason:
-                # Tried again when the claim has passed.
+                # The maker tries again after the claim has expired.
                 log.warning("pipeline.thumbnail_late", candidate_id=str(row.id), reason=str(reason))
             except Exception as error:
                 if is_away(error) or isinstance(error, Unavailable):
                     raise
-                # An unexpected error is not worth a second look here, and must not keep the others waiting.
+                # A thumbnail with an unexpected error is given up: it must not keep the others waiting.
                 log.exception("pipeline.no_thumbnail", candidate_id=str(row.id))
                 await self._give_up(pool, row)
         return len(rows) == BATCH
@@ -92,7 +92,7 @@ class ThumbnailMaker(Loop):
         if content is None:
             await self._give_up(pool, row)
             return
-        # The same key whichever process makes it and however often: what a crash leaves is overwritten, not orphaned.
+        # Every process and every attempt uses the same key: an object that a crash left is overwritten.
         key = thumbnail_key(row.tenant_id, row.target_folder, row.id)
         await self._files.storage.put(key, content, content_type=MIME_TYPE)
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW)
@@ -122,7 +122,7 @@ class ThumbnailMaker(Loop):
             await SQL["give_up_thumbnail"].run(connection, tenant_id=row.tenant_id, candidate_id=row.id)
 
     async def _made(self, row: DueThumbnail) -> bytes | None:
-        """None where there will never be one."""
+        """The content of the thumbnail. None if there will never be one."""
         if row.path is None or row.size is None or row.disk != self._files.disk:
             return None
         if row.mime_type is None or not row.mime_type.startswith("image/"):

@@ -1,4 +1,4 @@
-"""What a user has under way, runs and jobs alike: counted and canceled when an operator deletes the user."""
+"""Counts and cancels the active runs and jobs of a user that an operator deletes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UserWork:
         return Active(len(jobs), len(runs))
 
     async def cancel(self, owner: Owner, actor: str, reason: str) -> None:
-        """Runs first: an active one would begin another job for each that is canceled."""
+        """Cancels runs first: an active run would start another job for each canceled one."""
         pool = await self._databases.pool(owner.pool)
         async with pool.connection() as connection:
             runs = await SQL["list_active_runs"].rows(connection, RunId, **_names(owner))

@@ -1,4 +1,4 @@
-"""Comparing candidates, two at a time: which two, the vote, and taking it back."""
+"""Votes: chooses pairs of candidates, records votes and undoes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from callsheet.wire.candidates import CastVote, Pair, Vote
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.pipelines import LARGEST_SEED, CandidateStatus
 
-# Of each step as many are looked at as a person could compare in an afternoon, however many there are.
+# Candidates of each step that a pair is chosen from: as many as a person could compare in an afternoon.
 CONTENDERS = 40
 NO_SUCH_VOTE = "There is no such vote."
 
@@ -42,7 +42,7 @@ class Votes:
         self._gallery = gallery
 
     async def pair(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None) -> Pair:
-        """Two that were compared little and are close; the same ones for the same seed, until a user votes."""
+        """Two candidates with few votes and similar ELO. The same seed returns the same pair until a user votes."""
         run = await self._gallery.run(principal, run_id)
         position = await self._gallery.position(principal, run_id, step)
         chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
@@ -69,7 +69,7 @@ class Votes:
         return Pair(seed=chosen, candidates=await self._gallery.of_ids(principal, [each.id for each in pair]))
 
     async def vote(self, principal: Principal, run_id: UUID, cast: CastVote) -> tuple[Vote, bool]:
-        """The vote, and whether it had been given before: the same once more counts once."""
+        """The vote, and whether the user had given it before: the same vote counts once."""
         await self._gallery.run(principal, run_id)
         if cast.winner_id == cast.loser_id:
             raise InvalidRequest.field("loser_id", "Winner and loser must be two different candidates.")
@@ -92,7 +92,7 @@ class Votes:
         return earlier, True
 
     async def undo(self, principal: Principal, run_id: UUID, vote_id: UUID) -> None:
-        """Gives back what it moved; what others have voted since stays as it is."""
+        """Gives back the points of the vote. Later votes do not change."""
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             found = await SQL["find_vote"].row(

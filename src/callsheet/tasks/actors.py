@@ -1,4 +1,4 @@
-"""Actors as the queue knows them: a workflow for each actor and queue, so that routing stays strict."""
+"""Actors and their workflows: one workflow for each actor and queue, because the queue routes by workflow."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from callsheet.wire.tasks import ActorInfo, ActorVariant, workflow_slug
 
 SQL = statements("callsheet.tasks")
 log = get_logger(__name__)
-# How long a look at the workflows is believed: every task asks, and who switches one off can wait so long.
+# Seconds for which the workflows are cached: every task needs them, and switching one off may take this long.
 FRESH_SECONDS = 2.0
 
 
 class ActorWorkflow(NamedTuple):
-    """The workflow of an actor in a queue, with what an operator may set of it."""
+    """The workflow of an actor in a queue, with the options that an operator may set."""
 
     id: int
     slug: str
@@ -47,13 +47,13 @@ class Actors:
         self._media = media
         self.prices = Prices(settings.costs, media)
         self._queues = (DEFAULT_QUEUE, *(name for name in settings.queues if name != DEFAULT_QUEUE))
-        # The active ones, by slug, and when that was read.
+        # The active workflows by slug, and the time when they were read.
         self._active: Mapping[str, ActorWorkflow] = {}
         self._read_at = float("-inf")
 
     async def keep(self) -> None:
         """Creates the workflows that are missing. Workflows of actors that are gone stay: another control plane may
-        still have the actor, and this one refuses its tasks. Warns of what cannot be used for lack of a price."""
+        still have the actor, and this one refuses its tasks. Warns of actors and actions without a price."""
         slugs = self._slugs()
         for name in self.prices.missing(self._actors, self._media):
             log.warning("task.no_price", setting="tasks.costs", name=name)
@@ -75,7 +75,7 @@ class Actors:
         return actor
 
     async def workflow(self, actor: str, queue_name: str) -> ActorWorkflow:
-        """The workflow that tasks of this actor in this queue are routed by."""
+        """The workflow that routes tasks of this actor in this queue."""
         if queue_name not in self._queues:
             raise InvalidRequest.field(
                 "queue_name", f"Unknown queue {queue_name[:100]!r}. Available: {_listed(self._queues)}."
@@ -88,7 +88,7 @@ class Actors:
         return found
 
     def costs_of(self, provider: MediaProvider) -> dict[str, int | None]:
-        """What a media task costs, by action; None where there is no price yet, or an effect has one."""
+        """The price of a media task by action. None if no price is set, or if an effect sets it."""
         media = self._actors.get(MEDIA)
         if media is None or provider.finish is Finish.WORKER:
             return dict.fromkeys(sorted(provider.actions))
@@ -132,7 +132,7 @@ class Actors:
         except Refusal:
             return False
         except Exception:
-            # As with every plan: anybody may add an actor.
+            # Any package may add an actor, so a plan may raise anything.
             log.exception("actor.plan_failed", actor=actor.name)
             return False
 

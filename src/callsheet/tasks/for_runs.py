@@ -1,5 +1,4 @@
-"""Tasks that runs of pipelines begin: what the room of pipelines asks of this one, handed to it where both are put
-together."""
+"""Tasks of pipeline runs: the part of this room that the pipelines room uses. `app.py` hands it over."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from callsheet.jobs.task_files import PIPELINE
 from callsheet.providers.actor import Plan
 from callsheet.providers.media import Finish
 from callsheet.tasks.actors import Actors
-from callsheet.tasks.plans import FIELD, Plans, Wanted, planned, workflow_run_id
+from callsheet.tasks.plans import FIELD, Plans, TaskRequest, plan_of, workflow_run_id
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.tasks import actor_of
 
 WORKFLOW = "workflow"
-NO_PICTURES = "This actor makes neither images nor videos, so it cannot make candidates."
+NO_IMAGES = "This actor makes neither images nor videos, so it cannot make candidates."
 
 
 class RunTasks:
@@ -32,21 +31,21 @@ class RunTasks:
             actor = self._actors.named(name)
             await self._actors.workflow(name, queue_name)
             workflow_run_id(payload)
-            plan = planned(actor, payload)
+            plan = plan_of(actor, payload)
             if plan.effect is not None:
                 await self._plans.check_effect(plan.effect)
             else:
                 self._actors.prices.of(actor, plan)
         except InvalidRequest as refusal:
             raise _by_field_of_step(refusal) from None
-        _require_pictures(plan)
+        _require_images(plan)
         return plan.finish is Finish.WORKER
 
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
-        """Ready to be submitted, at today's price."""
+        """A job that can be submitted, at the current price."""
         try:
             name, queue_name = _named(workflow)
-            wanted = Wanted(PIPELINE, name, payload, request={}, queue_name=queue_name)
+            wanted = TaskRequest(PIPELINE, name, payload, request={}, queue_name=queue_name)
             return await self._plans.job(owner, wanted)
         except InvalidRequest as refusal:
             raise _by_field_of_step(refusal) from None
@@ -59,13 +58,13 @@ def _named(workflow: str) -> tuple[str, str]:
     return found
 
 
-def _require_pictures(plan: Plan) -> None:
+def _require_images(plan: Plan) -> None:
     if not plan.makes_pictures:
-        raise InvalidRequest.field(WORKFLOW, NO_PICTURES)
+        raise InvalidRequest.field(WORKFLOW, NO_IMAGES)
 
 
 def _by_field_of_step(refusal: InvalidRequest) -> InvalidRequest:
-    """A step has no fields `actor`, `queue_name` or `provider`: what is wrong with those is wrong with its workflow."""
+    """A step has no fields `actor`, `queue_name` or `provider`: their problems belong to its workflow."""
     problems = [
         each
         if each.field == FIELD or each.field.startswith(f"{FIELD}.")

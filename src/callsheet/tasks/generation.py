@@ -1,4 +1,4 @@
-"""Typed generation: a request of a known shape becomes a job of an actor. Copy and scrapes are run at once."""
+"""Typed generation: a request of a known shape becomes a job of an actor. Copy and scrapes are synchronous."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.databases import Databases
-from callsheet.tasks.plans import Plans, Wanted
+from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.tasks.products import Products
-from callsheet.tasks.runner import AtOnce
+from callsheet.tasks.runner import SynchronousTasks
 from callsheet.wire.base import UserRequest
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.generation import Product, actor_payload
@@ -27,35 +27,42 @@ class Kind:
     """A type of generation. Its actor has the same name."""
 
     name: str
-    # Whether the request waits for its end.
-    at_once: bool = False
+    # Whether the request waits until the job has ended.
+    synchronous: bool = False
 
 
-COPY: Final = Kind("copy", at_once=True)
-SCRAPE: Final = Kind("scrape", at_once=True)
+COPY: Final = Kind("copy", synchronous=True)
+SCRAPE: Final = Kind("scrape", synchronous=True)
 STATIC_AD: Final = Kind("static_ad")
 VIDEO: Final = Kind("ugc_video")
 SPEECH: Final = Kind("tts")
 
 
 class Generation:
-    def __init__(self, databases: Databases, plans: Plans, submission: Submission, products: Products, at_once: AtOnce):
+    def __init__(
+        self,
+        databases: Databases,
+        plans: Plans,
+        submission: Submission,
+        products: Products,
+        synchronous: SynchronousTasks,
+    ):
         self._databases = databases
         self._plans = plans
         self._submission = submission
         self._products = products
-        self._at_once = at_once
+        self._synchronous = synchronous
 
     async def submit(self, principal: Principal, kind: Kind, body: UserRequest) -> SubmittedJob:
-        """The job; of a kind that is run at once, as it is when it has ended or the time to wait for that is over."""
+        """The job. For a synchronous kind: after the job has ended, or after the timeout as it is then."""
         request = {"type": kind.name, **body.model_dump(mode="json", exclude={"idempotency_key"})}
         key: str | None = getattr(body, "idempotency_key", None)
         if key is not None:
             earlier = await self._submission.earlier(principal.tenant_id, principal.user_id, key, request)
             if earlier is not None:
-                return await self._waited(principal, kind, earlier)
+                return await self._after_wait(principal, kind, earlier)
         product = await self._product(principal, getattr(body, "product_id", None))
-        wanted = Wanted(
+        wanted = TaskRequest(
             kind=kind.name,
             actor=kind.name,
             payload=actor_payload(body, product),
@@ -63,10 +70,10 @@ class Generation:
             idempotency_key=key,
         )
         new = await self._plans.job(principal, wanted)
-        if not kind.at_once:
+        if not kind.synchronous:
             return await self._submission.submit(new)
-        submitted, running = await self._at_once.submit(new)
-        return await self._waited(principal, kind, submitted, running)
+        submitted, running = await self._synchronous.submit(new)
+        return await self._after_wait(principal, kind, submitted, running)
 
     async def _product(self, principal: Principal, product_id: UUID | None) -> Product | None:
         if product_id is None:
@@ -76,11 +83,11 @@ class Generation:
             raise InvalidRequest.field("product_id", "You have no such product.")
         return found
 
-    async def _waited(
+    async def _after_wait(
         self, principal: Principal, kind: Kind, submitted: SubmittedJob, running: Running = None
     ) -> SubmittedJob:
-        if not kind.at_once or submitted.job.status not in ACTIVE:
+        if not kind.synchronous or submitted.job.status not in ACTIVE:
             return submitted
         pool = await self._databases.pool(principal.pool)
-        row = await self._at_once.ended(pool, principal.tenant_id, submitted.job.id, running)
+        row = await self._synchronous.wait_for_end(pool, principal.tenant_id, submitted.job.id, running)
         return SubmittedJob(job_view(row), submitted.replayed)

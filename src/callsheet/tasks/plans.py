@@ -1,4 +1,4 @@
-"""What an actor says of a payload, made a job that is ready to be submitted."""
+"""Makes a job from a task request and the plan of its actor."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from callsheet.wire.forms import reason_of
 
 log = get_logger(__name__)
 FIELD = "payload"
-# Where the job of an effect keeps what the task's user sent; its own payload is what the engine gets.
-SENT = "task_payload"
+# Key for the payload that the user sent, in the payload of an effect's job. The rest is for the engine.
+SENT_PAYLOAD = "task_payload"
 LONGEST_IDENTIFIER = 200
 LARGEST_NUMBER = 2**31 - 1
 _LINE: TypeAdapter[str] = TypeAdapter(Line)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A task as it was asked for."""
+class TaskRequest:
+    """A task that a user, a typed request or a run asks for."""
 
     kind: str
     actor: str
     payload: Mapping[str, Any]
-    # What two requests must have in common to be the same.
+    # Two requests with the same idempotency key must have this in common.
     request: Mapping[str, Any]
     queue_name: str = "default"
     priority: int = 0
-    # None where nothing was decided.
+    # None for the default.
     max_attempts: int | None = None
     idempotency_key: str | None = None
 
@@ -56,18 +56,18 @@ class Plans:
         self._settings = settings
 
     async def check_effect(self, use: EffectUse) -> None:
-        """Of a task that would become the job of an effect. Raises InvalidRequest with fields of the task's payload."""
+        """Checks a task that would become the job of an effect. Raises InvalidRequest with fields of the payload."""
         try:
             await self._effects.check(effect_job(use, priority=0))
         except Refusal as refusal:
             raise _as_payload(refusal, use) from None
 
-    async def job(self, principal: Owner, wanted: Wanted) -> NewJob:
-        """Raises InvalidRequest where the actor, its queue or the payload will not do."""
+    async def job(self, principal: Owner, wanted: TaskRequest) -> NewJob:
+        """Raises InvalidRequest if the actor, its queue or the payload is wrong."""
         actor = self._actors.named(wanted.actor)
         workflow = await self._actors.workflow(wanted.actor, wanted.queue_name)
         run_id = workflow_run_id(wanted.payload)
-        plan = planned(actor, wanted.payload)
+        plan = plan_of(actor, wanted.payload)
         if plan.finish is Finish.WORKER:
             new = await self._for_engine(principal, wanted, plan)
         else:
@@ -86,7 +86,9 @@ class Plans:
             task=NewTask(wanted.actor, wanted.queue_name, run_id),
         )
 
-    def _for_actor(self, principal: Owner, wanted: Wanted, plan: Plan, workflow: ActorWorkflow, cost: int) -> NewJob:
+    def _for_actor(
+        self, principal: Owner, wanted: TaskRequest, plan: Plan, workflow: ActorWorkflow, cost: int
+    ) -> NewJob:
         return NewJob(
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,
@@ -102,17 +104,17 @@ class Plans:
             actor=f"user:{principal.user_id}",
         )
 
-    async def _for_engine(self, principal: Owner, wanted: Wanted, plan: Plan) -> NewJob:
+    async def _for_engine(self, principal: Owner, wanted: TaskRequest, plan: Plan) -> NewJob:
         """The task becomes the job of an effect: its price, its route, and a payload that the catalog builds."""
         assert plan.effect is not None, "checked when it was planned"
         try:
             new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
         except Refusal as refusal:
             raise _as_payload(refusal, plan.effect) from None
-        return replace(new, payload={**new.payload, SENT: dict(wanted.payload)})
+        return replace(new, payload={**new.payload, SENT_PAYLOAD: dict(wanted.payload)})
 
 
-def planned(actor: Actor, payload: Mapping[str, Any]) -> Plan:
+def plan_of(actor: Actor, payload: Mapping[str, Any]) -> Plan:
     try:
         plan = actor.plan(payload)
         _check(plan)
@@ -144,12 +146,12 @@ def _is_name(value: object) -> bool:
 
 
 def _is_whole(value: object, least: int) -> bool:
-    """As the tables can hold it."""
+    """Whether the value is a whole number that fits into a column."""
     return isinstance(value, int) and least <= value <= LARGEST_NUMBER
 
 
 def workflow_run_id(payload: Mapping[str, Any]) -> str | None:
-    """What the user's own system calls the run that the task is part of."""
+    """The name that the user's own system has for the run of the task."""
     given = payload.get("workflow_run_id")
     if given is None:
         return None
@@ -179,7 +181,7 @@ def _as_payload(refusal: Refusal, use: EffectUse) -> InvalidRequest:
 
 
 def _of_payload(problem: FieldProblem, places: Mapping[str, str]) -> FieldProblem:
-    """Where the user wrote what became a field of the effect's job."""
+    """The field of the task's payload that a field of the effect's job was made from."""
     name = problem.field
     if name in places:
         return FieldProblem(f"{FIELD}.{places[name]}", problem.reason)

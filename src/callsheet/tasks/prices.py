@@ -1,4 +1,4 @@
-"""What a task costs: one pure rule for tasks, typed jobs and steps of pipelines.
+"""The price of a task: one pure rule for tasks, typed jobs and steps of pipelines.
 
 The price is in `tasks.costs`, by `provider/action`, by `provider/*` or by the actor's name. A task that reaches a
 paid service has no price of 0 unless that is written there: a model that was set up and not priced is refused.
@@ -21,13 +21,13 @@ MEDIA: Final = MediaActor.name
 
 class Prices:
     def __init__(self, costs: Mapping[str, int], media: Mapping[str, MediaProvider]):
-        # Through `media` a typed job's model costs what the typed job costs: it is the same call.
+        # A model has the same price through the actor `media` and through a typed job: it is the same call.
         typed = {action: costs[kind] for action, kind in TYPED_ACTIONS.items() if kind in costs}
         self._costs = {**typed, **costs}
         self._paid: Collection[str] = frozenset(name for name, provider in media.items() if provider.paid)
 
     def of(self, actor: Actor, plan: Plan) -> int:
-        """Raises InvalidRequest where the task would reach a paid service and no price is set."""
+        """Raises InvalidRequest if the task calls a paid service without a price."""
         found = self.known(actor, plan.provider, plan.action)
         if found is None:
             name = price_names(actor.name, plan.provider, plan.action)[0]
@@ -36,14 +36,14 @@ class Prices:
         return found
 
     def known(self, actor: Actor, provider: str, action: str | None) -> int | None:
-        """None where a paid service is reached that has no price."""
+        """None if the task calls a paid service without a price."""
         for name in price_names(actor.name, provider, action):
             if name in self._costs:
                 return self._costs[name]
         return None if actor.paid or provider in self._paid else 0
 
     def of_actor(self, actor: Actor) -> int | None:
-        """The price of every task of it; None where that depends on the provider, or is not set."""
+        """The price of all tasks of the actor. None if it depends on the provider, or is not set."""
         if actor.name in self._costs:
             return self._costs[actor.name]
         return None if actor.paid or actor.name == MEDIA else 0

@@ -1,4 +1,4 @@
-"""What scrapes found: a user's own products, until they delete them."""
+"""Products of a user, which scrapes have found."""
 
 from __future__ import annotations
 

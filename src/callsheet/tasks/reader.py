@@ -1,4 +1,4 @@
-"""A user's own tasks: read, listed, presented."""
+"""Reads and lists the tasks of a user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TaskReader:
         self._presenter = presenter
 
     async def row(self, principal: Principal, task_id: str) -> Row:
-        """What belongs to another user, and what is a job but no task, is not there (G6)."""
+        """A task of another user is not found (G6), nor is a job that is not a task."""
         job_id = job_id_of(task_id)
         if job_id is None:
             raise NotFound(NO_SUCH_TASK)
@@ -76,7 +76,7 @@ class TaskReader:
                 rows = await SQL["list_tasks"].rows(connection, **filters)
             else:
                 rows = await SQL["list_tasks_of_run"].rows(connection, **filters, workflow_run_id=workflow_run_id)
-            told, is_cut = await with_outcomes(connection, principal.tenant_id, rows, limit)
-        jobs = await self._presenter.many(principal.tenant_id, [job_view(row) for row in told])
-        tasks = [task_view(row, job) for row, job in zip(told, jobs, strict=True)]
+            page, is_cut = await with_outcomes(connection, principal.tenant_id, rows, limit)
+        jobs = await self._presenter.many(principal.tenant_id, [job_view(row) for row in page])
+        tasks = [task_view(row, job) for row, job in zip(page, jobs, strict=True)]
         return Page(items=tasks, next_cursor=str(tasks[-1].job_id) if is_cut else None)

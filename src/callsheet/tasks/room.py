@@ -1,4 +1,4 @@
-"""Everything the tasks room is made of, put together once."""
+"""Builds the objects of the tasks room."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from callsheet.tasks.generation import Generation
 from callsheet.tasks.limits import Limits
 from callsheet.tasks.plans import Plans
 from callsheet.tasks.products import Products
-from callsheet.tasks.runner import AtOnce, Runner
+from callsheet.tasks.runner import Runner, SynchronousTasks
 from callsheet.tasks.submission import TaskSubmission
 
 
@@ -26,7 +26,7 @@ class TasksRoom:
     submission: TaskSubmission
     products: Products
     generation: Generation
-    at_once: AtOnce
+    synchronous: SynchronousTasks
     for_runs: RunTasks
 
 
@@ -39,16 +39,16 @@ def open_tasks(
     runner: Runner | None,
     gate: ProviderGate | None = None,
 ) -> TasksRoom:
-    """`gate` is asked before a provider is called; `runner` runs synchronous tasks at once."""
+    """`gate` decides whether a provider may be called; `runner` runs synchronous tasks in this process."""
     actors = Actors(databases, providers.actors, providers.media, settings)
     plans = Plans(actors, effects, Limits(jobs.overview), settings)
     products = Products(databases)
-    at_once = AtOnce(jobs, runner, settings.in_process, settings.sync_wait_seconds, gate)
+    synchronous = SynchronousTasks(jobs, runner, settings.in_process, settings.sync_wait_seconds, gate)
     return TasksRoom(
         actors=actors,
         submission=TaskSubmission(plans, jobs.submission),
         products=products,
-        generation=Generation(databases, plans, jobs.submission, products, at_once),
-        at_once=at_once,
+        generation=Generation(databases, plans, jobs.submission, products, synchronous),
+        synchronous=synchronous,
         for_runs=RunTasks(actors, plans),
     )

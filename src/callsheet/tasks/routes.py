@@ -1,4 +1,4 @@
-"""`/api/task`: tasks of one's own; `/api/actors` and `/api/providers`: who they can be addressed to."""
+"""The routes of `/api/task`, `/api/actors` and `/api/providers`."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def previewed(provider: MediaProvider, generation: Generation) -> dict[str, Any]
         if not problems:
             return dict(provider.preview_info(generation))
     except Exception as error:
-        # As with actors: anybody may add a provider.
+        # Any package may add a provider, so a preview may raise anything.
         log.exception("provider.preview_failed", provider=provider.name)
         raise InvalidRequest.field(
             "params", f"The provider {provider.name!r} cannot use these params. Check their values."

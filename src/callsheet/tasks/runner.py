@@ -1,4 +1,4 @@
-"""Running a job at once, in this process, and waiting for its end for as long as a request may take."""
+"""Runs synchronous tasks in this process, and waits for their end up to a timeout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 
 class Runner(Protocol):
-    """Who runs tasks inside this control plane."""
+    """Runs tasks inside this control plane."""
 
     @property
     def worker_id(self) -> str: ...
@@ -36,8 +36,9 @@ class Runner(Protocol):
         ...
 
 
-class AtOnce:
-    """At most `most` at a time: beyond, they are in the queue like all others, and are waited for all the same."""
+class SynchronousTasks:
+    """Runs at most `most` tasks in this process at a time. Further tasks go through the queue, and the request waits
+    for them as well."""
 
     def __init__(
         self, room: JobsRoom, runner: Runner | None, most: int, wait_seconds: float, gate: ProviderGate | None = None
@@ -53,14 +54,14 @@ class AtOnce:
         """Created with a lease of the runner here, and started. Where there is none, the job's limit is reached or its
         provider is paused, it is queued."""
         runner = self._runner
-        if runner is None or not self._can_begin(runner, new):
+        if runner is None or not self._can_start(runner, new):
             return await self._room.submission.submit(new), None
-        # Taken before anything is waited for: others ask at the same moment.
+        # Counted before the first await, because other requests run at the same time.
         self._taken += 1
         running = None
         try:
             submitted, started = await self._room.synchronous.submit(new, runner.worker_id)
-            running = None if started is None else await self._begun(runner, started)
+            running = None if started is None else await self._start(runner, started)
         finally:
             if running is None:
                 self._taken -= 1
@@ -71,10 +72,10 @@ class AtOnce:
     def _freed(self, _: asyncio.Task[None]) -> None:
         self._taken -= 1
 
-    def _can_begin(self, runner: Runner, new: NewJob) -> bool:
+    def _can_start(self, runner: Runner, new: NewJob) -> bool:
         return runner.is_ready and self._taken < self._most and self._gate.pause_of(new.provider, new.tenant_id) is None
 
-    async def _begun(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
+    async def _start(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
         running, delay = None, 0.0
         try:
             if self._gate.concerns(started.lease.provider):
@@ -89,7 +90,9 @@ class AtOnce:
                 await asyncio.shield(self._room.starter.return_lease(started, delay_seconds=delay))
         return running
 
-    async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:
+    async def wait_for_end(
+        self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None
+    ) -> Row:
         """The job's row when it has ended, or when the time is over. The runner does not depend on
         the waiting request."""
         over_at = asyncio.get_running_loop().time() + self.wait_seconds

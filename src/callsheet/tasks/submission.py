@@ -1,4 +1,4 @@
-"""Submitting a task: shape → idempotency → what its actor says → cap and commit."""
+"""Submits a task: shape → idempotency → plan of its actor → limit and commit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import check_payload
 from callsheet.jobs.levels import check_priority
 from callsheet.jobs.submit import Submission, SubmittedJob
-from callsheet.tasks.plans import Plans, Wanted
+from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.tasks import SubmitTask, actor_named
 
@@ -19,7 +19,7 @@ class TaskSubmission:
         self._submission = submission
 
     async def submit(self, principal: Principal, request: SubmitTask) -> SubmittedJob:
-        wanted = wanted_task(principal, request)
+        wanted = task_request(principal, request)
         check_payload(await self._submission.quotas.of(principal.tenant_id), "payload", wanted.payload)
         if wanted.idempotency_key is not None:
             earlier = await self._submission.earlier(
@@ -30,7 +30,7 @@ class TaskSubmission:
         return await self._submission.submit(await self._plans.job(principal, wanted))
 
 
-def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
+def task_request(principal: Principal, request: SubmitTask) -> TaskRequest:
     names = {actor_named(name) for name in (request.actor, request.task_type) if name is not None}
     if len(names) > 1:
         raise InvalidRequest.field(
@@ -41,7 +41,7 @@ def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
     [actor] = names
     check_priority(principal, request.priority)
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})
-    return Wanted(
+    return TaskRequest(
         kind=KIND,
         actor=actor,
         payload=request.payload,

@@ -8,13 +8,13 @@ from typing import Any
 
 from callsheet.jobs.task_files import without_files
 from callsheet.plumbing.sql import Row
-from callsheet.tasks.plans import SENT
+from callsheet.tasks.plans import SENT_PAYLOAD
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.media import Shown
 from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
 
-# What is said of a task that has said nothing itself.
-_SAID = {
+# Messages for tasks that have reported none.
+_DEFAULT_MESSAGES = {
     JobStatus.PENDING: "Queued",
     JobStatus.QUEUED: "Queued",
     JobStatus.PROCESSING: "Running",
@@ -58,7 +58,7 @@ def retry_count(row: Row) -> int:
 def _sent(row: Row, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """What its user sent. What the catalog made of it names objects in storage."""
     if row["effect_id"] is not None:
-        return dict(payload.get(SENT) or {})
+        return dict(payload.get(SENT_PAYLOAD) or {})
     return without_files(kind, payload)
 
 
@@ -68,7 +68,7 @@ def _progress(row: Row, job: Job) -> TaskProgress:
         return TaskProgress(
             percent=said.percent, message=said.message, elapsed_ms=said.elapsed_ms, updated_at=said.updated_at
         )
-    message = _SAID[job.status]
+    message = _DEFAULT_MESSAGES[job.status]
     if job.status is JobStatus.QUEUED and row["lease_seq"] > 0:
         message = f"Retrying (attempt {row['lease_seq'] + 1})"
     waits = job.status in (JobStatus.PENDING, JobStatus.QUEUED)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, first_called, next_group
+from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, first_accepted, next_group
 from callsheet.settings.pipelines import PipelineSettings
 from callsheet.wire.pipelines import Strategy
 
@@ -241,7 +241,7 @@ def test_where_nobody_has_points_everybody_has_the_same_chance() -> None:
 def called(draw: Draw, elos: dict[int, int], highest: int) -> int:
     """Called out until somebody has the number, a few at a time."""
     while True:
-        number = first_called(draw.calls(min(elos), max(elos), highest, 3), elos)
+        number = first_accepted(draw.samples(min(elos), max(elos), highest, 3), elos)
         if number is not None:
             return number
 
@@ -275,12 +275,12 @@ def test_what_is_called_is_the_same_every_time_whoever_else_is_looked_up_with_it
 ) -> None:
     """Only the numbers that were called need be read."""
     first, second = Draw(seed, number), Draw(seed, number)
-    calls = first.calls(min(elos), max(elos), max(elos.values()), 64)
-    assert calls == second.calls(min(elos), max(elos), max(elos.values()), 64)
-    assert all(min(elos) <= call.number <= max(elos) and 0 <= call.points < max(elos.values()) for call in calls)
-    numbers = {call.number for call in calls}
+    samples = first.samples(min(elos), max(elos), max(elos.values()), 64)
+    assert samples == second.samples(min(elos), max(elos), max(elos.values()), 64)
+    assert all(min(elos) <= call.number <= max(elos) and 0 <= call.points < max(elos.values()) for call in samples)
+    numbers = {call.number for call in samples}
     read = {each: elo for each, elo in elos.items() if each in numbers or each not in left_out}
-    assert first_called(calls, read) == first_called(calls, elos)
+    assert first_accepted(samples, read) == first_accepted(samples, elos)
     assert first.seed() == second.seed()
 
 
@@ -296,8 +296,8 @@ def test_a_draw_is_the_same_every_time_and_takes_nobody_without_points(seed: int
 def test_draws_stay_what_they_were_in_every_version() -> None:
     draw = Draw(42, 7)
     assert (draw.parent(range(1, 101)), draw.seed()) == (99, 7016704079441923)
-    calls = Draw(42, 7).calls(1, 100_000, 1300, 2)
-    assert [(call.number, call.points) for call in calls] == [(98725, 1012), (60136, 848)]
+    samples = Draw(42, 7).samples(1, 100_000, 1300, 2)
+    assert [(call.number, call.points) for call in samples] == [(98725, 1012), (60136, 848)]
 
 
 def test_every_draw_has_a_seed_of_its_own() -> None:
