@@ -21,6 +21,8 @@ async def test_somebody_signs_in_sees_the_frame_and_signs_out(
     await expect(page).to_have_url(re.compile(r"/sign-in\?next="))
     await assert_accessible(page)
     await screenshots.take(page, "sign-in")
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_text("Fill this in.")).to_have_count(2)
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_role("button", name="Forgot your password?").click()
     await expect(page.get_by_text("This installation sends no mail.")).to_be_visible()

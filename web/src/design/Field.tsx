@@ -1,4 +1,5 @@
 import { createContext, useContext, useId, type ReactNode } from "react";
+import { commonTexts } from "@/texts/common";
 import { classes } from "./classes";
 
 interface FieldIds {
@@ -41,7 +42,7 @@ export function Field({ label, hint, error, aside, required = false, className, 
       <div className="flex items-baseline justify-between gap-3">
         <label htmlFor={id} className="text-s font-[550]">
           {label}
-          {required && <span className="text-muted font-normal"> · required</span>}
+          {required && <span className="text-muted font-normal"> · {commonTexts.required}</span>}
         </label>
         {aside !== undefined && <span className="text-xs text-muted num">{aside}</span>}
       </div>

@@ -1,7 +1,9 @@
+import { commonTexts } from "@/texts/common";
+
 const numbers = new Intl.NumberFormat("en");
 
 export function formatTokens(amount: number): string {
-  return `${numbers.format(amount)} ${amount === 1 ? "token" : "tokens"}`;
+  return commonTexts.tokens(numbers.format(amount), amount);
 }
 
 export function Tokens({ amount, className }: { amount: number; className?: string }) {

@@ -1,4 +1,6 @@
 // Times for people. Pure: the clock is a parameter.
+import { commonTexts } from "@/texts/common";
+
 const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ["year", 31_557_600],
   ["month", 2_629_800],
@@ -15,7 +17,7 @@ const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeS
 
 export function relativeTime(at: Date, now: Date): string {
   const seconds = Math.round((at.getTime() - now.getTime()) / 1000);
-  if (Math.abs(seconds) < 5) return "just now";
+  if (Math.abs(seconds) < 5) return commonTexts.justNow;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? (["second", 1] as const);
   const count = Math.trunc(seconds / size);
   // Hours and less are read often and in narrow places: 14 sec ago.

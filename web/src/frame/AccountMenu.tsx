@@ -4,6 +4,7 @@ import { meQuery } from "@/api/queries";
 import { Button } from "@/design/Button";
 import { Menu, MenuItem, MenuLine } from "@/design/Menu";
 import { setTheme, useTheme, type Theme } from "@/parts/theme";
+import { commonTexts } from "@/texts/common";
 import { frameTexts } from "@/texts/frame";
 import type { AccountMenuProps } from "./AccountButton";
 import { Connection } from "./Connection";
@@ -31,7 +32,7 @@ export default function AccountMenu({ onKeys, withConnection = false }: AccountM
         return (
           <MenuItem key={each} onSelect={() => setTheme(each)} icon={<Icon size={15} aria-hidden />}>
             <span className="grow">{frameTexts.themes[each]}</span>
-            {theme === each && <span className="size-1.5 rounded-full bg-accent" aria-label="chosen" />}
+            {theme === each && <span className="size-1.5 rounded-full bg-accent" role="img" aria-label={commonTexts.chosen} />}
           </MenuItem>
         );
       })}

@@ -8,7 +8,7 @@ import { useEnterDemo } from "./useSignIn";
 export function DemoEntry({ email }: { email: string }) {
   const enter = useEnterDemo();
   return (
-    <div className="grid gap-2">
+    <div className="grid gap-2.5">
       <Button look="go" size="l" autoFocus busy={enter.isPending} onClick={() => enter.mutate()} icon={<Clapperboard size={18} aria-hidden />}>
         {signInTexts.demo}
       </Button>

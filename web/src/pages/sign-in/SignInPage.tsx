@@ -5,6 +5,7 @@ import { explain } from "@/api/problems";
 import { Button, Field, Input } from "@/design";
 import icon from "@/icon.svg";
 import { useTitle } from "@/parts/useTitle";
+import { formTexts } from "@/texts/form";
 import { frameTexts } from "@/texts/frame";
 import { signInTexts } from "@/texts/sign-in";
 import { DemoEntry } from "./DemoEntry";
@@ -17,11 +18,14 @@ export function SignInPage() {
   const { ended, used } = useSearch({ from: "/sign-in" });
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
+  const [isChecked, setChecked] = useState(false);
+  const missing = (value: string) => (isChecked && !value ? formTexts.required : null);
   const { data: offered } = useQuery(offeredQuery);
   const signIn = useSignIn();
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    signIn.mutate({ email, password });
+    setChecked(true);
+    if (email && password) signIn.mutate({ email, password });
   };
   return (
     <main className="grid min-h-dvh content-center px-4 py-10">
@@ -36,13 +40,13 @@ export function SignInPage() {
             <p className="mt-1 text-muted">{ended ? signInTexts.sessionEnded : used ? signInTexts.linkUsed : signInTexts.text}</p>
           </div>
           {offered && <DemoEntry email={offered} />}
-          <Field label={signInTexts.email}>
+          <Field label={signInTexts.email} error={missing(email)}>
             <Input type="email" name="email" autoComplete="username" autoFocus={!offered} required value={email} onChange={(event) => setEmail(event.target.value)} />
           </Field>
-          <Field label={signInTexts.password} error={signIn.error ? explain(signIn.error) : null}>
+          <Field label={signInTexts.password} error={missing(password) ?? (signIn.error ? explain(signIn.error) : null)}>
             <Input type="password" name="password" autoComplete="current-password" required value={password} onChange={(event) => setPassword(event.target.value)} />
           </Field>
-          <Button type="submit" look={offered ? "plain" : "go"} busy={signIn.isPending} disabled={!email || !password}>
+          <Button type="submit" look={offered ? "plain" : "go"} busy={signIn.isPending}>
             {signInTexts.submit}
           </Button>
         </form>

@@ -1,0 +1,7 @@
+/** Words of the design system, which stand on every page. */
+export const commonTexts = {
+  required: "required",
+  chosen: "chosen",
+  justNow: "just now",
+  tokens: (amount: string, count: number) => `${amount} ${count === 1 ? "token" : "tokens"}`,
+};
