@@ -45,6 +45,7 @@ from callsheet.providers.registry import Registry
 from callsheet.scaling.room import ScalingRoom, open_scaling
 from callsheet.scaling.routers import scaling_routers
 from callsheet.settings import Settings
+from callsheet.statistics.room import StatisticsRoom, open_statistics
 from callsheet.tasks.room import TasksRoom, open_tasks
 from callsheet.tasks.routers import task_routers
 from callsheet.toolbox.loops import Loop
@@ -72,6 +73,7 @@ class Rooms:
     pipelines: PipelinesRoom
     library: LibraryRoom
     scaling: ScalingRoom
+    statistics: StatisticsRoom
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -86,6 +88,7 @@ class Rooms:
             *self.library.loops,
             *self.catalog.loops,
             *self.scaling.loops,
+            *self.statistics.loops,
         )
 
     def listen(self, listener: Listener) -> None:
@@ -144,6 +147,7 @@ def open_rooms(
         pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines, tasks.for_runs, registry),
         library=open_library(databases, catalog, media, jobs, settings),
         scaling=open_scaling(databases, settings, fleet.fleet_tokens),
+        statistics=open_statistics(databases, settings),
     )
 
 
@@ -178,6 +182,7 @@ def all_routers(
         *library_routers(rooms.library, users),
         *wallet_routers(databases, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),
+        *rooms.statistics.routers(users),
     ]
 
 

@@ -269,6 +269,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/audit-logs
         GET /api/admin/metrics
         GET /api/admin/alerts
+        GET /api/admin/statistics
         GET /api/admin/workflows
         GET /api/admin/workflows/{workflow}
         GET /api/admin/effects

@@ -80,6 +80,16 @@ def test_lists_are_measured_beside_a_page_by_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_charts_are_measured_and_what_it_takes_to_keep_them(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "web.overview", "--output", str(file)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    assert results.keys() == {f"web.overview.{kind}" for kind in ("1h", "24h", "30d", "keeping")}
+    assert all({"value", "target", "ratio"} <= result.keys() for result in results.values())
+
+
+@pytest.mark.thorough
 def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     command = [sys.executable, "-m", "bench", "--short", "--only", "http.protocol", "--output", str(file)]

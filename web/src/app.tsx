@@ -5,12 +5,13 @@ import { queryClient } from "./api/query-client";
 import { Messages } from "./frame/Messages";
 import { PageError } from "./frame/PageError";
 import { NotFound } from "./frame/NotFound";
-import { framedRoute, homeRoute, otherRoute, rootRoute } from "./frame/routes";
+import { framedRoute, homeRoute, operatorRoute, otherRoute, rootRoute } from "./frame/routes";
 import { accountRoute } from "./pages/account/route";
 import { effectRoute } from "./pages/effect/route";
 import { effectsRoute } from "./pages/effects/route";
 import { jobRoute } from "./pages/job/route";
 import { jobsRoute } from "./pages/jobs/route";
+import { operateRoute } from "./pages/operate/route";
 import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
@@ -19,7 +20,7 @@ const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute, otherRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute]), otherRoute]),
 ]);
 
 const router = createRouter({

@@ -39,6 +39,7 @@ from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.places import find_place, short_variables
 from callsheet.settings.quotas import QuotaSettings
 from callsheet.settings.scaling import ScalingSettings
+from callsheet.settings.statistics import StatisticsSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
 from callsheet.toolbox.addresses import is_loopback
@@ -76,6 +77,9 @@ class Settings(BaseSettings):
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
     pipelines: PipelineSettings = Field(
         default_factory=PipelineSettings, description="Pipeline runs and their scheduler."
+    )
+    statistics: StatisticsSettings = Field(
+        default_factory=StatisticsSettings, description="Counts and samples for the charts of operators."
     )
     quotas: QuotaSettings = Field(
         default_factory=QuotaSettings,

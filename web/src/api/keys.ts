@@ -25,4 +25,7 @@ export const keys = {
   actors: ["actors"] as const,
   apiKeys: ["api-keys"] as const,
   sessions: ["sessions"] as const,
+  statistics: (range: string, workflow: string | undefined) => ["operate", "statistics", range, workflow ?? null] as const,
+  metrics: ["operate", "metrics"] as const,
+  alerts: ["operate", "alerts"] as const,
 };

@@ -1,13 +1,18 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { meQuery } from "@/api/queries";
+import { classes } from "@/design/classes";
 import { frameTexts } from "@/texts/frame";
 import { ActiveDot } from "./ActiveCount";
-import { PLACES } from "./navigation";
+import { OPERATE, PLACES, seesOperate } from "./navigation";
 
 /** The pages on phones, in reach of a thumb. */
 export function BottomBar() {
+  const { data } = useQuery(meQuery);
+  const places = data && seesOperate(data.role) ? [...PLACES, ...OPERATE.slice(0, 1)] : PLACES;
   return (
-    <nav aria-label={frameTexts.navigation} className="fixed inset-x-0 bottom-0 z-20 grid grid-cols-4 border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden">
-      {PLACES.map((place) => (
+    <nav aria-label={frameTexts.navigation} className={classes("fixed inset-x-0 bottom-0 z-20 grid border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden", places.length === 4 ? "grid-cols-4" : "grid-cols-5")}>
+      {places.map((place) => (
         <Link
           key={place.to}
           to={place.to}

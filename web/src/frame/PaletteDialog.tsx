@@ -8,7 +8,8 @@ import { effectsQuery } from "@/api/queries";
 import { setTheme, useTheme } from "@/parts/theme";
 import { frameTexts, paletteTexts } from "@/texts/frame";
 import type { PaletteProps } from "./CommandPalette";
-import { ACCOUNT, ACCOUNT_SECTIONS, PLACES } from "./navigation";
+import { ACCOUNT, ACCOUNT_SECTIONS } from "./navigation";
+import { usePlaces } from "./usePlaces";
 import { PaletteGroup, PaletteItem } from "./PaletteItem";
 import { PaletteJobs } from "./PaletteJobs";
 import { rankOf } from "./palette-rank";
@@ -18,6 +19,7 @@ const NEXT_THEME = { system: "dark", dark: "light", light: "system" } as const;
 
 export default function PaletteDialog({ open, onOpenChange, onKeys }: PaletteProps) {
   const [typed, setTyped] = useState("");
+  const places = usePlaces();
   const navigate = useNavigate();
   const effects = useQuery(effectsQuery());
   const theme = useTheme();
@@ -45,7 +47,7 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
             <Command.List className="max-h-[min(24rem,60vh)] overflow-y-auto p-1.5">
               <Command.Empty className="px-3 py-8 text-center text-muted">{paletteTexts.nothing}</Command.Empty>
               <PaletteGroup heading={paletteTexts.pages}>
-                {PLACES.map((place) => (
+                {places.map((place) => (
                   <PaletteItem key={place.to} value={place.label} icon={<place.icon size={16} />} onSelect={run(() => navigate({ to: place.to }))}>
                     {place.label}
                     <span className="ml-auto flex gap-1 touch:hidden">

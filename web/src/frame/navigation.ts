@@ -1,9 +1,11 @@
-import { Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import { Activity, Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
+import { operateTexts } from "@/texts/operate";
 
 export interface Place {
-  to: "/effects" | "/tasks/new" | "/jobs" | "/account";
+  to: "/effects" | "/tasks/new" | "/jobs" | "/account" | "/operate";
   label: string;
   icon: LucideIcon;
   /** The second key after G. */
@@ -23,3 +25,9 @@ export const ACCOUNT_SECTIONS = [
   { tab: "appearance", label: accountTexts.appearance },
 ] as const;
 export const PLACES: readonly Place[] = [...CREATE, ...LIBRARY, ACCOUNT];
+/** For roles that may see the queue. */
+export const OPERATE: readonly Place[] = [{ to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" }];
+
+export function seesOperate(role: Me["role"]): boolean {
+  return role === "operator" || role === "viewer";
+}

@@ -22,6 +22,13 @@ export const otherRoute = createRoute({
   component: NotFound,
 });
 
+/** The pages of operators. Others are told so; the API refuses them in any case. */
+export const operatorRoute = createRoute({
+  getParentRoute: () => framedRoute,
+  id: "operator",
+  component: lazyRouteComponent(() => import("./OperatorArea"), "OperatorArea"),
+});
+
 export const framedRoute = createRoute({
   getParentRoute: () => rootRoute,
   id: "framed",

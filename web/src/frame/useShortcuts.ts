@@ -1,7 +1,7 @@
 // The keys of the whole application. They are off while somebody types.
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
-import { PLACES } from "./navigation";
+import { usePlaces } from "./usePlaces";
 
 const SEQUENCE_MS = 1_000;
 
@@ -12,6 +12,9 @@ interface Handlers {
 
 export function useShortcuts(handlers: Handlers): void {
   const navigate = useNavigate();
+  const places = usePlaces();
+  const knownPlaces = useRef(places);
+  knownPlaces.current = places;
   const latest = useRef(handlers);
   latest.current = handlers;
   useEffect(() => {
@@ -30,7 +33,7 @@ export function useShortcuts(handlers: Handlers): void {
         goneSince = event.timeStamp;
       } else if (event.timeStamp - goneSince < SEQUENCE_MS && goneSince > 0) {
         goneSince = 0;
-        const place = PLACES.find((each) => each.key === event.key);
+        const place = knownPlaces.current.find((each) => each.key === event.key);
         if (place !== undefined) void navigate({ to: place.to });
       }
     };

@@ -1,0 +1,1 @@
+"""Counted jobs and sampled queues and workers over time, for charts."""

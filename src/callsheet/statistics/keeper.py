@@ -1,0 +1,124 @@
+"""Counts what finished and samples queues and workers, for charts that survive restarts.
+
+Any number of control planes may run this: one counts at a time, under a lock that ends with its transaction. Nothing is
+added to what is there. The last minutes are counted anew from the history each time, so a process that dies, or a job
+whose end was committed late, changes nothing in the end.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.statistics.series import RESOLUTIONS
+from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.statistics")
+POOL_SQL = statements("callsheet.statistics", "pool_statements.sql")
+# An end that was written in a statement is committed within this time.
+COUNTED_AGAIN = timedelta(minutes=3)
+# How much is counted in one tick after all control planes were away, or after the upgrade that brought the charts.
+MOST_AT_ONCE = timedelta(hours=1)
+OLDEST = timedelta(days=30)
+MOST_QUEUED = 100_000
+ALIVE_SECONDS = 90.0
+# To add up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
+TOKENS_SHARE = 0.002
+LONGER_STEPS = (600, 3600)
+MINUTE_SECONDS = 60
+
+
+class Progress(NamedTuple):
+    now: datetime
+    counted_until: datetime | None
+    # When the oldest dispatch of the history finished, or an earlier time.
+    first_end: datetime | None
+
+
+class StatisticsKeeper(Loop):
+    name = "statistics"
+    interval_seconds = 10.0
+
+    def __init__(self, databases: Databases, days: int):
+        """`days`: how long hours are kept. Shorter steps are kept as long as a chart shows them."""
+        super().__init__()
+        self._databases = databases
+        self._kept_seconds = {
+            step: 2.0 * step * steps if step < max(LONGER_STEPS) else days * 86400.0
+            for step, steps in RESOLUTIONS.values()
+        }
+        self._sampled_minute: datetime | None = None
+        self._tokens: float | None = None
+        self._tokens_due = 0.0
+
+    async def tick(self, now: datetime) -> bool:
+        """Whether there is more to count."""
+        tokens = await self._held_tokens()
+        async with self._databases.central.ordinary() as connection, connection.transaction():
+            if not await SQL["try_lock"].value(connection):
+                return False
+            progress = await SQL["read_progress"].row(connection, Progress)
+            assert progress is not None
+            until = await self._count(connection, progress)
+            minute = progress.now.replace(second=0, microsecond=0)
+            if minute != self._sampled_minute:
+                await self._sample(connection, progress.now, tokens)
+                # Hours that are not yet whole are added up from their minutes, also old ones.
+                if until == progress.now:
+                    await self._delete_old(connection)
+        self._sampled_minute = minute
+        return until < progress.now
+
+    async def _count(self, connection: Connection, progress: Progress) -> datetime:
+        """Counts from the last time on, at most an hour of it; returns until when."""
+        since = first_minute(progress)
+        until = min(progress.now, since + COUNTED_AGAIN + MOST_AT_ONCE)
+        await SQL["count_minutes"].run(connection, since=since, until=until)
+        for step in LONGER_STEPS:
+            await SQL["combine_finished"].run(connection, step_seconds=step, since=since, until=until)
+        await SQL["write_progress"].run(connection, counted_until=until)
+        return until
+
+    async def _sample(self, connection: Connection, now: datetime, tokens: float | None) -> None:
+        await SQL["sample_queues"].run(connection, now=now, most=MOST_QUEUED)
+        await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens)
+        for step in LONGER_STEPS:
+            await SQL["combine_queues"].run(connection, step_seconds=step, since=now)
+            await SQL["combine_fleet"].run(connection, step_seconds=step, since=now)
+
+    async def _delete_old(self, connection: Connection) -> None:
+        for step, kept in self._kept_seconds.items():
+            for name in ("delete_old_counts", "delete_old_queue_samples", "delete_old_fleet_samples"):
+                await SQL[name].run(connection, step_seconds=step, kept_seconds=kept)
+
+    async def _held_tokens(self) -> float | None:
+        """Of all pools; None if one is not available."""
+        started = time.monotonic()
+        if started < self._tokens_due:
+            return self._tokens
+        self._tokens = None if self._databases.unavailable else await self._sum_tokens()
+        taken = time.monotonic() - started
+        self._tokens_due = time.monotonic() + max(MINUTE_SECONDS / 2, taken / TOKENS_SHARE)
+        return self._tokens
+
+    async def _sum_tokens(self) -> float | None:
+        total = 0.0
+        for pool in self._databases.pools:
+            try:
+                async with pool.ordinary() as connection:
+                    total += await POOL_SQL["sum_held_tokens"].value(connection)
+            except DATABASE_AWAY:
+                return None
+        return total
+
+
+def first_minute(progress: Progress) -> datetime:
+    """From when on finished jobs are counted: some minutes again, and everything that was never counted. Pure."""
+    start = progress.counted_until
+    if start is None:
+        start = max(progress.first_end or progress.now, progress.now - OLDEST)
+    return (min(start, progress.now) - COUNTED_AGAIN).replace(second=0, microsecond=0)

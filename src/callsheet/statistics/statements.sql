@@ -1,0 +1,173 @@
+-- database: central
+-- owns: finished_jobs_by_time, queue_samples, fleet_samples, statistics_progress
+
+-- name: try_lock
+-- One process at a time counts. A process that does not get the lock has nothing to do.
+SELECT pg_try_advisory_xact_lock(hashtextextended('statistics', 0)) AS is_held
+
+-- name: read_progress
+SELECT clock_timestamp() AS now, (SELECT counted_until FROM statistics_progress) AS counted_until,
+    (SELECT date_trunc('hour', min(finished_at)) FROM (
+        SELECT finished_at FROM dispatch_history ORDER BY dispatch_id LIMIT 1) first) AS first_end
+
+-- name: write_progress
+INSERT INTO statistics_progress (counted_until) VALUES (:counted_until)
+ON CONFLICT (only_row) DO UPDATE SET counted_until = EXCLUDED.counted_until
+
+-- name: count_minutes
+-- Counts the minutes from :since to :until from the history, per workflow and for all workflows (id 0).
+INSERT INTO finished_jobs_by_time (step_seconds, at, workflow_id, completed, failed, canceled, expired, waits, runs)
+SELECT 60, date_trunc('minute', finished_at), coalesce(workflow_id, 0),
+    count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE status = 'failed'),
+    count(*) FILTER (WHERE status = 'canceled'), count(*) FILTER (WHERE status = 'expired'),
+    histogram(array_agg(queue_wait_seconds)),
+    histogram(array_agg(duration_seconds) FILTER (WHERE status = 'completed'))
+FROM dispatch_history WHERE finished_at >= :since AND finished_at < :until
+GROUP BY GROUPING SETS ((date_trunc('minute', finished_at), workflow_id), (date_trunc('minute', finished_at)))
+ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
+    completed = EXCLUDED.completed, failed = EXCLUDED.failed, canceled = EXCLUDED.canceled, expired = EXCLUDED.expired,
+    waits = EXCLUDED.waits, runs = EXCLUDED.runs
+
+-- name: combine_finished
+-- Adds up the minutes of each longer time that has a minute from :since to :until.
+WITH minutes AS (
+    SELECT date_bin(make_interval(secs => :step_seconds::integer), at, 'epoch'::timestamptz) AS longer_at, counted.*
+    FROM finished_jobs_by_time counted
+    WHERE step_seconds = 60 AND at < :until
+      AND at >= date_bin(make_interval(secs => :step_seconds::integer), :since::timestamptz, 'epoch'::timestamptz)
+), added_histograms AS (
+    SELECT longer_at, workflow_id, array_agg(waits ORDER BY place) AS waits, array_agg(runs ORDER BY place) AS runs
+    FROM (
+        SELECT longer_at, workflow_id, place, sum(wait)::integer AS waits, sum(run)::integer AS runs
+        FROM minutes CROSS JOIN unnest(waits, runs) WITH ORDINALITY AS parts (wait, run, place)
+        GROUP BY longer_at, workflow_id, place
+    ) by_place
+    GROUP BY longer_at, workflow_id
+), added_counts AS (
+    SELECT longer_at, workflow_id, sum(completed) AS completed, sum(failed) AS failed, sum(canceled) AS canceled,
+        sum(expired) AS expired
+    FROM minutes GROUP BY longer_at, workflow_id
+)
+INSERT INTO finished_jobs_by_time (step_seconds, at, workflow_id, completed, failed, canceled, expired, waits, runs)
+SELECT :step_seconds, longer_at, workflow_id, completed, failed, canceled, expired, waits, runs
+FROM added_counts JOIN added_histograms USING (longer_at, workflow_id)
+ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
+    completed = EXCLUDED.completed, failed = EXCLUDED.failed, canceled = EXCLUDED.canceled, expired = EXCLUDED.expired,
+    waits = EXCLUDED.waits, runs = EXCLUDED.runs
+
+-- name: sample_queues
+-- Queued and running jobs per workflow and of all workflows (id 0) at this moment, as the sample of this minute. Queued
+-- jobs are counted up to :most per workflow: a longer queue takes too long to count every minute.
+WITH ready AS (
+    SELECT w.id AS workflow_id, counted.jobs
+    FROM workflows w CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs FROM (
+            SELECT FROM dispatch_lanes l JOIN ai_job_dispatches d
+                ON d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
+            WHERE l.workflow_id = w.id AND d.status = 'queued' AND d.not_before IS NULL LIMIT :most::bigint
+        ) first
+    ) counted
+), delayed AS (
+    SELECT workflow_id, count(*) AS jobs FROM ai_job_dispatches
+    WHERE status = 'queued' AND not_before IS NOT NULL GROUP BY workflow_id
+), running AS (
+    SELECT workflow_id, count(*) AS running FROM ai_job_dispatches WHERE status <> 'queued' GROUP BY workflow_id
+)
+INSERT INTO queue_samples (step_seconds, at, workflow_id, queued, running)
+SELECT 60, date_trunc('minute', :now::timestamptz), coalesce(ready.workflow_id, 0),
+    sum(ready.jobs + coalesce(delayed.jobs, 0)), sum(coalesce(running.running, 0))
+FROM ready LEFT JOIN delayed USING (workflow_id) LEFT JOIN running USING (workflow_id)
+-- A workflow without jobs has no sample.
+WHERE ready.jobs > 0 OR delayed.jobs > 0 OR running.running > 0
+GROUP BY GROUPING SETS ((ready.workflow_id), ()) HAVING count(*) > 0
+ON CONFLICT (step_seconds, workflow_id, at) DO NOTHING
+
+-- name: sample_fleet
+-- Workers and tokens at this moment, as the sample of this minute.
+INSERT INTO fleet_samples (
+    step_seconds, at, busy_workers, idle_workers, draining_workers, slots, busy_slots, tokens_held)
+SELECT 60, date_trunc('minute', :now::timestamptz),
+    count(*) FILTER (WHERE jobs > 0 AND NOT is_draining), count(*) FILTER (WHERE jobs = 0 AND NOT is_draining),
+    count(*) FILTER (WHERE is_draining), coalesce(sum(max_concurrency), 0),
+    -- A job that is fetched ahead takes no slot.
+    coalesce(sum(least(jobs, max_concurrency)), 0), :tokens_held::double precision
+FROM (
+    SELECT w.max_concurrency, coalesce(held.jobs, 0) AS jobs,
+        EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining
+    FROM comfyui_workers w
+    LEFT JOIN (
+        SELECT worker_id, count(*) AS jobs FROM ai_job_dispatches WHERE status = 'leased' GROUP BY worker_id
+    ) held ON held.worker_id = w.worker_id
+    WHERE w.is_approved AND w.revoked_at IS NULL
+      AND (w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) OR held.jobs > 0)
+) live
+ON CONFLICT (step_seconds, at) DO NOTHING
+
+-- name: combine_queues
+-- After sample_fleet, which says how many minutes were sampled.
+INSERT INTO queue_samples (step_seconds, at, workflow_id, queued, running)
+SELECT :step_seconds, longer_at, workflow_id, sum(queued) / max(sampled.minutes), sum(running) / max(sampled.minutes)
+FROM queue_samples CROSS JOIN LATERAL (
+    SELECT date_bin(make_interval(secs => :step_seconds::integer), at, 'epoch'::timestamptz) AS longer_at
+) longer JOIN (
+    -- A minute with a sample of the workers and none of the queue had an empty queue.
+    SELECT date_bin(make_interval(secs => :step_seconds::integer), at, 'epoch'::timestamptz) AS longer_at,
+        count(*) AS minutes
+    FROM fleet_samples WHERE step_seconds = 60 GROUP BY 1
+) sampled USING (longer_at)
+WHERE step_seconds = 60
+  AND at >= date_bin(make_interval(secs => :step_seconds::integer), :since::timestamptz, 'epoch'::timestamptz)
+GROUP BY longer_at, workflow_id
+ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET queued = EXCLUDED.queued, running = EXCLUDED.running
+
+-- name: combine_fleet
+INSERT INTO fleet_samples (
+    step_seconds, at, busy_workers, idle_workers, draining_workers, slots, busy_slots, tokens_held)
+SELECT :step_seconds, date_bin(make_interval(secs => :step_seconds::integer), at, 'epoch'::timestamptz),
+    avg(busy_workers), avg(idle_workers), avg(draining_workers), avg(slots), avg(busy_slots), avg(tokens_held)
+FROM fleet_samples
+WHERE step_seconds = 60
+  AND at >= date_bin(make_interval(secs => :step_seconds::integer), :since::timestamptz, 'epoch'::timestamptz)
+GROUP BY 2
+ON CONFLICT (step_seconds, at) DO UPDATE SET
+    busy_workers = EXCLUDED.busy_workers, idle_workers = EXCLUDED.idle_workers,
+    draining_workers = EXCLUDED.draining_workers, slots = EXCLUDED.slots, busy_slots = EXCLUDED.busy_slots,
+    tokens_held = EXCLUDED.tokens_held
+
+-- name: delete_old_counts
+DELETE FROM finished_jobs_by_time
+WHERE step_seconds = :step_seconds AND at < clock_timestamp() - make_interval(secs => :kept_seconds)
+
+-- name: delete_old_queue_samples
+DELETE FROM queue_samples
+WHERE step_seconds = :step_seconds AND at < clock_timestamp() - make_interval(secs => :kept_seconds)
+
+-- name: delete_old_fleet_samples
+DELETE FROM fleet_samples
+WHERE step_seconds = :step_seconds AND at < clock_timestamp() - make_interval(secs => :kept_seconds)
+
+-- name: read_finished
+SELECT at, completed, failed, canceled, expired, waits, runs FROM finished_jobs_by_time
+WHERE step_seconds = :step_seconds AND workflow_id = :workflow_id AND at >= :since ORDER BY at
+
+-- name: read_queues
+SELECT at, queued, running FROM queue_samples
+WHERE step_seconds = :step_seconds AND workflow_id = :workflow_id AND at >= :since ORDER BY at
+
+-- name: read_fleet
+SELECT at, busy_workers, idle_workers, draining_workers, slots, busy_slots, tokens_held FROM fleet_samples
+WHERE step_seconds = :step_seconds AND at >= :since ORDER BY at
+
+-- name: read_workflows
+-- What finished since then, per workflow, with the most jobs first.
+SELECT w.slug AS workflow, sum(c.completed)::bigint AS completed, sum(c.failed)::bigint AS failed,
+    sum(c.canceled)::bigint AS canceled, sum(c.expired)::bigint AS expired
+FROM finished_jobs_by_time c JOIN workflows w ON w.id = c.workflow_id
+WHERE c.step_seconds = :step_seconds AND c.at >= :since
+GROUP BY w.slug ORDER BY sum(c.completed + c.failed + c.canceled + c.expired) DESC, w.slug LIMIT 100
+
+-- name: find_workflow
+SELECT id FROM workflows WHERE slug = :slug
+
+-- name: read_now
+SELECT clock_timestamp() AS now

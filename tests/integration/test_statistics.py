@@ -1,0 +1,174 @@
+"""Charts are right whatever was counted when: after late commits, outages, restarts and with two control planes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from callsheet.plumbing.sql import Connection
+from callsheet.statistics.keeper import SQL, StatisticsKeeper
+from callsheet.statistics.series import Series
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.statistics import Statistics, TimeRange
+from tests.support.core import Core
+
+NOW = datetime.now(UTC)
+FINISHED = """
+INSERT INTO dispatch_history (dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider,
+    concurrency_identifier, priority, kind, status, attempts, requeues, lease_seq, past_lease_tokens, created_at,
+    finished_at, queue_wait_seconds, duration_seconds)
+SELECT (SELECT coalesce(max(dispatch_id), 0) FROM dispatch_history) + n, $1, gen_random_uuid(), 1, $2, 'production',
+    'self_hosted', '', 0, 'effect', $3, 1, 0, 1, '{}', now(), clock_timestamp() - $4::interval, $5, $6
+FROM generate_series(1, $7::integer) AS n
+"""
+
+
+async def add_finished(
+    connection: Connection,
+    workflow_id: int,
+    *,
+    ago: timedelta = timedelta(),
+    status: str = "completed",
+    wait: float = 2.0,
+    run: float = 8.0,
+    count: int = 1,
+    tenant_id: UUID | None = None,
+) -> None:
+    await connection.execute(FINISHED, tenant_id or uuid4(), workflow_id, status, ago, wait, run, count)
+
+
+def keeper(core: Core) -> StatisticsKeeper:
+    return StatisticsKeeper(core.databases, days=400)
+
+
+async def read(core: Core, time_range: TimeRange = "1h", workflow: str | None = None) -> Statistics:
+    return await Series(core.databases).read(time_range, workflow)
+
+
+def completed(found: Statistics) -> int:
+    return sum(point.completed for point in found.points)
+
+
+async def test_finished_jobs_are_counted_once_however_often_they_are_counted(core: Core) -> None:
+    member = await core.member()
+    for _ in range(3):
+        await core.submit(member, cost=1)
+        await core.complete(await core.start())
+    first, second = keeper(core), keeper(core)
+    for each in (first, second, first, keeper(core)):
+        while await each.tick(NOW):
+            pass
+    for time_range in ("1h", "24h", "30d"):
+        assert completed(await read(core, time_range)) == 3
+
+
+async def test_an_end_that_is_committed_late_is_counted(core: Core) -> None:
+    async with core.databases.central.connection() as late:
+        transaction = late.transaction()
+        await transaction.start()
+        await add_finished(late, core.workflow)
+        await keeper(core).tick(NOW)
+        assert completed(await read(core)) == 0
+        await transaction.commit()
+    await keeper(core).tick(NOW)
+    assert completed(await read(core)) == 1
+    assert completed(await read(core, "30d")) == 1
+
+
+async def test_what_finished_while_no_control_plane_ran_is_counted_hour_by_hour(core: Core) -> None:
+    async with core.databases.central.connection() as connection:
+        await keeper(core).tick(NOW)
+        await connection.execute("UPDATE statistics_progress SET counted_until = clock_timestamp() - interval '5 h'")
+        for hours in (1, 2, 3, 4):
+            await add_finished(connection, core.workflow, ago=timedelta(hours=hours, minutes=-1), count=hours)
+    again = keeper(core)
+    ticks = 1
+    while await again.tick(NOW):
+        ticks += 1
+    assert ticks == 6
+    assert completed(await read(core, "24h")) == 10
+    assert completed(await read(core, "30d")) == 10
+
+
+async def test_a_chart_has_outcomes_times_and_workflows(core: Core) -> None:
+    [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    workflow, slug = core.workflow, row["slug"]
+    async with core.databases.central.connection() as connection:
+        other = await connection.fetchval("INSERT INTO workflows (slug, name) VALUES ('other', 'Other') RETURNING id")
+        await add_finished(connection, workflow, count=90, wait=2, run=10)
+        await add_finished(connection, workflow, count=10, wait=60, run=100)
+        await add_finished(connection, other, count=5, status="failed")
+        await add_finished(connection, other, count=2, status="canceled")
+        await add_finished(connection, other, status="expired")
+    await keeper(core).tick(NOW)
+    everything, own = await read(core), await read(core, workflow=slug)
+    [point] = [point for point in everything.points if point.failed]
+    assert (point.completed, point.failed, point.canceled, point.expired) == (100, 5, 2, 1)
+    [point] = [point for point in own.points if point.completed]
+    assert (point.completed, point.failed) == (100, 0)
+    assert point.wait_p50_seconds == pytest.approx(2, rel=0.25)
+    assert point.wait_p95_seconds == pytest.approx(60, rel=0.25)
+    assert point.run_p50_seconds == pytest.approx(10, rel=0.25)
+    assert point.run_p95_seconds == pytest.approx(100, rel=0.25)
+    assert [(each.workflow, each.completed, each.failed) for each in everything.workflows] == [
+        (slug, 100, 0),
+        ("other", 0, 5),
+    ]
+    with pytest.raises(InvalidRequest):
+        await read(core, workflow="none")
+
+
+async def test_queues_workers_and_held_tokens_are_sampled_once_a_minute(core: Core) -> None:
+    member = await core.member()
+    for _ in range(3):
+        await core.submit(member, cost=4)
+    await core.start()
+    await keeper(core).tick(NOW)
+    await core.submit(member, cost=4)
+    # A second control plane, in the same minute: the first sample stays.
+    await keeper(core).tick(NOW)
+    rows = await core.rows(core.databases.central, "SELECT * FROM queue_samples WHERE workflow_id = 0 ORDER BY 1, at")
+    minutes = [row for row in rows if row["step_seconds"] == 60]
+    assert (minutes[0]["queued"], minutes[0]["running"]) == (2, 1)
+    # The mean of the minutes that were sampled; a minute may have ended between the two.
+    assert {row["queued"] for row in rows if row["step_seconds"] == 600} <= {2, 2.5, 3}
+    held = await core.rows(core.databases.central, "SELECT tokens_held FROM fleet_samples WHERE step_seconds = 60")
+    assert held[0]["tokens_held"] == 12
+
+
+async def test_old_minutes_are_deleted_and_hours_stay(core: Core) -> None:
+    async with core.databases.central.connection() as connection:
+        await add_finished(connection, core.workflow, ago=timedelta(hours=9))
+    counting = keeper(core)
+    while await counting.tick(NOW):
+        pass
+    await keeper(core).tick(NOW)
+    steps = await core.rows(
+        core.databases.central, "SELECT DISTINCT step_seconds FROM finished_jobs_by_time ORDER BY step_seconds"
+    )
+    assert [row["step_seconds"] for row in steps] == [600, 3600]
+
+
+async def test_one_process_counts_at_a_time_and_the_others_do_not_wait(core: Core) -> None:
+    async with counting_elsewhere(core):
+        assert await asyncio.wait_for(keeper(core).tick(NOW), 30) is False
+        assert not await core.rows(core.databases.central, "SELECT FROM statistics_progress")
+    await keeper(core).tick(NOW)
+    assert await core.rows(core.databases.central, "SELECT FROM statistics_progress")
+
+
+@asynccontextmanager
+async def counting_elsewhere(core: Core) -> AsyncIterator[None]:
+    other = await asyncpg.connect(core.databases.central.dsn)
+    try:
+        async with other.transaction():
+            assert await other.fetchval(SQL["try_lock"].text)
+            yield
+    finally:
+        await other.close()

@@ -1,0 +1,100 @@
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { useTheme } from "@/parts/theme";
+import type { Tone } from "./Badge";
+import { CHART_HEIGHT, type ChartLine, type ChartProps } from "./Chart";
+import { ChartLegend } from "./ChartLegend";
+
+const COLOURS: Record<Tone, string> = { plain: "--muted", ok: "--ok", warn: "--warn", bad: "--bad", run: "--run" };
+
+export default function ChartDrawing({ label, times, lines, format, height = CHART_HEIGHT }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot | null>(null);
+  const latest = useRef({ times, lines });
+  latest.current = { times, lines };
+  const theme = useTheme();
+  /** The step that the pointer is at. */
+  const [hovered, setHovered] = useState<number | null>(null);
+  // A chart is drawn anew only where its shape changes. New values are put into the one that is there.
+  const shape = lines.map((line) => `${line.label} ${line.tone}`).join("|");
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const draw = () => {
+      chart.current?.destroy();
+      const drawn = new uPlot(options(element.clientWidth, height, latest.current.lines, format, setHovered), table(latest.current.times, latest.current.lines), element);
+      chart.current = drawn;
+    };
+    draw();
+    const dark = window.matchMedia("(prefers-color-scheme: dark)");
+    const resized = new ResizeObserver(() => chart.current?.setSize({ width: element.clientWidth, height }));
+    resized.observe(element);
+    dark.addEventListener("change", draw);
+    return () => {
+      resized.disconnect();
+      dark.removeEventListener("change", draw);
+      chart.current?.destroy();
+      chart.current = null;
+    };
+  }, [shape, height, theme, format]);
+  useEffect(() => chart.current?.setData(table(times, lines)), [times, lines]);
+  return (
+    <>
+      <ChartLegend times={times} lines={lines} format={format} at={hovered} />
+      <div ref={place} role="img" aria-label={`${label}. ${summary(lines, format)}`} style={{ minHeight: height }} />
+    </>
+  );
+}
+
+function table(times: readonly number[], lines: readonly ChartLine[]): uPlot.AlignedData {
+  return [[...times], ...lines.map((line) => [...line.values])] as uPlot.AlignedData;
+}
+
+function options(width: number, height: number, lines: readonly ChartLine[], format: (value: number) => string, onHover: (step: number | null) => void): uPlot.Options {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const font = `11px ${style.getPropertyValue("--font")}`;
+  const axis = { stroke: colour("--muted"), font, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+  return {
+    width,
+    height,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 } },
+    hooks: { setCursor: [(chart) => onHover(chart.cursor.idx ?? null)] },
+    scales: { y: { range: (_, least, most) => [Math.min(0, least), most > 0 ? most * 1.1 : 1] } },
+    axes: [
+      { ...axis, size: 30, space: 64, values: (_, at) => at.map((second, index) => timeLabel(second, at, index)) },
+      { ...axis, size: 56, space: 32, values: (_, at) => at.map((value) => format(value)) },
+    ],
+    series: [
+      {},
+      ...lines.map((line) => ({
+        label: line.label,
+        stroke: colour(COLOURS[line.tone]),
+        width: 1.6,
+        dash: line.isDashed ? [4, 4] : undefined,
+        points: { show: false },
+        spanGaps: false,
+      })),
+    ],
+  };
+}
+
+/** Hours of one day, or days where the ticks are days apart. */
+function timeLabel(second: number, all: readonly number[], index: number): string {
+  const at = new Date(second * 1000);
+  const step = (all[1] ?? second) - (all[0] ?? second);
+  if (step >= 86_400 || (index === 0 && step >= 43_200)) return at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
+  return at.toLocaleTimeString(undefined, { hour: "numeric", minute: "2-digit" });
+}
+
+function summary(lines: readonly ChartLine[], format: (value: number) => string): string {
+  return lines
+    .map((line) => {
+      const last = line.values.findLast((value) => value !== null);
+      return `${line.label}: ${last === undefined || last === null ? "no values" : format(last)}`;
+    })
+    .join(", ");
+}

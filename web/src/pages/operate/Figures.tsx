@@ -1,0 +1,39 @@
+import type { Schemas } from "@/api/types";
+import { duration, Stat } from "@/design";
+import { operateTexts } from "@/texts/operate";
+import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";
+
+interface Props {
+  statistics: Schemas["Statistics"];
+  metrics: Schemas["Metrics"];
+}
+
+/** What an operator looks at first. */
+export function Figures({ statistics, metrics }: Props) {
+  const { points, step_seconds, now, workflow } = statistics;
+  const chosen = metrics.workflows.filter((each) => workflow === null || each.workflow === workflow);
+  const waiting = chosen.reduce((total, each) => total + each.queued, 0);
+  const delayed = chosen.reduce((total, each) => total + each.delayed, 0);
+  const running = chosen.reduce((total, each) => total + each.leased + each.waiting, 0);
+  const failed = failedShare(points);
+  const wait = worst(points, (point) => point.wait_p95_seconds);
+  const idle = idleShare(points);
+  const busyWorkers = latest(points, (point) => point.busy_workers);
+  const idleWorkers = latest(points, (point) => point.idle_workers);
+  const tokens = latest(points, (point) => point.tokens_held);
+  const online = busyWorkers === null || idleWorkers === null ? null : busyWorkers + idleWorkers;
+  return (
+    <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">
+      <Stat label={operateTexts.waiting} value={compact.format(waiting)} hint={delayed > 0 ? operateTexts.delayed(compact.format(delayed)) : `${operateTexts.running}: ${compact.format(running)}`} />
+      <Stat label={operateTexts.perMinute} value={compact.format(perMinute(points, step_seconds, new Date(now)))} />
+      <Stat label={operateTexts.waitP95} value={wait === null ? "–" : duration(wait)} />
+      <Stat label={operateTexts.failed} value={failed === null ? "–" : percent(failed)} />
+      <Stat
+        label={operateTexts.busy}
+        value={online ? operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online))) : "–"}
+        hint={online === 0 ? operateTexts.noWorkers : idle === null ? undefined : `${operateTexts.engineIdle}: ${percent(idle)}`}
+      />
+      <Stat label={operateTexts.tokensHeld} value={tokens === null ? "–" : compact.format(tokens)} />
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+// What the overview shows as single figures, from the points of the charts. Pure.
+import type { Schemas } from "@/api/types";
+
+export type Point = Schemas["StatisticsPoint"];
+
+export const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** The last value that was sampled. */
+export function latest(points: readonly Point[], read: (point: Point) => number | null | undefined): number | null {
+  return points.map(read).findLast((value) => value !== null && value !== undefined) ?? null;
+}
+
+export function finished(point: Point): number {
+  return point.completed + point.failed + point.expired;
+}
+
+/** Finished jobs per minute over the whole range. The last step is not over, so it is counted for what it had. */
+export function perMinute(points: readonly Point[], stepSeconds: number, now: Date): number {
+  const [first] = points;
+  if (first === undefined) return 0;
+  const seconds = Math.max(stepSeconds, (now.getTime() - new Date(first.at).getTime()) / 1000);
+  return (sum(points, finished) / seconds) * 60;
+}
+
+/** Null where nothing finished. */
+export function failedShare(points: readonly Point[]): number | null {
+  const all = sum(points, finished);
+  return all === 0 ? null : sum(points, (point) => point.failed + point.expired) / all;
+}
+
+export function idleShare(points: readonly Point[]): number | null {
+  const slots = sum(points, (point) => point.slots ?? 0);
+  return slots === 0 ? null : 1 - sum(points, (point) => point.busy_slots ?? 0) / slots;
+}
+
+/** The longest of the p95s: an operator looks for what was slow. */
+export function worst(points: readonly Point[], read: (point: Point) => number | null | undefined): number | null {
+  const values = points.map(read).filter((value) => value !== null && value !== undefined);
+  return values.length === 0 ? null : Math.max(...values);
+}
+
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+}
+
+function sum(points: readonly Point[], read: (point: Point) => number): number {
+  return points.reduce((total, point) => total + read(point), 0);
+}
