@@ -157,8 +157,8 @@ class TaskSteps:
 
     async def again(self, owner: Owner, job: CandidateJob) -> NewJob:
         """The same task as an earlier job of a run, at the current price."""
-        assert job.actor is not None, "a job without an effect is a task"
-        assert job.queue_name is not None, "a task has a queue"
+        if job.actor is None or job.queue_name is None:
+            raise InvalidRequest.field("candidate_id", "Its job has neither an effect nor an actor.")
         payload = without_files(job.kind, job.payload)
         places = [place for file in files_of(job.kind, job.payload) for place in file.places]
         sample = put_in(payload, ((place, SAMPLE_URL) for place in places))
