@@ -1,6 +1,7 @@
-"""One PostgreSQL database: connections, and transactions that a use case opens at its top.
+"""One PostgreSQL database and its connections, for hot statements and for ordinary ones.
 
-Helpers take the connection and never commit. Time in leases and deadlines is this database's `clock_timestamp()`.
+A use case opens its transaction at its top; helpers take the connection and never commit. Leases and deadlines use the
+database's `clock_timestamp()`.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class ConnectionNotAccepted(ConnectionRefusedError):
         self.reason = reason
 
 
-# What is raised when the database is away, restarting or has no connection left: not the request's fault.
+# Errors of a database that cannot be reached, restarts or has no connection left. The request is not the cause.
 DATABASE_AWAY = (
     PoolUnavailable,
     ConnectionError,
     TimeoutError,
-    # A server whose name is not found for the moment is as away as one that refuses.
+    # The server's name cannot be resolved at the moment.
     socket.gaierror,
     asyncpg.InterfaceError,
     # "cannot switch to state 11": the first query after the server was killed, in one of six kills.
@@ -60,51 +61,52 @@ DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
-    # A migration added a column to what a prepared statement returns. asyncpg prepares it again, but inside a
-    # transaction it cannot repeat what was done before: the caller does. Once per pool of connections and migration.
+    # A migration added a column to the result of a prepared statement. asyncpg prepares the statement again, but it
+    # cannot repeat the earlier statements of a transaction: the caller must. It happens once per connection pool and
+    # migration.
     asyncpg.InvalidCachedStatementError,
 )
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the outage is not our fault: neither a statement that alone took too long, nor our own mistake,
-    which asyncpg's client-side DataError is."""
+    """Whether the database cannot be reached. False for a statement that took too long, and for a wrong argument, which
+    asyncpg reports as DataError."""
     return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether a sentence says it all: a database that is away, or something an operator has to mend."""
+    """Whether the log needs no traceback: the database cannot be reached, or an operator has to correct something."""
     return is_away(error) or isinstance(error, OperatorError)
 
 
 async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
-    """For loops that go through the rows of all pools: what belongs to a pool that is not served waits until it is."""
+    """Skips work of an unavailable pool; returns None. For loops over all pools, which try again at their next tick."""
     try:
         return await work
     except PoolUnavailable:
         return None
 
 
-# What connecting raises; ValueError where the DSN cannot be read.
+# Errors of connecting; ValueError if the DSN cannot be parsed.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
-# For statements that run for each job or worker. They touch few rows by their keys. Planning them anew costs more than
-# running them (0.9 ms for a move), and the planner's estimate of a queue that is empty now and full in a minute is
-# wrong by nature: it then joins by scanning.
+# For statements that run for each job or worker. They touch few rows by their keys. Planning one for each run costs
+# more than running it (0.9 ms for a transition). The planner's estimate is wrong for a queue that is empty now and full
+# in a minute: it would then join by scanning.
 HOT = {
     "plan_cache_mode": "force_generic_plan",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_seqscan": "off",
-    # It finds all rows and sorts them, where twenty in the order of the index are wanted.
+    # A bitmap scan finds all rows and sorts them, although twenty rows in the order of the index are enough.
     "enable_bitmapscan": "off",
     "jit": "off",
 }
-# For everything else the planner decides, each time, from the values and the present size of the tables. No plan is
-# kept: one that was made while a table was empty scans the full table until the next ANALYZE.
+# For all other statements. The planner makes a new plan for each run, from the values and the current size of the
+# tables. No plan is kept: a plan that was made while a table was empty scans the whole table until the next ANALYZE.
 ORDINARY = {
     "plan_cache_mode": "force_custom_plan",
-    # Compiling takes longer than reading the few thousand rows that the largest of them read.
+    # Compiling takes longer than reading the few thousand rows that the largest statement reads.
     "jit": "off",
 }
 
@@ -120,14 +122,14 @@ class Database:
         self._outage = Outage(f"requests to {name}")
 
     async def open(self) -> None:
-        """Where it is open already, connections made from now on are new ones, and those of before are closed."""
+        """Opens both connection pools. If they are open already, new ones replace them and the old ones are closed."""
         ordinary = ordinary_connections(self._settings.connections)
         before = self._hot, self._ordinary
         try:
             hot = await self._create_pool(HOT, 1, self._settings.connections - ordinary)
         except CANNOT_CONNECT as error:
             raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
-        # No connection before the first statement, so this cannot fail.
+        # This cannot fail, because it connects at the first statement.
         self._hot, self._ordinary = hot, await self._create_pool(ORDINARY, 0, ordinary)
         for pool in before:
             await _close(pool)
@@ -142,24 +144,24 @@ class Database:
             timeout=10,
             connect=self._connect,
             init=prepare_connection,
-            # The stock reset is one more round trip per release; nothing here leaves state in a session.
+            # The default reset costs one more round trip per release. No statement here leaves state in a session.
             reset=_keep_as_it_is,
             server_settings={
                 "application_name": "callsheet",
                 "timezone": "UTC",
                 **planning,
                 "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
-                # A process that stalls inside a transaction must not hold its row locks for ever.
+                # A process that hangs inside a transaction must not keep its row locks for ever.
                 "idle_in_transaction_session_timeout": "60000",
             },
         )
 
     async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         try:
-            # The URL of this moment: an embedded server that was killed may come back on another port.
+            # The current DSN: an embedded server that was killed may restart on another port.
             return await asyncpg.connect(self.dsn, **options)
         except asyncpg.PostgresError as error:
-            # Some of these mean something else when a statement raises them.
+            # A class of its own, because some of these errors have another meaning when a statement raises them.
             raise ConnectionNotAccepted(error) from error
 
     async def close(self) -> None:
@@ -168,10 +170,7 @@ class Database:
             await _close(pool)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """A connection outside any transaction: each statement commits by itself.
-
-        For what runs for each job or worker: plans by key, made once per connection.
-        """
+        """A connection for hot statements, outside a transaction: each statement commits by itself."""
         return self._acquired(self._hot)
 
     @asynccontextmanager
@@ -180,7 +179,7 @@ class Database:
             yield connection
 
     def ordinary(self) -> AbstractAsyncContextManager[Connection]:
-        """Like `connection`, for lists, overviews and sweeps: the planner decides, each time."""
+        """A connection for lists, overviews and sweeps, outside a transaction: the planner chooses each plan."""
         return self._acquired(self._ordinary)
 
     @property
@@ -188,7 +187,7 @@ class Database:
         return self._hot is not None
 
     def connection_counts(self) -> tuple[int, int]:
-        """Connections that are open, and those of them that wait for work."""
+        """Number of open connections, and how many of them are idle."""
         pools = [pool for pool in (self._hot, self._ordinary) if pool is not None]
         return sum(pool.get_size() for pool in pools), sum(pool.get_idle_size() for pool in pools)
 
@@ -203,7 +202,7 @@ class Database:
                 is_acquired = True
                 yield connection
         except DATABASE_AWAY as error:
-            # Once there is a connection, a timeout may be the caller's own.
+            # After a connection was acquired, a timeout may be one that the caller has set.
             if is_away(error) and not (is_acquired and isinstance(error, TimeoutError)):
                 self._outage.failed(error, attempt)
             raise
@@ -211,14 +210,13 @@ class Database:
 
 
 def ordinary_connections(connections: int) -> int:
-    """How many of a process's connections to a database are for lists and sweeps, so that these never take the last
-    one from workers. Pure."""
+    """How many of a process's connections are for lists and sweeps, so that workers always have connections. Pure."""
     return max(1, connections * 3 // 10)
 
 
 @asynccontextmanager
 async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """One connection of its own, with no limit on time: for migrations and commands."""
+    """A separate connection without a statement timeout, for migrations and commands."""
     try:
         connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "callsheet"})
     except CANNOT_CONNECT as error:
@@ -255,7 +253,7 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
     if isinstance(error, ConnectionNotAccepted):
         error = error.reason
     if isinstance(error, ValueError):
-        # Neither it nor the error is quoted: if it was misread, a piece of the password can be anywhere.
+        # Neither the DSN nor the error is quoted: a part of the password may be anywhere in a DSN that is misread.
         return (
             f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
             "with %40 for @, %2F for / and so on in user and password."
@@ -276,10 +274,10 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
 
 
 def shown_address(dsn: str) -> tuple[str, str]:
-    """Host and database of a DSN, for people. Never user, password or options: a password may be there too."""
+    """Host and database of a DSN, to show. Never the user, the password or the options, which may have a password."""
     parts = urlsplit(dsn)
     if "@" in dsn.partition(parts.netloc)[2]:
-        return "(unreadable)", ""  # an unescaped character in the password: what looks like the host is a part of it
+        return "(unreadable)", ""  # an unescaped character in the password: the apparent host is part of the password
     host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
     return host, unquote(parts.path.removeprefix("/"))
 
@@ -287,8 +285,7 @@ def shown_address(dsn: str) -> tuple[str, str]:
 async def _close(pool: asyncpg.Pool[asyncpg.Record] | None) -> None:
     if pool is None:
         return
-    # A statement that many wait for belongs to none of them, so a caller that leaves does not end it: it may hang on a
-    # lock.
+    # A statement that several callers share is not cancelled when one of them leaves, so it may still wait for a lock.
     with suppress(TimeoutError):
         async with asyncio.timeout(CLOSE_SECONDS):
             await pool.close()

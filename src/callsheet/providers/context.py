@@ -1,4 +1,4 @@
-"""What a provider or an actor is handed when it is made: its settings, a way to the network, and who else is there."""
+"""What a provider or an actor gets at construction: its settings, HTTP clients, and the media providers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ EVERYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
 class Clients:
-    """Makes HTTP clients and closes them all in the end."""
+    """Creates HTTP clients, and closes all of them with `close`."""
 
     def __init__(self, allow_networks: Iterable[Network] = ()):
         self._allow_networks = tuple(allow_networks)
         self._made: list[GuardedClient] = []
 
     def guarded(self, *, timeout_seconds: float = 30.0, max_bytes: int = 104_857_600) -> GuardedClient:
-        """For URLs that a user or a service supplied: it cannot be led into private networks."""
+        """For URLs from a user or a service. It refuses private networks, also after a redirect."""
         return self._client(self._allow_networks, timeout_seconds, max_bytes)
 
     def trusted(self, *, timeout_seconds: float = 30.0, max_bytes: int = 10_485_760) -> GuardedClient:
-        """For URLs from our own settings, which may be anywhere. Follow no redirects with it."""
+        """For URLs from the settings, in any network. Do not follow redirects with it."""
         return self._client(EVERYWHERE, timeout_seconds, max_bytes)
 
     async def close(self) -> None:
@@ -48,7 +48,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Of what is built in. `media` is empty while the providers themselves are made."""
+    """For built-in providers and actors. `media` is empty while the media providers are created."""
 
     config: ProvidersConfig
     clients: Clients
@@ -57,7 +57,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """Of what other packages bring. `settings` is their own table, `[providers.plugins.NAME]`."""
+    """For providers and actors of other packages. `settings` is the plugin's table, `[providers.plugins.NAME]`."""
 
     settings: Mapping[str, Any]
     clients: Clients

@@ -192,7 +192,8 @@ class AlreadyRegistered(Refusal):
 
     def __init__(self, worker_id: str, retry_after_seconds: int):
         super().__init__(
-            f"Worker {worker_id!r} is alive. If this is the same worker, try again in {retry_after_seconds} seconds.",
+            f"Worker {worker_id!r} is registered and sent a request a moment ago. If it is the same worker, register "
+            f"again in {retry_after_seconds} seconds.",
             retry_after_seconds=retry_after_seconds,
         )
         self.retry_after_seconds = retry_after_seconds

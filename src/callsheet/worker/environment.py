@@ -1,7 +1,7 @@
 """Reads what the engines of this machine can run, and reports changes to the control plane.
 
-The list of an engine has megabytes. So it is read only at the start, after the engine was unreachable, and every few
-minutes, because a model file may have been added.
+The list of an engine is several megabytes long. It is read only at the start, after the engine was unreachable, and
+every few minutes, because a model file may have been added.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class EnvironmentWatch:
             async with asyncio.timeout(ANSWER_SECONDS):
                 found = [(engine.provider, await _inventory_of(engine)) for engine in engines]
         except (EngineError, TimeoutError) as error:
-            log.warning("engine.inventory_not_read", reason=str(error) or "does not answer")
+            log.warning("engine.inventory_not_read", reason=str(error) or "The engine does not respond in time.")
             return
         hashes = await asyncio.to_thread(_hashes_in, self._hashes_file) if self._hashes_file else {}
         self.current = environment_of(found, hashes)

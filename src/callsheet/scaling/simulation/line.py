@@ -50,6 +50,7 @@ class WaitingLine:
 
     def take(self) -> int:
         """Takes the next job; the queue must not be empty."""
+        # A seat is the lanes of one user.
         [(seat, _)] = self._arena.draw(1)
         # A user's jobs of several workflows are taken in the order of arrival.
         number = min(seat.lanes, key=self._head) if len(seat.lanes) > 1 else next(iter(seat.lanes))
@@ -67,7 +68,7 @@ class WaitingLine:
         """Records that a taken job is no longer in flight."""
         self._arena.end(self._lanes[self._key_of[job]])
 
-    def put_back(self, job: int) -> None:
+    def requeue(self, job: int) -> None:
         """Requeues a taken job before the jobs that arrived after it."""
         number = self._key_of[job]
         waiting = self._waiting[number]

@@ -200,7 +200,7 @@ class Replay:
         self._crew.drain(machine)
         machine.is_leaving = True
         for job in machine.ahead:
-            self._line.put_back(job)
+            self._line.requeue(job)
         machine.ahead.clear()
         self._schedule(self._now + self._conditions.notice_seconds, self._cut_off, machine)
         self._hand_out()
@@ -218,7 +218,7 @@ class Replay:
                     f"A job that runs for {self._trace.run_seconds[job]:.0f} s was interrupted {MOST_INTERRUPTIONS} "
                     "times and does not end. Use fewer interruptions, or policies with on-demand workers."
                 )
-            self._line.put_back(job)
+            self._line.requeue(job)
         machine.running.clear()
         self._crew.remove(machine, self._now)
         self._hand_out()
