@@ -98,7 +98,7 @@ class EffectPreviews:
         await discard(self._storage, await self._leftovers(effect_id, preview, replaced))
 
     async def _leftovers(self, effect_id: UUID, kept: dict[str, Any] | None, replaced: str | None) -> list[str]:
-        """Of the preview that was replaced, and of requests that crashed long ago."""
+        """Files of the replaced preview, and files of requests that crashed long ago."""
         before = datetime.now(UTC) - LEFTOVER_AGE
         entries = [entry async for entry in self._storage.list(f"{FOLDER}/{effect_id}")]
         return [

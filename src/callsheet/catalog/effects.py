@@ -35,7 +35,7 @@ from callsheet.wire.catalog import (
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
 
 SQL = statements("callsheet.catalog")
-# Of previews.
+# Folder of the previews in storage.
 FOLDER = "catalog/effects"
 SIDES = ("before", "after")
 # A price that was forgotten must not give work away: publishing for nothing takes a 0 in the request that publishes.
@@ -212,7 +212,7 @@ class Effects:
         return {row["id"]: EffectName(row["slug"], row["name"]) for row in rows}
 
     async def ids_of(self, ids_or_slugs: Iterable[str]) -> Sequence[UUID]:
-        """Of those that exist."""
+        """The ids of the effects that exist, by id or slug."""
         names = [*ids_or_slugs]
         ids = [effect_id for name in names if (effect_id := _as_id(name)) is not None]
         async with self._databases.central.connection() as connection:

@@ -15,7 +15,7 @@ from callsheet.catalog.known_nodes import MOST_OUTPUTS, OUTPUTS
 from callsheet.wire.errors import FieldProblem
 
 Graph = Mapping[str, Any]
-# Of a chain of 1000 nodes ComfyUI 0.7 says "maximum recursion depth exceeded", or its executor dies; 600 passed.
+# ComfyUI 0.7 fails on a chain of 1000 nodes ("maximum recursion depth exceeded", or its executor dies); 600 passed.
 DEEPEST_CHAIN = 500
 DEEPEST_VALUE = 30
 # Several times as many as the largest graphs that people share.

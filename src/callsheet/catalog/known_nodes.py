@@ -22,5 +22,5 @@ _BY_COUNT: Mapping[int, str] = {
 OUTPUTS: Mapping[str, int] = MappingProxyType(
     {class_type: count for count, names in _BY_COUNT.items() for class_type in names.split()}
 )
-# Of nodes that are not known here. The largest ones of the field have some dozens.
+# Highest number of outputs of a node that is not listed above. The largest known nodes have some dozens.
 MOST_OUTPUTS = 500

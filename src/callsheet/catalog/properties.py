@@ -14,7 +14,7 @@ from callsheet.wire.errors import FieldProblem
 
 Value = bool | int | float | str
 DEFAULT_INPUT_PLACEHOLDER = "__INPUT_PATH__"
-# Of a step: 0.1 + 0.2 is not 0.3.
+# A value may differ this much from a step, because 0.1 + 0.2 is not exactly 0.3.
 STEP_TOLERANCE = 1e-6
 
 # The type that the browser gets must be the type of the file.

@@ -61,7 +61,7 @@ PROFILE = typer.Option(
 
 
 def warn_of_ignored() -> None:
-    """Of another user's files in the way; problems with one's own files are reported by the code that reads them."""
+    """Warns about ignored files of another user. The code that reads files reports problems with the user's own."""
     try:
         ignored = find_place().ignored
     except SettingsError:

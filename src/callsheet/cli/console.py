@@ -103,7 +103,7 @@ def checked(model: type[Model], /, **values: object) -> Model:
     except ValidationError as invalid:
         first = invalid.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        # Of what is missing there is nothing to show, and of a megabyte not all.
+        # A missing value cannot be shown, and a long one is shortened.
         given = "" if first["type"] == "missing" else f" is {reprlib.repr(first['input'])}"
         raise OperatorError(f"{field}{given}: {reason_of(first)}") from None
 

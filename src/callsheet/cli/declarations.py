@@ -50,7 +50,7 @@ def read_declaration(file: Path) -> CreatePipeline:
     except RecursionError:
         raise OperatorError(f"{file} is nested too deeply to declare a pipeline.") from None
     except ValueError:
-        # Of the two things that raise it, the other is caught above.
+        # The only other cause is caught above.
         raise OperatorError(f"{file} has a number with too many digits.") from None
     try:
         return checked(CreatePipeline, **declared)

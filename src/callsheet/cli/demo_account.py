@@ -48,7 +48,7 @@ async def seed_account(plane: ControlPlane) -> tuple[User, str | None]:
         is_known = await find_known_password(connection) is not None
     if not is_known:
         return found, None
-    # Of an installation from before passwords were random.
+    # The installation is from the time before passwords were random.
     password = await _make_up_password(plane)
     return await plane.accounts.set_password(DEMO_EMAIL, password), password
 

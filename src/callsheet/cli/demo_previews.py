@@ -37,7 +37,7 @@ RENDER_SECONDS = 120
 
 
 async def render_previews(plane: ControlPlane, engine_url: str, sample: Path) -> None:
-    """Of the effects that have none. One that cannot be rendered stays without."""
+    """Renders previews of effects that have none. An effect that cannot be rendered keeps none."""
     missing = [(recipe, effect) for recipe in RECIPES for effect in recipe.effects if await _is_bare(plane, effect)]
     if not missing:
         return

@@ -52,7 +52,7 @@ def fitted_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | No
 
 
 def least_width(text: str) -> int:
-    """Of its longest word."""
+    """Width of the longest word."""
     return max(map(cell_len, text.split()), default=0)
 
 

@@ -35,7 +35,7 @@ def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def read_payload(pairs: Sequence[str]) -> dict[str, Any]:
-    """Of a task: what it may hold only its actor knows. A dotted key is a member of a member."""
+    """The payload of a task. Only its actor knows the allowed fields. A dotted key sets a field of a nested object."""
     payload: dict[str, Any] = {}
     for pair in pairs:
         key, text = _split(pair)

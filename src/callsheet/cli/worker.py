@@ -17,7 +17,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs, get_logger
 
 log = get_logger(__name__)
-# Of registration tokens, as fleet.tokens has it; not imported, because it is a server part.
+# Prefix of registration tokens. fleet.tokens defines it too, but is part of the server and not imported here.
 TOKEN_PREFIX = "csf_"  # noqa: S105
 
 if TYPE_CHECKING:

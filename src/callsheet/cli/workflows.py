@@ -167,7 +167,7 @@ def _chosen_output(
         raise OperatorError(f"There is no node {node_id!r} in this graph.")
     if node_id is None and not proposal.outputs and not is_one_of_all:
         raise OperatorError("No known node of this graph saves a file. Choose the node: --output-node ID")
-    # Of several, the likeliest says what kind of file a job is expected to bring.
+    # The likeliest of several outputs decides which kind of file is expected.
     likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
     found = likeliest if node_id is None else named_output(proposal.graph, node_id)
     ending = extension or found.extension

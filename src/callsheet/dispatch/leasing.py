@@ -44,7 +44,7 @@ SWEPT_AT_ONCE = 200
 # Each lease leaves a dead index entry at the head of its lane. Fewer than this many cost little to scan.
 WORN_ROWS = 64
 SETTLE_SECONDS = 60.0
-# Of a UUID of version 4: the bits that are random, and the bits that mark the version.
+# The random bits of a UUID of version 4, and the bits that mark its version.
 RANDOM_BITS = bytes.fromhex("ffffffffffff0fff3fffffffffffffff")
 VERSION_BITS = bytes.fromhex("00000000000040008000000000000000")
 

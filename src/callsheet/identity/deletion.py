@@ -1,4 +1,4 @@
-"""Deleting a user, in steps that can be repeated: disabled, then nothing under way, then anonymised."""
+"""Deletes a user in steps that can be repeated: disable, cancel or wait for active work, anonymise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Active:
 
 
 class UserWork(Protocol):
-    """What a user has under way; the rooms above know."""
+    """Active jobs and runs of a user. A higher room implements it."""
 
     async def active(self, owner: Owner) -> Active: ...
     async def cancel(self, owner: Owner, actor: str, reason: str) -> None: ...
@@ -51,7 +51,7 @@ class UserDeletion:
         self._work = work
 
     async def delete(self, manager: Manager, user_id: UUID, *, cancel_jobs: bool) -> User:
-        """Refused while jobs or runs are active, unless they may be canceled. Jobs and ledger keep the user's id."""
+        """Refused while jobs or runs are active, unless `cancel_jobs` is set. Jobs and ledger keep the user's id."""
         owner = await self._owner(manager, user_id)
         active = await self._work.active(owner)
         if active and not cancel_jobs:
@@ -59,7 +59,7 @@ class UserDeletion:
                 f"The user has {active} active. Wait for them to end, or have them canceled: cancel_jobs=true, on the "
                 "command line --cancel-jobs."
             )
-        # First, so that nothing new is submitted while the rest is canceled.
+        # Disabled first, so that the user submits nothing while active work is canceled.
         await self._management.disable(manager, user_id)
         await hit(Failpoint.DELETE_USER_BEFORE_CANCEL)
         if active:

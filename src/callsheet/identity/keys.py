@@ -68,13 +68,13 @@ class Keys:
         self._quotas = quotas or Quotas(databases, QuotaSettings())
 
     async def create(self, user_id: UUID, request: CreateKeyRequest, actor: str = OPERATOR) -> CreatedKey:
-        """Of any user, on the command line; for routes see `create_own` and `UserManagement.create_key`."""
+        """Creates a key of any user, for the command line. Routes use `create_own` and `UserManagement.create_key`."""
         async with self._databases.central.transaction() as connection:
             return await self.create_in(connection, user_id, request, actor)
 
     async def create_own(self, user_id: UUID, session: str, request: CreateKeyRequest) -> CreatedKey:
-        """Of a user with the browser session of this token, which has to last until the key is there: a key that
-        outlives a change of the password would be what the change is meant to end."""
+        """Creates a key of the user with this browser session. The session must still be valid when the key is created:
+        a change of the password ends sessions, and no key may be created with an ended one."""
         async with self._databases.central.transaction() as connection:
             await SQL["lock_key_owner"].row(connection, user_id=user_id)
             if not await SQL["session_lives"].value(connection, id_hash=hash_secret(session)):

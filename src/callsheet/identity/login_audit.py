@@ -23,7 +23,7 @@ LOGINS = 60
 FAILURES = 20
 ALL_FAILURES = 200
 UNKNOWN_FAILURES = 50
-# Of the line that says, once per window, that there are more.
+# Details of the line that says, once per window, that there were more failures.
 OF_A_WINDOW = {"window_seconds": WINDOW_SECONDS}
 # What a proxy wrote as a network address may be anything.
 LONGEST_ADDRESS = 64

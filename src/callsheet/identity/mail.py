@@ -1,4 +1,4 @@
-"""Sending a mail by the configured SMTP server."""
+"""Sends a mail over the configured SMTP server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.settings import MailSettings
 
 
 class MailRefused(Exception):
-    """The server will never take this mail: no use in trying again."""
+    """The server refuses this mail permanently. Trying again does not help."""
 
 
 class Mailer:
@@ -24,8 +24,8 @@ class Mailer:
         return self._settings.host is not None
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Raises `MailRefused` for a recipient that is refused for good, and OSError or SMTPException for the rest."""
-        from email.headerregistry import Address  # 50 ms that a control plane without mail need not wait
+        """Raises `MailRefused` for a recipient that is refused permanently; otherwise OSError or SMTPException."""
+        from email.headerregistry import Address  # takes 50 ms, which a control plane without mail saves
 
         message = EmailMessage()
         try:

@@ -26,7 +26,7 @@ class Quotas:
     def __init__(self, databases: Databases, settings: QuotaSettings, clock: Clock | None = None):
         self._databases = databases
         self._defaults = settings.model_dump(include=set(NAMES))
-        # Of the many tenants that have none of their own.
+        # The limits of tenants without limits of their own, which most tenants are.
         self._usual = self.limits({})
         self._clock = clock or SystemClock()
         self._remembered: dict[UUID, tuple[float, QuotaLimits]] = {}
@@ -35,7 +35,7 @@ class Quotas:
         return (await self.of_each([tenant_id]))[tenant_id]
 
     async def of_each(self, tenant_ids: Iterable[UUID]) -> dict[UUID, QuotaLimits]:
-        """Of several tenants, whatever has to be read with one statement."""
+        """The limits of several tenants. Limits that are not cached are read with one statement."""
         oldest = self._clock.monotonic() - FRESH_SECONDS
         limits: dict[UUID, QuotaLimits] = {}
         unknown: set[UUID] = set()

@@ -140,7 +140,7 @@ async def _offered(links: OneTimeLinks, request: Request) -> str | None:
 
 
 def _end(address: Sequence[Any] | None) -> Address | None:
-    """Of a connection. Servers write the port as a number or as text, and leave it out for a Unix socket."""
+    """One end of a connection. Servers write the port as a number or as text, and omit it for a Unix socket."""
     return (str(address[0]), int(address[1])) if address and address[1] is not None else None
 
 

@@ -1,4 +1,4 @@
-"""What several jobs made, as one zip that is written while it is sent."""
+"""The outputs of several jobs as one zip, which is created while it is sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Downloads:
         self._files = files
 
     async def open(self, principal: Principal, job_ids: Sequence[UUID]) -> AsyncIterator[bytes]:
-        """What can be refused is refused before the first byte."""
+        """Raises before the first byte is sent, if the request is refused."""
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["outputs_of_jobs"].rows(
@@ -37,15 +37,15 @@ class Downloads:
 
     async def _entries(self, rows: Sequence[Row]) -> AsyncGenerator[Entry, None]:
         for row in rows:
-            # No connection is held meanwhile; what is deleted before its turn is left out.
+            # No database connection is held meanwhile. A file that is deleted before its turn is left out.
             if (content := await opened_content(self._files, row["path"], row["disk"])) is not None:
                 yield Entry(name_of(row), row["created_at"], content, size=row["size"])
 
 
 def name_of(row: Row) -> str:
-    """Unique by the job's id and the number of the output, and harmless wherever it is unpacked."""
+    """A file name that is unique by job id and output number, and safe on every system."""
     made = row["job_created_at"].strftime("%Y%m%d-%H%M%S")
-    # The end of an id is random, its beginning is the time.
+    # The end of the id, because the beginning is the time.
     stem = clean_name(f"{made} {row['title'] or 'job'} {row['job_id'].hex[-8:]}")
     number = "" if row["number"] == 1 else f"-{row['number']}"
     return f"{stem}{number}{PurePosixPath(clean_name(row['name'])).suffix}"

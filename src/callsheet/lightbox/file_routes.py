@@ -135,7 +135,7 @@ def find_file(folders: Folders, query: Mapping[str, str]) -> Path | int:
 
 
 def content_hash(file: web.FileField) -> hashlib._Hash:
-    """Of the whole file, which is then at its start again."""
+    """Hash of the whole file. Afterwards the file is at its start again."""
     digest = hashlib.sha256()
     while piece := file.file.read(1 << 20):
         digest.update(piece)

@@ -18,7 +18,7 @@ MEDIA = frozenset({"image", "audio", "video"})
 MOVING = frozenset({"audio", "video"})
 # What puremagic says by fewer bytes than three is a guess.
 CLEAR = 0.3
-# Of what is not a medium, only this is clear: many containers of media are registered as application/… too.
+# Types that are certainly not media. Other application/… types may be containers of media.
 DOCUMENTS = (
     "text/html",
     "text/rtf",
@@ -104,7 +104,7 @@ def _playlist(beginning: bytes) -> str | None:
 
 
 def _tag_length(beginning: bytes) -> int:
-    """Of the ID3v2 tag at the beginning, with its header; 0 where there is none."""
+    """Length of the ID3v2 tag at the beginning, with its header; 0 if there is none."""
     if len(beginning) < 10 or not beginning.startswith(b"ID3") or any(byte & 0x80 for byte in beginning[6:10]):
         return 0
     size = 0

@@ -143,8 +143,8 @@ class Uploads:
             raise InvalidRequest(sentence, errors=[FieldProblem("dimensions", sentence)])
 
     async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
-        """Of the accepted bytes: where the storage knows it, or where one was declared. S3 would have to read the whole
-        object for it."""
+        """The checksum of the accepted bytes, if the storage knows it or the client declared one. With S3, computing it
+        would mean reading the whole object."""
         declared: str | None = row["sha256"]
         if info.sha256 is None and declared is None:
             return None

@@ -18,7 +18,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import CreateVideo, Progress, Shown, Video, VideoStatus
 
-# Of one output in an answer: 600 and more, most of it the signed URL.
+# Estimated bytes of one output in a response: 600 and more, most of it the signed URL.
 OUTPUT_BYTES = 1024
 
 

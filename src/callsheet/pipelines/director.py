@@ -71,7 +71,7 @@ class StepNow(NamedTuple):
     is_approved: bool
     in_flight: int
     has_eligible: bool
-    # Of the run, so every step has the same number.
+    # A number of the run, so it is the same for every step.
     active_bases: int
 
     @property

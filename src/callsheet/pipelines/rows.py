@@ -15,7 +15,7 @@ class StepRow(NamedTuple):
     slug: str
     workflow: str
     effect_id: UUID | None
-    # Of an actor; None for a workflow of the catalog.
+    # The payload of an actor; None for a workflow of the catalog.
     payload: dict[str, Any] | None
     values: dict[str, Any]
     needs_run_prompt: bool

@@ -1,4 +1,4 @@
-"""One pool of this process: opens it, renews the claim of this central on it, and knows why it is not served."""
+"""Opens one pool, renews the claim of this central on it, and records why the pool is not served."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from callsheet.plumbing.privileges import require_privileges
 from callsheet.plumbing.sql import Connection
 from callsheet.settings import DatabaseSettings
 
-# A claim that takes longer is as good as none.
+# A claim that takes longer counts as failed.
 CLAIM_SECONDS = 10.0
 RELEASE_SECONDS = 2.0
-# One failed renewal is bad luck; after the second one the pool's tenants and jobs are left alone.
+# One failed renewal is tolerated. After the second one the pool is not served.
 MOST_FAILURES = 1
-# Another server that renewed its lease twice while this one was refused is alive: not one that was restarted.
+# Another server that renewed its lease twice while this one was refused is alive. A restarted one would not renew it.
 RENEWALS_OF_A_RIVAL = 2
 
 
@@ -61,9 +61,9 @@ class Role:
 class PoolKeeper:
     def __init__(self, name: str, settings: DatabaseSettings, role: Role):
         self.name = name
-        # One for as long as the process lives, closed and opened again: rooms keep it, in batchers for example.
+        # The same object until the process ends, because rooms keep references to it. It is closed and opened again.
         self._database = Database("pool", name, "", settings)
-        # What keeps the pool from being served.
+        # Why the pool is not served; None if nothing prevents it.
         self.problem: str | None = None
         self._role = role
         self._claimed_with: datetime | None = None
@@ -79,13 +79,13 @@ class PoolKeeper:
 
     @property
     def served(self) -> Database | None:
-        """The database, where nothing keeps the pool from being served. Asked several times for each job."""
+        """The database if the pool is served; otherwise None. Called several times for each job."""
         is_served = self.problem is None and not self._is_closed and self._database.is_open
         return self._database if is_served else None
 
     @property
     def reason(self) -> str | None:
-        """Why the pool is not served; None where it is."""
+        """Why the pool is not served; None if it is served."""
         if self._is_closed:
             return f"Pool {self.name} is closed: this process is stopping."
         if self.problem is None and self.database is None:
@@ -95,7 +95,7 @@ class PoolKeeper:
     def is_due(self, address: PoolAddress) -> bool:
         if self.problem is not None or self.database is None:
             return True
-        # Sealed anew while the secret key is rotated, it cannot be read before this process is restarted.
+        # A DSN that was encrypted again with a new secret key can be read only after a restart of this process.
         if address.readable_dsn not in (None, self.database.dsn):
             return True
         return time.monotonic() - self._renewed >= RENEW_SECONDS
@@ -107,7 +107,7 @@ class PoolKeeper:
     async def attend(
         self, address: PoolAddress, central: Central, look_again: Callable[[], Awaitable[Central]]
     ) -> None:
-        """Opens the pool, or renews its claim where it is open. What is in the way becomes `problem`."""
+        """Opens the pool, or renews the claim of an open pool. `problem` is set to what prevents it."""
         if self._is_closed:
             return
         try:
@@ -175,7 +175,7 @@ class PoolKeeper:
     async def _refused(self, error: DatabaseError) -> None:
         self.problem = str(error)
         if isinstance(error, WrongOwner):
-            # Whatever is under way in this process must not finish there.
+            # Statements that this process runs there must not finish.
             await self._database.close()
 
     def _watch_rival(self, held: LeaseHeld) -> None:
@@ -185,7 +185,7 @@ class PoolKeeper:
 
 
 async def prepare_pool(dsn: str, name: str, central: Central, *, migrate: bool) -> list[schema.Migration]:
-    """Checks that the pool is this central's before anything is written there, then its schema."""
+    """Checks that the pool belongs to this central before anything is written, then migrates or checks its schema."""
     try:
         async with connected(dsn, name) as connection:
             await require_privileges(connection, name)

@@ -21,7 +21,7 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """Of one kind of route. None: there is no such limit."""
+    """Limits of the bodies of one kind of route. None means no limit."""
 
     grace_seconds: float
     bytes_per_second: int

@@ -14,7 +14,7 @@ from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, 
 
 __all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task", "title_of"]
 
-# Of tasks that need no provider: they run on our own machines.
+# The provider of tasks that call no provider: they run on machines of the installation.
 OWN = "self_hosted"
 # The actor whose tasks name a provider and an action.
 MEDIA = "media"

@@ -24,7 +24,7 @@ class PayloadForm:
     values: Mapping[str, Any] = field(default_factory=dict)
     # A payload that it takes.
     example: Mapping[str, Any] | None = None
-    # Of a provider of media, whose price may depend on them.
+    # Only for a media provider, whose price may depend on provider and action.
     provider: str | None = None
     action: str | None = None
 

@@ -18,7 +18,7 @@ from callsheet.toolbox.sanitizing import clean_line
 
 log = get_logger(__name__)
 
-# Of a reason in an answer that the settings say nothing about.
+# Where the reason of an error is in a response, unless the settings name another place.
 USUAL_PLACES: Final = ("error.message", "error", "message", "detail")
 PASSING: Final = frozenset({408, 425, 429})
 

@@ -170,7 +170,7 @@ class _Search:
         return env_file if usable else None, config if self._is_usable(config) else None
 
     def _has_settings(self, env_file: Path | None, config: Path | None) -> bool:
-        """Of ours: many a directory has an `.env` for something else."""
+        """Whether there are settings of Callsheet: a directory may have an `.env` of another program."""
         if config is not None:
             return True
         is_here = env_file is not None and not env_file.is_absolute()

@@ -15,7 +15,7 @@ DEFAULT_QUEUE = "default"
 # With the longest name of an actor it still makes the slug of a workflow.
 _QUEUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,56}")
 _PRICED = re.compile(r"[a-z][a-z0-9_]{0,62}|[a-z][a-z0-9_-]{0,62}/([a-z][a-z0-9_]{0,62}|\*)")
-# Of the built-in kinds of generation, where nothing else is said.
+# Default costs of the built-in kinds of generation.
 COSTS: Mapping[str, int] = {"copy": 1, "scrape": 1, "static_ad": 5, "ugc_video": 20, "tts": 2}
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 

@@ -86,7 +86,7 @@ def same_format(declared: str, found: str) -> bool:
 
 
 def media_type_of(beginning: bytes) -> str | None:
-    """Of the first `SNIFFED_BYTES` of something."""
+    """The media type of a file with these first `SNIFFED_BYTES`; None if it is not known."""
     return next((media_type for pattern, media_type in _PATTERNS if pattern.match(beginning)), None)
 
 

@@ -11,7 +11,7 @@ log = get_logger(__name__)
 
 
 class Outage:
-    """Of one component. However many attempts fail meanwhile, they are counted and not logged.
+    """The outage of one component: logged when it starts and when it ends. Attempts that fail meanwhile are counted.
 
     `what` is the event's name: `database.unreachable` and `database.reachable`. If attempts of the component run at the
     same time, each has the number that `start_attempt` gives, because results arrive in any order: a connection that

@@ -65,7 +65,7 @@ class Breakers:
         # Called when a provider that was paused may be called again.
         self._is_back = is_back
         self._shut: dict[str, _Shut] = {}
-        # Of which the waiting workers do not know yet that they may be called again.
+        # Providers that may be called again; waiting workers are not notified yet.
         self._untold: set[str] = set()
 
     def is_shut(self, provider: str) -> bool:

@@ -24,7 +24,7 @@ from callsheet.wire.errors import Refusal, Unavailable
 log = get_logger(__name__)
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-# Of one job; a video in frames comes as a video.
+# Highest number of files of one job.
 MOST_OUTPUTS = 100
 
 

@@ -14,7 +14,7 @@ CallOutcome = Literal["answered", "failed", "paused"]
 
 
 class CallMetrics(Collector):
-    """Of this process. Names of providers are ours: who is called by another name counts as `unknown`."""
+    """Metrics of calls by this process. A name that is not a configured provider counts as `unknown`."""
 
     def __init__(self) -> None:
         self._callbacks: Counter[tuple[str, CallbackOutcome]] = Counter()

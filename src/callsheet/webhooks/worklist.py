@@ -46,7 +46,7 @@ class ClaimedCall:
     prediction: Prediction | None
     # Submitted beside the one that is waited for.
     strays: Sequence[str]
-    # Of its dispatch, which may be gone if rows were deleted by hand.
+    # Status of the dispatch; None if its row was deleted by hand.
     status: str | None
     is_finished: bool
     provider_job_id: str | None

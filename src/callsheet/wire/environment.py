@@ -17,7 +17,7 @@ MOST_MODELS: Final = 5_000
 MOST_ENGINES: Final = 64
 MOST_REQUIRED: Final = 1_000
 LONGEST_NAME: Final = 300
-# Of the workflows that a worker cannot run, and of what each of them lacks there.
+# Highest number of shown workflows that a worker cannot run, and of shown missing parts of each.
 MOST_SHOWN: Final = 20
 
 CONDITION: Final = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*v?(\d+(?:\.\d+){0,3})\s*")

@@ -78,7 +78,7 @@ def reason_of(error: Mapping[str, Any]) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Of a message of pydantic or of a validator."""
+    """Makes a sentence of a message of pydantic or of a validator."""
     for name, subject in _SUBJECTS.items():
         text = text.replace(f"{name} should", f"{subject} must", 1) if text.startswith(f"{name} should") else text
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

@@ -25,7 +25,7 @@ Children = Annotated[int, Field(ge=1, le=10_000), WHOLE]
 Leaves = Annotated[int, Field(ge=1, le=100_000), WHOLE]
 Budget = Annotated[int, Field(ge=1, le=2**53), WHOLE]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE]
-# Of all variables of a run together. They are in every job of it, and in every line of a list of runs.
+# Characters of all variables of a run together: they are in every job of the run and in every row of a list of runs.
 MOST_CHARACTERS = 65_536
 
 

@@ -23,7 +23,7 @@ log = get_logger(__name__)
 TENANTS_PER_TURN = 20
 # Longer than making one may take; after that another control plane may try, since the first one has died.
 CLAIM_SECONDS = 360
-# Of what ends the process that makes it each time.
+# How often a preview is tried if its process dies each time.
 MOST_ATTEMPTS = 3
 # How long storage that does not answer is left alone.
 POSTPONE_SECONDS = 30
@@ -68,7 +68,7 @@ class PreviewMaker(Loop):
         self._pools = pools
         self._storage = storage
         self._disk = disk
-        # Of each pool and kind, the tenant that was served last.
+        # The tenant that was served last, by pool and kind.
         self._turns: dict[tuple[str, Kind], UUID] = {}
         self._making: asyncio.Future[Previews] | None = None
 

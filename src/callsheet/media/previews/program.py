@@ -49,7 +49,7 @@ MOST_DURATION_SECONDS = 10_000_000.0
 # Packets that are looked at for the few seconds of a clip, and of these how many may be broken.
 MOST_PACKETS = 5_000
 MOST_BROKEN = 100
-# Of a clip.
+# Frames per second of a clip.
 FRAME_RATE = 15
 # Below this, a frame is black, white or empty, and says nothing about the video.
 LEAST_CONTRAST = 8.0
@@ -61,7 +61,7 @@ MOST_MEMORY = 1024 * 1024 * 1024
 
 
 class NoPreview(Exception):
-    """Of this file no preview can be made; it says why."""
+    """No preview can be made of this file. The message says why."""
 
 
 class Source(io.RawIOBase):
@@ -122,7 +122,7 @@ def send(target: BinaryIO, letter: bytes, payload: bytes) -> None:
 
 
 def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Of the image, or the first of several: upright, in two sizes, as WebP without anything else in it."""
+    """Previews of the image, or of the first one in the file: upright, in two sizes, as WebP without metadata."""
     try:
         with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
             width, height = image.size

@@ -1,8 +1,8 @@
-"""Decoders behind walls: a process of its own for each file, with limits on time, memory and what it reads.
+"""Runs decoders in a sandbox: one process per file, with limits on time, memory and bytes that it reads.
 
-Strangers made the bytes. A JPEG of 100 kB can ask for hours (a scan of the whole image every 75 bytes), a video can be
-endless, and a decoder that crashes takes its process with it. The process has no environment, opens no other file and
-is sent only the parts of the file that it asks for, so a video of gigabytes costs a few megabytes of reading.
+The files are not trusted. A JPEG of 100 kB can need hours (a scan of the whole image every 75 bytes), a video can be
+endless, and a decoder that crashes ends its process. The process has no environment variables and opens no other file.
+It gets only the parts of the file that it requests, so a few megabytes of a video of gigabytes are read.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ Kind = Literal["image", "video"]
 # Reads `length` bytes from `start` on, fewer at the end of the file.
 Read = Callable[[int, int], Awaitable[bytes]]
 
-# Of one file, which may be read again and again.
+# Bytes that are read of one file. A decoder may read the same bytes several times.
 MOST_READ_BYTES = 256 * 1024 * 1024
-# The rest would not be a preview. With these, what a file has of previews is bounded whatever is in it.
+# Largest preview of each kind. A larger one is refused.
 MOST_BYTES = {SMALL: 256 * 1024, LARGE: 1024 * 1024, CLIP: 2 * 1024 * 1024}
 LONGEST_REASON = 200
-# A process that has closed its end is about to be gone, or pretends.
+# How long to wait for the end of a process that has closed its output.
 ENDING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClipSize:
-    """How large the clip of a video is: the most pixels of its longer side, and its seconds."""
+    """Size of the clip of a video: pixels of its longer side, and seconds."""
 
     side: int
     seconds: float
 
 
-# Of what people have in lists.
+# The clip that lists show.
 FOR_LISTS = ClipSize(480, 3.0)
 
 
 class OutOfTime(Exception):
-    """The preview was not made in time, and not because of the file: the machine is busy, or storage is slow."""
+    """The preview was not made in time because the machine is busy or storage is slow, not because of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What one file may cost. A file that needs more processor time is at fault; one that needs more time is not."""
+    """Limits for one file. More processor time is the fault of the file; more elapsed time is not."""
 
     seconds: float
     cpu_seconds: int = 30
     niceness: int = 0
 
 
-# Behind everything else. On a busy machine this gets a hundredth of a processor, and two seconds of work take minutes.
+# With the lowest priority. On a busy machine it gets a hundredth of a processor, and two seconds of work take minutes.
 IN_BACKGROUND = Effort(seconds=300.0, niceness=10)
 # While a person waits for the response.
 AWAITED = Effort(seconds=60.0)
@@ -66,7 +66,7 @@ AWAITED = Effort(seconds=60.0)
 
 @dataclass(frozen=True, slots=True)
 class Previews:
-    """What was made, by name; and what the original is."""
+    """The previews by name, and the size of the original."""
 
     files: dict[str, bytes]
     width: int
@@ -75,16 +75,16 @@ class Previews:
 
 
 def kinds() -> tuple[Kind, ...]:
-    """Of what previews can be made here: of videos only where PyAV is installed."""
+    """The kinds of files that get previews here: videos only if PyAV is installed."""
     return ("image", "video") if find_spec("av") is not None else ("image",)
 
 
 async def make_previews(
     kind: Kind, size: int, read: Read, clip: ClipSize = FOR_LISTS, effort: Effort = IN_BACKGROUND
 ) -> Previews:
-    """Raises NoPreview where there is none to be had of this file, and OutOfTime where trying again may help."""
+    """Raises NoPreview if none can be made of this file, and OutOfTime if a later attempt may succeed."""
     process = await asyncio.create_subprocess_exec(
-        # The file itself, so that nothing else of Callsheet is loaded; no environment, which may hold secrets.
+        # The script by its path, so that no other module is loaded. No environment, because it may contain secrets.
         *(sys.executable, "-I", "-B", program.__file__),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -121,7 +121,7 @@ async def _ending(process: asyncio.subprocess.Process) -> int | None:
 
 @dataclass(slots=True)
 class _Conversation:
-    """What a process is sent and says. It may have been taken over by what it decodes: nothing it says is trusted."""
+    """The messages to and from the process. The file may have taken over the process, so no message is trusted."""
 
     target: asyncio.StreamWriter
     source: asyncio.StreamReader

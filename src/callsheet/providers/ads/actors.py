@@ -77,7 +77,7 @@ class CopyActor:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Of its plans, beside those of media. One without a key does not take what is written with one."""
+        """Its plans name this provider: another one with an API key, so that only workers with the key take them."""
         return (self._writer.provider,)
 
     @property

@@ -14,7 +14,7 @@ from callsheet.wire.generation import CopyInput, ProductFields
 
 NAME: Final = "copywriting"
 LONGEST_ANSWER: Final = 50_000
-# Of what a page says; a model needs no more to know what it is about.
+# Characters of a page that the model gets: enough to know what the page is about.
 LONGEST_PAGE: Final = 4_000
 WORDS: Final = {"short": 40, "medium": 120, "long": 300}
 TOKENS: Final = {"short": 200, "medium": 500, "long": 1200}
@@ -87,7 +87,7 @@ def facts_of(product: ProductFields) -> str:
 
 
 def text_of(answer: object) -> str | None:
-    """Of an answer to a chat; None where there is none."""
+    """The text of a chat response; None if it has none."""
     try:
         content = answer["choices"][0]["message"]["content"]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):

@@ -62,7 +62,7 @@ class Scraper:
         return product_of({**found, "url": page.url})
 
     async def _rules(self, url: str) -> RobotFileParser | None:
-        """Of the site that this page belongs to; None where it has none, or they are not asked for."""
+        """The robots.txt of the site of this page; None if the site has none, or if the settings ignore robots.txt."""
         if not self._config.robots:
             return None
         answer = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)

@@ -1,4 +1,4 @@
-"""Files on their way to a ComfyUI server and back."""
+"""Uploads files to a ComfyUI server and fetches its outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megaby
 
 
 class EngineFiles:
-    """`directory`: the engine's own, where the worker reaches it; `retries`: after a connection failed."""
+    """`directory`: the engine's directory, if the worker can access it. `retries`: after a connection failed."""
 
     def __init__(self, http: EngineHttp, directory: Path | None, retries: int):
         self._http = http
@@ -34,8 +34,8 @@ class EngineFiles:
         return await self._upload(path, name, {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"})
 
     async def share(self, path: Path, name: str) -> str:
-        # Not to be overwritten: ComfyUI empties the file first, and a node of another run may be reading it. Of the
-        # same bytes it keeps the one it has, beside others it puts them under another name.
+        # Without `overwrite`: ComfyUI would empty the file first, while a node of another run may be reading it. If the
+        # engine has the same bytes, it keeps its file; otherwise it stores them under another name.
         fields = {"subfolder": SHARED_FOLDER, "type": "input"}
         size = (await asyncio.to_thread(path.stat)).st_size
         return await self._shared.place(
@@ -54,7 +54,7 @@ class EngineFiles:
 
     async def _has(self, reference: str, size: int) -> bool:
         if self._directory is not None:
-            # Marked before it is looked up: from then on no other run removes it.
+            # Marked before the look-up, so that no other run removes the file.
             await asyncio.to_thread(mark_used, self._directory / "input" / reference)
         folder, _, name = reference.rpartition("/")
         address = f"/view?{view_query(Output('', name, folder, 'input'))}"
@@ -68,11 +68,11 @@ class EngineFiles:
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
             raise upload_refused(answer.status_code)
-        # The engine may have given it another name.
+        # The engine may have chosen another name.
         return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
 
     async def _refuse_too_large(self, size: int) -> None:
-        """Before gigabytes are sent in vain. It is asked each time: it may have been restarted with another limit."""
+        """Refuses before gigabytes are sent. Asks for the limit each time, because a restart may have changed it."""
         if size < ASKED_FROM_BYTES:
             return
         answer = await again(lambda: self._http.call("GET", "/features"), self._retries)
@@ -94,13 +94,13 @@ def upload_refused(status: int, **known: int) -> EngineError:
 
 
 async def saved_here(output: Output, target: Path) -> Fetched | None:
-    """An output that needs no fetching, as a file."""
+    """Saves an output that is already here, a text or an image from the socket. None if it must be fetched."""
     if output.text is not None:
         return save_text(output.text, target)
     return await asyncio.to_thread(output.kept.save, target) if output.kept is not None else None
 
 
 def view_query(output: Output) -> str:
-    """Not `filename=folder/name`: the engine looks at the last part only."""
+    """The folder is a field of its own, because the engine uses only the last part of `filename`."""
     fields = {"filename": output.name, "subfolder": output.folder, "type": output.store}
     return "&".join(f"{name}={quote(value, safe='')}" for name, value in fields.items())

@@ -118,7 +118,7 @@ class Following:
 
     def said(self, event: str, data: Mapping[str, Any]) -> None:
         self.alive()
-        # Of a run that waits nothing is said.
+        # The engine sends no message about a run that is still waiting.
         self.begun()
         match event:
             case "execution_start":

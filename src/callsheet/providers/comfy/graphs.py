@@ -17,10 +17,10 @@ from callsheet.providers.engine import EngineError, Graph
 # A chain of 1,000 nodes is refused by the engine's own recursion, one of 1,200 that no output reaches ends its executor
 # for good; 600 were seen to pass.
 LONGEST_CHAIN = 600
-# Of the nodes in a sentence.
+# Highest number of nodes that a message names.
 MOST_NAMED = 10
 FOLDER = "callsheet"
-# Of files that many runs use; no run's id is a word.
+# Folder of files that many runs use. It cannot be the folder of a run, because the id of a run is not a word.
 SHARED_FOLDER = f"{FOLDER}/assets"
 # An input that no node has. ComfyUI ignores it when the node runs, but it is part of the key under which the node's
 # results are cached: a node that carries the id of a new run always runs, and everything before it stays cached.

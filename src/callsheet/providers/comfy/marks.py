@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from callsheet.providers.comfy.graphs import MARK, needed_by, with_marks
 from callsheet.providers.engine import EngineError, Fetched, Graph, Output, Run
 
-# Of files that are remembered: the classes that refuse the mark are few.
+# Highest number of remembered files: few node classes refuse the mark.
 MOST_REMEMBERED = 1000
 Place = tuple[str, str, str]
 

@@ -78,7 +78,7 @@ class Patience:
     queue: float = 900.0
     # For the next piece of an answer.
     answer: float = 60.0
-    # Of an upload or a fetch whose connection failed: both may be repeated.
+    # How often an upload or a fetch is repeated after its connection failed.
     retries: int = 3
 
 

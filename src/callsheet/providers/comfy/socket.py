@@ -32,7 +32,7 @@ _PICTURES = {1: "image/jpeg", 2: "image/png"}
 LARGEST_MESSAGE = 64 * 1024 * 1024
 FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
 OPEN_SECONDS = 5.0
-# Of runs whose submission has no response yet; one that says more in that time has missed something.
+# Limits of messages kept for runs whose submission has no response yet. A run with more messages has missed some.
 MOST_UNCLAIMED = 2000
 MOST_UNCLAIMED_BYTES = 33_554_432
 

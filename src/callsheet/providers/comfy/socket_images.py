@@ -35,7 +35,7 @@ class Kept:
 
 
 class Keepsakes:
-    """Of all runs of an engine, one file each."""
+    """The images that runs of an engine sent over the socket, one file per run."""
 
     def __init__(self) -> None:
         self._files: dict[str, IO[bytes]] = {}

@@ -61,7 +61,7 @@ def place_in(queue: Mapping[str, Any], run_id: str) -> Place | None:
 
 
 def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of whatever runs or waits."""
+    """The ids of the runs that are running or waiting."""
     return _ids(queue.get("queue_running")) + _ids(queue.get("queue_pending"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from callsheet.providers.comfy.http import pause
 from callsheet.providers.engine import EngineUnreachable, NotBegun
 
-# Of requests that an engine may have read and knows nothing of afterwards: what it dies of is not sent for ever.
+# How often a submission is sent if the engine may have read it but does not know it: the graph may crash the engine.
 SUBMIT_ATTEMPTS = 3
 # A request that arrived is in the engine's queue as soon as its graph was looked through.
 LOOKS = 3

@@ -52,7 +52,7 @@ def dug_texts(document: Any, path: str) -> list[str]:
 
 
 def percent_of(value: object) -> float | None:
-    """Of 42, "42" or "42%"; None where it is something else."""
+    """42.0 for 42, "42" or "42%"; None for anything else."""
     if isinstance(value, str):
         try:
             value = float(value.strip().removesuffix("%"))

@@ -25,7 +25,7 @@ from callsheet.providers.webhook_signatures import WrongSignature, key_of, verif
 from callsheet.toolbox.http_client import GuardedClient
 from callsheet.wire.errors import FieldProblem
 
-# Of 100 predictions each. An account that makes more in the minutes between two attempts is not known.
+# Pages of 100 predictions each. No account is known that makes more in the minutes between two attempts.
 MOST_PAGES: Final = 20
 # Where the list does not say where they call back to, they are asked one by one.
 MOST_LOOKUPS: Final = 100
@@ -228,7 +228,7 @@ def is_unknown(error: ProviderError) -> bool:
 
 
 def _cursor_of(page: object, oldest: float) -> str | None:
-    """Of the next page, if that can have anything we look for. The URL itself is not followed."""
+    """The cursor of the next page, if it can contain what is searched. The URL of the page itself is not used."""
     if not isinstance(page, dict) or not isinstance(page.get("next"), str):
         return None
     results = page.get("results")

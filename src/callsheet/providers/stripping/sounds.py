@@ -17,7 +17,7 @@ _APE_FOOTER, _APE_HAS_HEADER = 32, 1 << 31
 
 _PAGE_HEADER, _MOST_SEGMENTS = 27, 255
 _STARTS_STREAM = 0x02
-# Of the comments of all streams: a checksum is counted byte by byte.
+# Largest comments of all streams together: their checksum is computed byte by byte.
 LARGEST_COMMENTS = 8 * 1024 * 1024
 _COMMENT_HEADS = (b"OpusTags", b"\x03vorbis")
 
@@ -164,7 +164,7 @@ def _table() -> tuple[int, ...]:
 
 
 def _checksum(content: bytes | bytearray) -> int:
-    """Of a page. Not the order of bits that zlib knows."""
+    """The checksum of an Ogg page. zlib cannot compute it, because the order of bits differs."""
     table, value = _table(), 0
     for byte in content:
         value = (value << 8 & 0xFFFFFFFF) ^ table[value >> 24 ^ byte]

@@ -31,10 +31,10 @@ RULES = (
 
 
 def unsafe_settings(settings: Settings) -> list[Unsafe]:
-    """Of a control plane."""
+    """Unsafe settings of a control plane."""
     return [found for rule in RULES for found in rule(settings)]
 
 
 def unsafe_worker_settings(settings: Settings) -> list[Unsafe]:
-    """Of a machine that only runs a worker."""
+    """Unsafe settings of a machine that only runs a worker."""
     return [*worker_transport(settings), *engine(settings), *for_tests(settings)]

@@ -18,7 +18,7 @@ OWN_NETWORKS: tuple[Network, ...] = (
     IPv6Network("fd00:ec2::/32"),
 )
 SHORT_SECRET = 32
-# Of generation that calls Replicate where it is set up.
+# Kinds of generation that call Replicate if Replicate is configured.
 REPLICATE_KINDS = frozenset({"static_ad", "ugc_video", "tts"})
 
 
