@@ -21,9 +21,9 @@ from bench.results import Result
 from callsheet.catalog.room import open_catalog
 from callsheet.media.room import open_media
 from callsheet.media.storage import open_storage
-from callsheet.pipelines.director import Director, choose_parent, read_snapshot
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
+from callsheet.pipelines.scheduler import RunScheduler, choose_parent, read_snapshot
 from callsheet.pipelines.selection import Draw, Mode, next_group
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import load_settings
@@ -148,20 +148,20 @@ async def _load(ground: Ground, run_id: UUID) -> float:
 
 
 async def _tick(ground: Ground, count: Counter, runs: int) -> list[Result]:
-    async with _director(ground) as director:
+    async with _scheduler(ground) as scheduler:
         async with filling(ground) as filler:
             # What is measured above may go on with a job, which nobody would render.
             await filler.connection.execute("UPDATE pipeline_runs SET status = 'paused'")
             await filler.add_busy_runs(runs)
         before = await count.statements()
-        while await director.direct(ground.pool):
+        while await scheduler.advance_due(ground.pool):
             pass
         looked = await count.statements() - before
-        await director.direct(ground.pool)
+        await scheduler.advance_due(ground.pool)
         before, times = await count.statements(), []
         for _ in range(IDLE_TICKS):
             began = time.perf_counter()
-            await director.direct(ground.pool)
+            await scheduler.advance_due(ground.pool)
             times.append(time.perf_counter() - began)
         asked = await count.statements() - before
     times.sort()
@@ -179,7 +179,7 @@ async def _tick(ground: Ground, count: Counter, runs: int) -> list[Result]:
 
 
 @asynccontextmanager
-async def _director(ground: Ground) -> AsyncIterator[Director]:
+async def _scheduler(ground: Ground) -> AsyncIterator[RunScheduler]:
     """As a control plane has it, with room for every job."""
     with fresh_home() as home:
         home.mkdir()
@@ -190,6 +190,6 @@ async def _director(ground: Ground) -> AsyncIterator[Director]:
             databases = ground.databases
             media = open_media(databases, storage, settings, secret)
             catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
-            yield open_pipelines(databases, catalog, media, ground.room, settings.pipelines).director
+            yield open_pipelines(databases, catalog, media, ground.room, settings.pipelines).scheduler
         finally:
             await storage.close()

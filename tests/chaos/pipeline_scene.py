@@ -81,7 +81,7 @@ class PipelineScene:
             await plane.room.collector.tick(NOW)
         await self.rows(DUE_RUNS)
         if step is not PipelineScene.direct:
-            await plane.room.director.tick(NOW)
+            await plane.room.scheduler.tick(NOW)
         if step is PipelineScene.collect:
             await self.finish_jobs(plane, random)
         if step is PipelineScene.make_thumbnails:
@@ -108,10 +108,10 @@ class PipelineScene:
         }
         self.runs.append(await plane.run(random.choice(self.pipelines), **wanted))
 
-    async def direct(self, plane: PipelineHarness, random: Random) -> None:
+    async def advance_due(self, plane: PipelineHarness, random: Random) -> None:
         if random.random() < 0.6:
             await self.rows(DUE_RUNS)
-        await plane.room.director.tick(NOW)
+        await plane.room.scheduler.tick(NOW)
 
     async def collect(self, plane: PipelineHarness, random: Random) -> None:
         await plane.room.collector.tick(NOW)
@@ -138,7 +138,7 @@ class PipelineScene:
         """What an undisturbed moment brings: what is due is begun, and rendered, and kept."""
         for _ in range(random.randrange(1, 4)):
             await self.rows(DUE_RUNS)
-            await plane.room.director.tick(NOW)
+            await plane.room.scheduler.tick(NOW)
             await self.lease(plane, random)
             await self.report(plane, random)
             await plane.room.collector.tick(NOW)

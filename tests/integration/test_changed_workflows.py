@@ -47,7 +47,7 @@ async def test_a_step_that_does_not_fit_its_workflow_any_more_is_not_filled(
     pipeline = await pipelines.define([{"name": "base", "workflow": slug, "needs_run_variables": True}])
     given = {"variables": {"style": "../../../etc/cron.d/x"}, "target_leaves": 2}
     run = await pipelines.run(pipeline, **given)
-    await pipelines.room.director.tick(NOW)
+    await pipelines.room.scheduler.tick(NOW)
     assert await pipelines.work() == 1
     await pipelines.catalog.workflows.update(slug, UpdateWorkflow(graph=graph), "test")
 

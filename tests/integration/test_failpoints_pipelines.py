@@ -33,12 +33,12 @@ def started(core: Core, ann: Member, media: MediaHarness) -> PipelineHarness:
 
 
 async def begin(pipelines: PipelineHarness, run: Run) -> object:
-    return await pipelines.room.director.tick(NOW)
+    return await pipelines.room.scheduler.tick(NOW)
 
 
 async def begin_a_child(pipelines: PipelineHarness, run: Run) -> object:
     await _with_bases(pipelines)
-    return await pipelines.room.director.tick(NOW)
+    return await pipelines.room.scheduler.tick(NOW)
 
 
 async def keep(pipelines: PipelineHarness, run: Run) -> object:

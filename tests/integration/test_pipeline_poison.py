@@ -40,7 +40,7 @@ async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so
     for each in (run, broken):
         await pipelines.due(each)
     # In one tick, whoever comes first.
-    await pipelines.room.director.tick(NOW)
+    await pipelines.room.scheduler.tick(NOW)
     assert await pipelines.work() == 1
     run = await pipelines.finish(run)
     assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
@@ -58,7 +58,7 @@ async def test_a_job_that_cannot_be_canceled_holds_up_neither_the_others_nor_the
     canceled = await pipelines.run(await pipelines.pipeline("base"), target_leaves=3)
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=1)
     pipelines = open_pipeline_harness(pipelines.core, pipelines.ann, pipelines.media, jobs_per_run=2, jobs_in_total=10)
-    await pipelines.room.director.tick(NOW)
+    await pipelines.room.scheduler.tick(NOW)
     poison, other = [slot["job_id"] for slot in await pipelines.slots(canceled)]
     # As a cancel leaves it that crashed on its way.
     query = "UPDATE pipeline_runs SET status = 'canceled', ended_at = now() WHERE id = $1"
@@ -89,7 +89,7 @@ async def test_what_is_found_again_and_again_is_logged_once(pipelines: PipelineH
         for _ in range(3):
             for each in (poor, broken):
                 await pipelines.due(each)
-            await pipelines.room.director.tick(NOW)
+            await pipelines.room.scheduler.tick(NOW)
     told = [(entry["event"], entry["run_id"]) for entry in logs if entry["event"].startswith("pipeline.")]
     assert sorted(told) == sorted(
         [
@@ -104,7 +104,7 @@ async def test_a_result_that_can_never_be_kept_is_given_up_with_a_reason_and_hol
     pipelines: PipelineHarness,
 ) -> None:
     broken, run = [await pipelines.run(await pipelines.pipeline("base"), target_leaves=1) for _ in range(2)]
-    await pipelines.room.director.tick(NOW)
+    await pipelines.room.scheduler.tick(NOW)
     assert await pipelines.work() == 2
     # One candidate more does not fit in.
     query = "UPDATE pipeline_runs SET candidates = 2147483647 WHERE id = $1"

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from callsheet.jobs.progress import ProgressReport
-from callsheet.pipelines.director import SQL as LOOP
 from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
+from callsheet.pipelines.scheduler import SQL as LOOP
 from callsheet.pipelines.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
@@ -322,7 +322,7 @@ async def test_a_result_that_cannot_be_kept_holds_up_no_other(
     for ann in (pipelines.ann, other):
         of_one = open_pipeline_harness(pipelines.core, ann, pipelines.media, jobs_in_total=2)
         runs.append((of_one, await of_one.run(await of_one.pipeline("base"), target_leaves=1)))
-        await of_one.room.director.tick(NOW)
+        await of_one.room.scheduler.tick(NOW)
     await pipelines.work()
     storage = pipelines.media.room.files.storage
     copy = storage.copy
@@ -478,12 +478,12 @@ async def test_a_run_that_waits_for_its_job_is_left_alone_until_that_ends(
     await pipelines.tick()
     assert not await is_left_alone(pipelines, run)
     await pipelines.due(run)
-    await pipelines.room.director.tick(NOW)
+    await pipelines.room.scheduler.tick(NOW)
     assert await is_left_alone(pipelines, run)
     assert await pipelines.work() == 1
     await pipelines.room.collector.tick(NOW)
     assert not await is_left_alone(pipelines, run)
-    await pipelines.room.director.tick(NOW)
+    await pipelines.room.scheduler.tick(NOW)
     assert len(await pipelines.slots(run)) == 2
     assert (await pipelines.finish(run)).reason is RunReason.TARGET_REACHED
 
@@ -522,6 +522,6 @@ async def test_a_base_that_is_accepted_while_its_run_is_looked_at_is_not_made_ag
     assert claimed is not None
     await pipelines.work()
     await pipelines.room.collector.tick(NOW)
-    await pipelines.room.director.advance(pipelines.ann.pool, claimed)
+    await pipelines.room.scheduler.advance(pipelines.ann.pool, claimed)
     assert [slot["position"] for slot in await pipelines.slots(run)] == [1, 2]
     await pipelines.check(run)

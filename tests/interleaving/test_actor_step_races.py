@@ -50,7 +50,7 @@ async def with_base(planes: Planes) -> Run:
 
 async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begun(planes: Planes) -> None:
     run = await with_base(planes)
-    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
         run = await planes.two.finish(run)
         assert run.status is RunStatus.COMPLETED
@@ -64,7 +64,7 @@ async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begu
 async def test_a_task_whose_parent_was_killed_meanwhile_is_not_begun(planes: Planes) -> None:
     run = await with_base(planes)
     ann = principal_of(planes.two.ann)
-    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         [base] = await planes.two.candidates(run)
         await planes.two.room.guidance.branches.kill(ann, base["id"])
         await planes.two.room.runs.pause(ann, run.id)
@@ -75,7 +75,7 @@ async def test_a_task_whose_parent_was_killed_meanwhile_is_not_begun(planes: Pla
 
 async def test_a_plane_that_dies_before_its_task_is_in_the_queue_has_begun_it_once(planes: Planes) -> None:
     run = await begun(planes, BASE)
-    assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, planes.one.room.director.tick(NOW))
+    assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, planes.one.room.scheduler.tick(NOW))
     assert [slot["status"] for slot in await planes.two.slots(run)] == ["open"]
     await planes.two.core.relay()
     await planes.two.due(run)

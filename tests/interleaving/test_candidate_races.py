@@ -14,8 +14,8 @@ import pytest
 from callsheet.jobs.new_jobs import SlotRefused
 from callsheet.pipelines import branches
 from callsheet.pipelines.collector import Collector
-from callsheet.pipelines.director import SQL as LOOP
 from callsheet.pipelines.open_jobs import OpenJobs
+from callsheet.pipelines.scheduler import SQL as LOOP
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
 from callsheet.wire.candidates import Vote

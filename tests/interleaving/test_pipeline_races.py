@@ -55,7 +55,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
 
 async def test_a_control_plane_that_stood_still_while_another_took_over_begins_no_second_base(planes: Planes) -> None:
     run = await planes.run("base")
-    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
         await planes.two.tick()
         assert len(await planes.two.slots(run)) == 1
@@ -68,7 +68,7 @@ async def test_a_control_plane_that_stood_still_while_another_took_over_begins_n
 
 async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_other(planes: Planes) -> None:
     run = await planes.with_base()
-    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
         run = await planes.two.finish(run)
         assert run.status is RunStatus.COMPLETED
@@ -82,7 +82,7 @@ async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_o
 async def test_what_a_person_did_meanwhile_counts_for_a_job_that_was_chosen_before(planes: Planes, what: str) -> None:
     run = await planes.with_base()
     ann = principal_of(planes.two.ann)
-    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         if what == "kill":
             [base] = await planes.two.candidates(run)
             await planes.two.room.guidance.branches.kill(ann, base["id"])
@@ -129,7 +129,7 @@ async def test_a_crash_while_a_job_is_begun_loses_no_place_and_fills_none_twice(
     planes: Planes, point: Failpoint
 ) -> None:
     run = await planes.run("base", "fix")
-    assert await crashed_at(point, planes.one.room.director.tick(NOW))
+    assert await crashed_at(point, planes.one.room.scheduler.tick(NOW))
     await planes.two.core.relay()
     await planes.two.due(run)
     run = await planes.two.finish(run)
@@ -155,8 +155,8 @@ async def test_two_control_planes_begin_no_more_jobs_of_different_runs_than_may_
         for pipelines in (planes.one, planes.two)
     ]
     runs = [await planes.run("base"), await planes.run("base")]
-    async with stalled_at(CHOSEN, one.room.director.tick(NOW)) as first:
-        async with stalled_at(CHOSEN, two.room.director.tick(NOW)) as second:
+    async with stalled_at(CHOSEN, one.room.scheduler.tick(NOW)) as first:
+        async with stalled_at(CHOSEN, two.room.scheduler.tick(NOW)) as second:
             pass
         await second
     await first

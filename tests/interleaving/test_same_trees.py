@@ -22,7 +22,7 @@ from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_h
 from tests.support.race import Race
 from tests.support.replayed_draws import strange_draws
 
-DIRECTING = (
+SCHEDULING = (
     Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
     Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
     Failpoint.SUBMIT_BEFORE_RELAY,
@@ -79,9 +79,9 @@ async def guided(shift: Shift, run: Run, next_plane: Callable[[], PipelineHarnes
             plane = next_plane()
             await plane.due(run)
             if random is not None and random.random() < 0.5:
-                await crashed_at(random.choice(DIRECTING), plane.room.director.tick(NOW))
+                await crashed_at(random.choice(SCHEDULING), plane.room.scheduler.tick(NOW))
             else:
-                await plane.room.director.tick(NOW)
+                await plane.room.scheduler.tick(NOW)
             await plane.core.relay()
             shown = await plane.shown(run)
             if shown.status is RunStatus.COMPLETED:

@@ -125,7 +125,7 @@ class PipelineHarness:
         """What the loops do, once."""
         while await self.room.collector.tick(NOW):
             pass
-        await self.room.director.tick(NOW)
+        await self.room.scheduler.tick(NOW)
 
     async def finish(self, run: Run, fails: Fails = lambda started: False, *, most: int = 500) -> Run:
         """Goes on until there is nothing to do."""

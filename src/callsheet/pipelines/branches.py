@@ -127,7 +127,7 @@ async def _reject_piece(connection: Connection, kill: BranchKill) -> int:
     await SQL["lock_run"].row(connection, **run, user_id=kill.user_id)
     piece = await SQL["reject_branch"].value(connection, **root, run_id=kill.run_id, user_id=kill.user_id, most=PIECE)
     if piece == PIECE:
-        # There may be more candidates to reject. The director passes over the run until they are rejected.
+        # There may be more candidates to reject. The scheduler passes over the run until they are rejected.
         await SQL["remember_kill"].run(connection, **root, run_id=kill.run_id, user_id=kill.user_id)
     else:
         await SQL["forget_kill"].run(connection, **root)

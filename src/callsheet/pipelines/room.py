@@ -12,11 +12,11 @@ from callsheet.jobs.room import JobsRoom
 from callsheet.media.room import MediaRoom
 from callsheet.pipelines.collector import Collector
 from callsheet.pipelines.definitions import Pipelines
-from callsheet.pipelines.director import Director
 from callsheet.pipelines.guidance import Guidance, open_guidance
 from callsheet.pipelines.numbers import RunMetrics, RunNumbers
 from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.pipelines.runs import Runs
+from callsheet.pipelines.scheduler import RunScheduler
 from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.pipelines.task_steps import TaskPlans
 from callsheet.plumbing.databases import Databases
@@ -30,14 +30,14 @@ class PipelinesRoom:
     settings: PipelineSettings
     pipelines: Pipelines
     runs: Runs
-    director: Director
+    scheduler: RunScheduler
     collector: Collector
     guidance: Guidance
     numbers: RunNumbers
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.director, self.collector, *self.guidance.loops)
+        return (self.scheduler, self.collector, *self.guidance.loops)
 
     def listen(self, listener: Listener) -> None:
         """Wakes the collector at the end of a job, so that it collects the result."""
@@ -56,7 +56,7 @@ def open_pipelines(
     """`tasks` makes the jobs of steps that are actors; without it, such steps are refused. Metrics go to `registry`."""
     step_jobs = StepJobs(catalog, tasks)
     open_jobs = OpenJobs()
-    director = Director(
+    scheduler = RunScheduler(
         lambda: databases.pools, step_jobs, media.files, jobs.submission, settings, started=open_jobs.add
     )
     collector = Collector(
@@ -65,16 +65,16 @@ def open_pipelines(
         jobs.cancellation,
         settings,
         open_jobs,
-        collected=director.wake,
+        collected=scheduler.wake,
         observe=RunMetrics(registry).observe if registry is not None else lambda status, seconds: None,
     )
     pipelines = Pipelines(databases, step_jobs, media.usage.quotas)
     return PipelinesRoom(
         settings=settings,
         pipelines=pipelines,
-        runs=Runs(databases, pipelines, step_jobs, jobs.cancellation, settings, wake=director.wake),
-        director=director,
+        runs=Runs(databases, pipelines, step_jobs, jobs.cancellation, settings, wake=scheduler.wake),
+        scheduler=scheduler,
         collector=collector,
-        guidance=open_guidance(databases, catalog, media, jobs, step_jobs.tasks, wake=director.wake),
+        guidance=open_guidance(databases, catalog, media, jobs, step_jobs.tasks, wake=scheduler.wake),
         numbers=RunNumbers(lambda: databases.pools, settings),
     )

@@ -91,7 +91,7 @@ class TenantFull(Exception):
     """The runs of the tenant have reached the limit of active jobs."""
 
 
-class Director(Loop):
+class RunScheduler(Loop):
     name = "pipeline_jobs"
 
     def __init__(
@@ -103,7 +103,7 @@ class Director(Loop):
         settings: PipelineSettings,
         started: Callable[[UUID], None],
     ):
-        """`started` is called with the id of each job that the director started."""
+        """`started` is called with the id of each job that the scheduler started."""
         super().__init__()
         self.interval_seconds = settings.submit_seconds
         self._pools = pools
@@ -114,9 +114,9 @@ class Director(Loop):
         self._started = started
 
     async def tick(self, now: datetime) -> bool:
-        return any(await all_of(self.direct(pool) for pool in self._pools()))
+        return any(await all_of(self.advance_due(pool) for pool in self._pools()))
 
-    async def direct(self, pool: Database) -> bool:
+    async def advance_due(self, pool: Database) -> bool:
         """Starts jobs until no run is due or all tenants are full. True if it stopped before that."""
         full = await self._full_tenants(pool)
         for _ in range(RUNS_PER_TICK):
