@@ -46,8 +46,6 @@ NOT_YET: Final = (
     "jobs/",
     "library/statements.sql",
     "media/statements.sql",
-    "pipelines/",
-    "tasks/",
     "wallet/",
     "webhooks/",
 )

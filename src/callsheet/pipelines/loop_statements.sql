@@ -5,9 +5,9 @@
 SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id HAVING count(*) >= :in_total
 
 -- name: claim_run
--- The run that was looked at longest ago goes to the end of the line. Runs that another control plane looks at are skipped, to
--- save work: the slots prevent that a job is started twice. Runs with an unfinished kill of a branch are skipped too, and runs of
--- tenants that have reached their limit of active jobs: these keep their places.
+-- The run that was looked at longest ago goes to the end of the line. Runs that another control plane looks at are
+-- skipped, to save work: the slots prevent that a job is started twice. Runs with an unfinished kill of a branch are
+-- skipped too, and runs of tenants that have reached their limit of active jobs: these keep their places.
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, due_at FROM pipeline_runs r
     WHERE status = 'active' AND due_at <= (SELECT clock_timestamp()) AND tenant_id <> ALL (:full::uuid[])
@@ -15,7 +15,8 @@ WITH due AS MATERIALIZED (
     ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
-FROM due WHERE r.tenant_id = due.tenant_id AND r.id = due.id
+FROM due
+WHERE r.tenant_id = due.tenant_id AND r.id = due.id
 RETURNING r.tenant_id, r.id, r.user_id, r.pipeline_id, r.pipeline_version, r.steps, r.strategy, r.seed, r.draws,
     r.target_leaves, r.concurrency, r.budget, r.spent, r.prompt, r.variables, r.reason, r.reason_detail, r.due_at,
     due.due_at AS was_due_at
@@ -26,7 +27,8 @@ UPDATE pipeline_runs SET due_at = :due_at
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at > :due_at
 
 -- name: leave_run
--- The end of a job, or a user, makes the run due earlier. Changes nothing if that has happened since the run was claimed.
+-- The end of a job, or a user, makes the run due earlier. Changes nothing if that has happened since the run was
+-- claimed.
 UPDATE pipeline_runs SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at
 
@@ -34,8 +36,8 @@ WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :du
 UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
 
 -- name: read_steps
--- Each step of a run with what a choice needs: whether a candidate of it is eligible, and its open slots. And the number of the
--- run's bases in the same snapshot: a base that is neither in flight nor counted would be made again.
+-- Each step of a run with what a choice needs: whether a candidate of it is eligible, and its open slots. And the
+-- number of the run's bases in the same snapshot: a base that is neither in flight nor counted would be made again.
 SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
     coalesce(any_parent.is_eligible, best_parent.is_eligible, false) AS has_eligible,
     (SELECT active_bases FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id) AS active_bases
@@ -127,9 +129,9 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS sample (num
 ) parent
 
 -- name: best_parents
--- The `top_k` candidates of a step that may become parents: first those for which a job was started (`started`), then the best of
--- the others (`best_untried`). A vote does not take away a place for which tokens were spent, or more than `top_k` would become
--- parents. A candidate that failed too often without a child takes no place.
+-- The `top_k` candidates of a step that may become parents: first those for which a job was started (`started`), then
+-- the best of the others (`best_untried`). A vote does not take away a place for which tokens were spent, or more
+-- than `top_k` would become parents. A candidate that failed too often without a child takes no place.
 WITH started AS MATERIALIZED (
     SELECT number, elo, candidate_is_eligible(candidates) AS is_eligible FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
@@ -173,7 +175,8 @@ WITH excluded_parent AS (
 )
 UPDATE pipeline_runs r SET dead_branches = r.dead_branches + excluded_parent.has_no_child, due_at = clock_timestamp(),
     updated_at = clock_timestamp()
-FROM excluded_parent WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+FROM excluded_parent
+WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: ended_jobs
@@ -222,9 +225,9 @@ SELECT true FROM candidate_slots
 WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'open'
 
 -- name: accept_candidates
--- The run is locked and the slot is open. Every image becomes a candidate. If the parent was rejected meanwhile, its children
--- are rejected with it. A parent has at most max_children children, and a job counts as one child while it is active: images
--- beyond that are created as rejected, with their own id in rejected_with.
+-- The run is locked and the slot is open. Every image becomes a candidate. If the parent was rejected meanwhile, its
+-- children are rejected with it. A parent has at most max_children children, and a job counts as one child while it
+-- is active: images beyond that are created as rejected, with their own id in rejected_with.
 WITH images AS MATERIALIZED (
     SELECT m.id, m.output_index, m.file_id, row_number() OVER (ORDER BY m.output_index)::integer AS place
     FROM jsonb_to_recordset(:made::jsonb) AS m (id uuid, output_index integer, file_id uuid)
@@ -238,7 +241,8 @@ WITH images AS MATERIALIZED (
     RETURNING status, rejected_with
 ), updated_run AS (
     UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM images)::integer,
-        active_bases = r.active_bases + CASE WHEN :parent_id::uuid IS NULL THEN (SELECT count(*) FROM images) ELSE 0 END,
+        active_bases = r.active_bases
+            + CASE WHEN :parent_id::uuid IS NULL THEN (SELECT count(*) FROM images) ELSE 0 END,
         base_failures = CASE WHEN :parent_id::uuid IS NULL THEN 0 ELSE r.base_failures END,
         -- If a run works depth-first, only a leaf shows that every step works.
         dead_branches = CASE WHEN :position = r.steps OR r.strategy = 'breadth_first' AND :position > 1 THEN 0
@@ -251,11 +255,12 @@ WITH images AS MATERIALIZED (
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ), children AS (
     SELECT images.id, images.output_index, images.file_id, images.place,
-        CASE WHEN images.place > free_places.children THEN images.id ELSE updated_parent.rejected_with END AS rejected_with
+        CASE WHEN images.place > free_places.children THEN images.id
+            ELSE updated_parent.rejected_with END AS rejected_with
     FROM images LEFT JOIN updated_parent ON true LEFT JOIN free_places ON true
 )
-INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id, seed,
-    max_children, strikes, status, rejected_at, rejected_with)
+INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id,
+    seed, max_children, strikes, status, rejected_at, rejected_with)
 SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM images)::integer + child.place,
     :step_id, :position, :parent_id, :job_id, child.output_index, child.file_id, :seed, :max_children,
     run.strikes, CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
@@ -267,8 +272,9 @@ FROM children child CROSS JOIN updated_run run
 SELECT files_move(:tenant_id, :job_id, :made::jsonb)
 
 -- name: give_up_slot
--- The run is locked and the slot is open. Refunded tokens of a job are not spent any more. A failure is a strike against the
--- parent; a parent that gets its last strike without a child is a dead branch. A canceled job does not count as a failure.
+-- The run is locked and the slot is open. Refunded tokens of a job are not spent any more. A failure is a strike
+-- against the parent; a parent that gets its last strike without a child is a dead branch. A canceled job does not
+-- count as a failure.
 WITH settled_slot AS (
     UPDATE candidate_slots SET status = :status, settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -286,7 +292,8 @@ WITH settled_slot AS (
 UPDATE pipeline_runs r SET spent = r.spent - changes.refunded_tokens,
     base_failures = r.base_failures + changes.base_failures, dead_branches = r.dead_branches + changes.dead_branches,
     due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
-FROM changes WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+FROM changes
+WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: stop_run

@@ -12,8 +12,8 @@ SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id AND u
 
 -- name: own_candidate
 -- A candidate belongs to the user of its run. Both rows are read by their keys.
-SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status,
-    c.rejected_with, c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id,
+SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes,
+    c.status, c.rejected_with, c.rejected_by, c.child_count, c.in_flight, c.max_children, c.failure_count, c.file_id,
     c.thumbnail_file_id, c.created_at
 FROM candidates c CROSS JOIN LATERAL (
     SELECT user_id FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
@@ -33,16 +33,18 @@ ORDER BY s.position
 
 -- name: contenders
 -- The candidates of each step with the fewest votes.
-SELECT c.id, c.number, c.position, c.elo, c.votes FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
+SELECT c.id, c.number, c.position, c.elo, c.votes
+FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
     SELECT id, number, position, elo, votes FROM candidates
-    WHERE run_id = :run_id AND position = step.position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE run_id = :run_id AND position = step.position AND status = 'active'
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id
     ORDER BY votes, number LIMIT :limit
 ) c
 WHERE :position::integer IS NULL OR step.position = :position
 
 -- name: compared_pairs
--- Each candidate is looked up as the lesser of a pair. The greater one is compared afterwards: both in the index would need as
--- many lookups as there are pairs.
+-- Each candidate is looked up as the lesser of a pair. The greater one is compared afterwards: both in the index
+-- would need as many lookups as there are pairs.
 SELECT vote.winner_id, vote.loser_id FROM unnest(:candidate_ids::uuid[]) AS one (id) CROSS JOIN LATERAL (
     SELECT winner_id, loser_id FROM votes
     WHERE user_id = :user_id AND least(winner_id, loser_id) = one.id AND undone_at IS NULL
@@ -94,8 +96,8 @@ WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY id DESC LIMIT :limit
 
 -- name: reject_branch
--- The run is locked, so no candidate is added to the branch meanwhile. Candidates are locked in key order, as votes do. At most
--- `most` are rejected, from the root down, so that the others are descendants of a rejected candidate.
+-- The run is locked, so no candidate is added to the branch meanwhile. Candidates are locked in key order, as votes
+-- do. At most `most` are rejected, from the root down, so that the others are descendants of a rejected candidate.
 WITH RECURSIVE branch AS (
     SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
@@ -106,7 +108,8 @@ WITH RECURSIVE branch AS (
     SELECT found.id FROM (
         SELECT id FROM (SELECT id FROM branch WHERE status = 'active' LIMIT :most) piece ORDER BY id
     ) ordered CROSS JOIN LATERAL (
-        -- Only the key is compared: with the status, a plan that was made on an empty table used an index of active candidates.
+        -- Only the key is compared: with the status, a plan that was made on an empty table used an index of active
+        -- candidates.
         SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
     ) found
 ), rejected AS (
@@ -138,13 +141,14 @@ ORDER BY tenant_id, candidate_id LIMIT :limit
 SELECT true FROM branch_kills WHERE tenant_id = :tenant_id AND candidate_id = :candidate_id
 
 -- name: restore_branch
--- The run is locked. Restores the candidate and all descendants that were rejected with it, also those that were created later.
--- Descendants that were killed on their own stay rejected.
+-- The run is locked. Restores the candidate and all descendants that were rejected with it, also those that were
+-- created later. Descendants that were killed on their own stay rejected.
 WITH RECURSIVE branch AS (
     SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
     SELECT child.id FROM branch CROSS JOIN LATERAL (
-        SELECT id, rejected_with FROM candidates WHERE parent_id = branch.id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+        SELECT id, rejected_with FROM candidates
+        WHERE parent_id = branch.id AND tenant_id IS NOT DISTINCT FROM :tenant_id
     ) child
     WHERE child.rejected_with = :candidate_id
 ), locked AS MATERIALIZED (
@@ -268,7 +272,8 @@ ORDER BY elo DESC, number LIMIT :limit
 -- name: candidates_by_ids
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
+FROM candidates
+WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
 
 -- name: exported_candidates
 -- In the order of creation. `last`: the newest candidate when the export started.
@@ -314,12 +319,14 @@ FROM ancestry CROSS JOIN LATERAL (
 ORDER BY ancestry.distance DESC
 
 -- name: job_of_candidate
-SELECT kind, actor, queue_name, workflow_id, effect_id, max_attempts, lease_seconds, run_limit_seconds, input_file_ids, payload
-FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+SELECT kind, actor, queue_name, workflow_id, effect_id, max_attempts, lease_seconds, run_limit_seconds,
+    input_file_ids, payload
+FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: due_thumbnails
-SELECT c.tenant_id, c.id, c.file_id, c.thumbnail_due_at AS due_at, run.user_id, run.target_folder, f.path, f.disk, f.size,
-    f.mime_type, preview.status AS preview_status
+SELECT c.tenant_id, c.id, c.file_id, c.thumbnail_due_at AS due_at, run.user_id, run.target_folder, f.path, f.disk,
+    f.size, f.mime_type, preview.status AS preview_status
 FROM (
     SELECT * FROM candidates
     WHERE thumbnail_due_at IS NOT NULL AND thumbnail_due_at <= (SELECT coalesce(:now, clock_timestamp()))
@@ -335,7 +342,8 @@ FROM (
 ORDER BY c.thumbnail_due_at
 
 -- name: claim_thumbnail
--- Other control planes skip the candidate until this time has passed. If the maker crashes, one of them tries again then.
+-- Other control planes skip the candidate until this time has passed. If the maker crashes, one of them tries again
+-- then.
 UPDATE candidates SET thumbnail_due_at = clock_timestamp() + make_interval(secs => :seconds::integer)
 WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_at
 
@@ -343,8 +351,8 @@ WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_
 UPDATE candidates SET thumbnail_due_at = NULL WHERE tenant_id = :tenant_id AND id = :candidate_id
 
 -- name: keep_thumbnail
--- Writes the candidate's reference and the row of the file. If another control plane was faster, there is no row, and HAVING
--- skips the call.
+-- Writes the candidate's reference and the row of the file. If another control plane was faster, there is no row, and
+-- HAVING skips the call.
 WITH claimed_candidate AS (
     UPDATE candidates SET thumbnail_due_at = NULL, thumbnail_file_id = :file_id
     WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL
@@ -352,4 +360,5 @@ WITH claimed_candidate AS (
 )
 SELECT media_follow(jsonb_agg(jsonb_build_object(
     'tenant_id', tenant_id, 'user_id', :user_id::uuid, 'job_id', job_id, 'outputs', :outputs::jsonb)))
-FROM claimed_candidate HAVING count(*) > 0
+FROM claimed_candidate
+HAVING count(*) > 0

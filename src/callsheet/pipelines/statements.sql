@@ -30,8 +30,9 @@ WHERE (
 -- name: add_steps
 INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, payload,
     "values", needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)
-SELECT :tenant_id, s.id, :pipeline_id, :version, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values",
-    s.needs_run_prompt, s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
+SELECT :tenant_id, s.id, :pipeline_id, :version, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload,
+    s."values", s.needs_run_prompt, s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k,
+    s.requires_approval
 FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name text, slug text, workflow text,
     effect_id uuid, payload jsonb, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
     needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean)
@@ -87,15 +88,15 @@ INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash)
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
-RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
+RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 
 -- name: run_of_key
 -- Equal, said by a comparison of rows: see jobs/statements.sql, find_by_idempotency_key.
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 FROM pipeline_runs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
@@ -112,21 +113,23 @@ SELECT count(*) FROM (
 ) active
 
 -- name: get_run
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 
 -- name: lock_run
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
+FROM pipeline_runs
+WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
 
 -- name: list_runs
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 FROM pipeline_runs
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -134,9 +137,9 @@ WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_runs_of_pipeline
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
+SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 FROM pipeline_runs
 WHERE pipeline_id = :pipeline_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -149,13 +152,13 @@ UPDATE pipeline_runs SET name = :name, budget = :budget, status = :status, reaso
     due_at = clock_timestamp(), updated_at = clock_timestamp(),
     ended_at = CASE WHEN :status IN ('completed', 'canceled') THEN coalesce(ended_at, clock_timestamp()) END
 WHERE tenant_id = :tenant_id AND id = :id
-RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
-    variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-    dead_branches, request_hash, created_at, updated_at, ended_at
+RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
+    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
+    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 
 -- name: forgive_branches
--- The run is locked. Candidates are locked in key order, as votes do. The user has resumed the run: candidates that failed too
--- often, without a child, may be parents again.
+-- The run is locked. Candidates are locked in key order, as votes do. The user has resumed the run: candidates that
+-- failed too often, without a child, may be parents again.
 WITH locked AS MATERIALIZED (
     SELECT id FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active'
@@ -174,7 +177,8 @@ SELECT position, count(*) AS candidates, count(*) FILTER (WHERE is_active) AS ac
     UNION ALL
     SELECT position, false FROM candidates
     WHERE run_id = :run_id AND status = 'rejected' AND tenant_id IS NOT DISTINCT FROM :tenant_id
-) counted GROUP BY position
+) counted
+GROUP BY position
 
 -- name: in_flight_of_run
 SELECT position, count(*) AS in_flight FROM candidate_slots

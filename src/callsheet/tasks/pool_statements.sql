@@ -15,8 +15,8 @@ WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND actor
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_tasks_of_run
--- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned while the
--- table was empty.
+-- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned
+-- while the table was empty.
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
     deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
