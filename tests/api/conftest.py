@@ -17,11 +17,11 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.tasks import COSTS
+from tests.support.actor_harness import ActorHarness, open_actor_harness
 from tests.support.installation import changed, isolated_installation
 from tests.support.ports import free_port
 from tests.support.seaweedfs import S3Server
-from tests.support.troupe import Troupe, open_troupe
-from tests.support.workshop import Workshop, open_workshop
+from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
 
@@ -174,28 +174,28 @@ def started(settings: Settings) -> Started:
 
 
 @pytest.fixture(scope="session")
-async def _troupe(
+async def _actor_harness(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Troupe]:
-    directory = tmp_path_factory.mktemp("troupe")
+) -> AsyncIterator[ActorHarness]:
+    directory = tmp_path_factory.mktemp("actors")
     tasks = {"in_process": 4, "queues": ("fast",), "costs": {**COSTS, "echo": 3, "painter": 5}}
     async with (
         isolated_installation(postgres, templates, directory) as settings,
-        open_troupe(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as troupe,
+        open_actor_harness(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as actor_harness,
     ):
-        yield troupe
+        yield actor_harness
 
 
 @pytest.fixture
-def troupe(_troupe: Troupe) -> Troupe:
+def actor_harness(_actor_harness: ActorHarness) -> ActorHarness:
     """A control plane that runs tasks itself, of actors that do what a test says."""
-    for player in _troupe.players.values():
-        player.gate.set()
-        player.begun.clear()
-    return _troupe
+    for actor in _actor_harness.actors.values():
+        actor.gate.set()
+        actor.begun.clear()
+    return _actor_harness
 
 
 @pytest.fixture
-async def shop(plane: ControlPlane) -> AsyncIterator[Workshop]:
-    async with open_workshop(plane) as shop:
-        yield shop
+async def worker_harness(plane: ControlPlane) -> AsyncIterator[WorkerHarness]:
+    async with open_worker_harness(plane) as worker_harness:
+        yield worker_harness

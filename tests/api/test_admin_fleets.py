@@ -11,7 +11,7 @@ import pytest
 from callsheet.app import ControlPlane
 from tests.support.answers import assert_refused
 from tests.support.fleet import Crew, bearer
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People
 
 numbers = itertools.count(1)
@@ -19,7 +19,7 @@ numbers = itertools.count(1)
 
 @pytest.fixture
 async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, people))
+    return Crew(plane, await JobsApi.open(plane, client, people))
 
 
 async def workflows_of(crew: Crew, token: str) -> tuple[int, ...]:
@@ -29,7 +29,7 @@ async def workflows_of(crew: Crew, token: str) -> tuple[int, ...]:
 
 async def test_a_fleet_is_a_slug_in_a_stage(crew: Crew) -> None:
     slug = f"gpu-{next(numbers)}"
-    answer = await crew.admin("POST", "fleets", {"slug": slug, "workflow_slugs": [crew.desk.workflow]})
+    answer = await crew.admin("POST", "fleets", {"slug": slug, "workflow_slugs": [crew.jobs_api.workflow]})
     assert answer.status_code == 201
     fleet = answer.json()
     expected = {
@@ -38,7 +38,7 @@ async def test_a_fleet_is_a_slug_in_a_stage(crew: Crew) -> None:
         "name": slug,
         "is_active": True,
         "desired_workers": None,
-        "workflows": [crew.desk.workflow],
+        "workflows": [crew.jobs_api.workflow],
         "workers": 0,
         "live_workers": 0,
     }
@@ -74,16 +74,16 @@ async def test_only_what_an_update_names_changes(crew: Crew) -> None:
 
 async def test_workers_of_a_fleet_follow_its_workflows_and_its_switch(crew: Crew) -> None:
     other = f"other-{next(numbers)}"
-    second = await crew.desk.core.add_workflow(other)
+    second = await crew.jobs_api.core.add_workflow(other)
     fleet = await crew.fleet()
     path = f"fleets/{fleet['id']}"
     agent = await crew.agent(fleet_slug=fleet["slug"])
-    assert await workflows_of(crew, agent.token) == (crew.desk.core.workflow,)
-    changed = await crew.done("PUT", f"{path}/workflows", {"workflow_slugs": [other, crew.desk.workflow]})
-    assert changed["workflows"] == sorted([crew.desk.workflow, other])
-    assert await workflows_of(crew, agent.token) == (crew.desk.core.workflow, second)
+    assert await workflows_of(crew, agent.token) == (crew.jobs_api.core.workflow,)
+    changed = await crew.done("PUT", f"{path}/workflows", {"workflow_slugs": [other, crew.jobs_api.workflow]})
+    assert changed["workflows"] == sorted([crew.jobs_api.workflow, other])
+    assert await workflows_of(crew, agent.token) == (crew.jobs_api.core.workflow, second)
     await crew.rows("UPDATE workflows SET is_active = false WHERE id = $1", second)
-    assert await workflows_of(crew, agent.token) == (crew.desk.core.workflow,)
+    assert await workflows_of(crew, agent.token) == (crew.jobs_api.core.workflow,)
     await crew.done("PATCH", path, {"is_active": False})
     assert await workflows_of(crew, agent.token) == ()
     assert (await crew.done("GET", f"workers/{agent.worker_id}"))["workflows"] == []
@@ -128,7 +128,7 @@ async def test_what_an_admin_did_to_a_fleet_is_in_the_audit_log(crew: Crew) -> N
         "fleet.assign_workflows",
         "fleet.delete",
     ]
-    assert {line["actor"] for line in log} == {f"admin:{crew.desk.admin.user.id}"}
+    assert {line["actor"] for line in log} == {f"admin:{crew.jobs_api.admin.user.id}"}
     assert log[1]["details"] == {"desired_workers": 7}
 
 
@@ -178,7 +178,7 @@ async def test_unknown_fleets_and_impossible_ids_are_refused(crew: Crew) -> None
     ],
 )
 async def test_only_admins_come_here(crew: Crew, method: str, path: str) -> None:
-    user = await crew.desk.person()
+    user = await crew.jobs_api.person()
     address = f"/api/admin/{path}"
     refused = await crew.client.request(method, address, json={}, headers=user.headers)
     assert_refused(refused, 403, "forbidden")

@@ -12,7 +12,7 @@ from callsheet.app import ControlPlane
 from callsheet.wire.errors import NotAuthenticated
 from tests.support.answers import assert_refused
 from tests.support.fleet import Agent, Crew, bearer
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People
 
 numbers = itertools.count(1)
@@ -21,7 +21,7 @@ ACTIONS = ["approve", "revoke", "drain", "undrain", "rotate-token"]
 
 @pytest.fixture
 async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, people))
+    return Crew(plane, await JobsApi.open(plane, client, people))
 
 
 async def audited(crew: Crew, agent: Agent) -> list[tuple[str, str]]:
@@ -67,17 +67,17 @@ async def test_workers_are_listed_by_fleet_stage_life_and_approval_page_by_page(
 
 
 async def test_a_worker_is_shown_with_what_it_has_in_hand_and_its_sessions(crew: Crew) -> None:
-    ann = await crew.desk.person(tokens=10)
-    job = await crew.desk.submit(ann)
+    ann = await crew.jobs_api.person(tokens=10)
+    job = await crew.jobs_api.submit(ann)
     agent = await crew.agent(max_concurrency=3)
-    started = await crew.desk.core.start(agent.worker_id)
+    started = await crew.jobs_api.core.start(agent.worker_id)
     worker = await crew.done("GET", f"workers/{agent.worker_id}")
     [lease] = worker["leases"]
     assert (worker["current_load"], worker["max_concurrency"], worker["rotation_pending"]) == (1, 3, False)
     assert (lease["dispatch_id"], lease["job_id"], lease["workflow"]) == (
         started.lease.dispatch_id,
         job["id"],
-        crew.desk.workflow,
+        crew.jobs_api.workflow,
     )
     assert [session["id"] for session in worker["sessions"]] == [worker["session_id"]]
     # No secret leaves with it.
@@ -94,10 +94,10 @@ async def test_approving_a_worker_that_is_approved_changes_nothing(crew: Crew) -
 
 
 async def test_a_revoked_worker_has_no_token_no_jobs_and_no_session(crew: Crew) -> None:
-    ann = await crew.desk.person(tokens=10)
-    job = await crew.desk.submit(ann)
+    ann = await crew.jobs_api.person(tokens=10)
+    job = await crew.jobs_api.submit(ann)
     agent = await crew.agent()
-    await crew.desk.core.start(agent.worker_id)
+    await crew.jobs_api.core.start(agent.worker_id)
     await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
     pending = (await principal(crew, agent.token)).rotated_token
     revoked = await crew.done("POST", f"workers/{agent.worker_id}/revoke")
@@ -114,14 +114,14 @@ async def test_a_revoked_worker_has_no_token_no_jobs_and_no_session(crew: Crew) 
 
 
 async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_the_tokens_back(crew: Crew) -> None:
-    ann = await crew.desk.person(tokens=10)
-    job = await crew.desk.submit(ann)
+    ann = await crew.jobs_api.person(tokens=10)
+    job = await crew.jobs_api.submit(ann)
     for _ in range(3):
         agent = await crew.agent()
-        await crew.desk.core.start(agent.worker_id)
+        await crew.jobs_api.core.start(agent.worker_id)
         await crew.done("POST", f"workers/{agent.worker_id}/revoke")
-    assert (await crew.desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "failed"
-    assert (await crew.desk.get(ann, "/api/wallet")).json()["balance"] == 10
+    assert (await crew.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "failed"
+    assert (await crew.jobs_api.get(ann, "/api/wallet")).json()["balance"] == 10
     [session] = (await crew.done("GET", f"workers/{agent.worker_id}"))["sessions"]
     assert (session["jobs_failed"], session["jobs_requeued"]) == (1, 0)
 
@@ -234,7 +234,7 @@ async def test_a_revoked_worker_has_no_token_to_rotate(crew: Crew) -> None:
 
 async def test_workflows_are_assigned_to_workers_with_their_own_and_never_to_those_of_a_fleet(crew: Crew) -> None:
     other = f"assigned-{next(numbers)}"
-    number = await crew.desk.core.add_workflow(other)
+    number = await crew.jobs_api.core.add_workflow(other)
     agent = await crew.agent()
     path = f"workers/{agent.worker_id}/workflows"
     assigned = await crew.done("PUT", path, {"workflow_slugs": [other]})
@@ -251,14 +251,14 @@ async def test_workflows_are_assigned_to_workers_with_their_own_and_never_to_tho
     member = await crew.agent(fleet_slug=fleet["slug"])
     refused = await crew.admin("PUT", f"workers/{member.worker_id}/workflows", {"workflow_slugs": [other]})
     assert_refused(refused, 409, "conflict")
-    assert (await principal(crew, member.token)).workflow_ids == (crew.desk.core.workflow,)
+    assert (await principal(crew, member.token)).workflow_ids == (crew.jobs_api.core.workflow,)
 
 
 async def test_what_an_admin_did_is_in_the_audit_log_and_in_the_workers_own(crew: Crew) -> None:
     agent = await crew.agent()
     for action in ("drain", "undrain", "rotate-token", "approve", "revoke"):
         await crew.done("POST", f"workers/{agent.worker_id}/{action}")
-    actor = f"admin:{crew.desk.admin.user.id}"
+    actor = f"admin:{crew.jobs_api.admin.user.id}"
     actions = ["drain", "undrain", "rotate_token", "approve", "revoke"]
     assert await audited(crew, agent) == [(f"worker.{action}", actor) for action in actions]
     log = (await crew.done("GET", f"worker-audit-logs?worker_id={agent.worker_id}"))["items"]
@@ -316,7 +316,7 @@ async def test_unknown_workers_and_impossible_ids_are_refused(crew: Crew) -> Non
     ],
 )
 async def test_only_admins_come_here(crew: Crew, method: str, path: str) -> None:
-    user = await crew.desk.person()
+    user = await crew.jobs_api.person()
     agent = await crew.agent()
     body = {"workflow_slugs": []} if method == "PUT" else None
     address = f"/api/admin/{path}"

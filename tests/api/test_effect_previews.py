@@ -21,7 +21,7 @@ from tests.support.media import CLIP
 from tests.support.media import Studio as MediaStudio
 from tests.support.people import People, Person
 from tests.support.previews import clip, image, opened
-from tests.support.workshop import Workshop
+from tests.support.worker_harness import WorkerHarness
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def operators(plane: ControlPlane, studio: Studio) -> AsyncIterator[MediaS
     credit = {"amount": 100, "provider_transaction_id": f"previews-{studio.admin.user.id}"}
     await studio.call("POST", f"/api/admin/users/{studio.admin.user.id}/credits", credit)
     async with MediaStudio.opened(plane) as media:
-        yield MediaStudio(media.desk, plane, studio.admin)
+        yield MediaStudio(media.jobs_api, plane, studio.admin)
 
 
 def path_of(effect: dict[str, Any]) -> str:
@@ -177,7 +177,9 @@ async def test_a_machine_that_is_too_busy_is_no_fault_of_the_file(
     assert (await studio.call("PUT", path_of(effect), {"after_asset_id": good})).status_code == 200
 
 
-async def wait_of(shop: Workshop, studio: Studio, effect: dict[str, Any], person: Person) -> dict[str, Any]:
+async def wait_of(
+    worker_harness: WorkerHarness, studio: Studio, effect: dict[str, Any], person: Person
+) -> dict[str, Any]:
     [listed] = [
         each
         for each in (await studio.client.get("/api/effects?limit=200", headers=person.headers)).json()["items"]
@@ -188,22 +190,24 @@ async def wait_of(shop: Workshop, studio: Studio, effect: dict[str, Any], person
     return wait
 
 
-async def test_an_effect_says_what_a_job_may_expect_now(shop: Workshop, studio: Studio, ann: Person) -> None:
+async def test_an_effect_says_what_a_job_may_expect_now(
+    worker_harness: WorkerHarness, studio: Studio, ann: Person
+) -> None:
     made = await studio.workflow()
     effect = await studio.effect(made["slug"])
-    nobody = await wait_of(shop, studio, effect, ann)
+    nobody = await wait_of(worker_harness, studio, effect, ann)
     assert (nobody["code"], nobody["wait_seconds"]) == ("no_live_worker", None)
     assert nobody["message"] == "No worker that can run this effect is online."
 
     timings = "INSERT INTO workflow_timings (workflow_id, average_seconds, samples) VALUES ($1, 60, 9)"
-    await shop.central(timings, made["id"])
-    worker = await shop.worker(workflow_slugs=[made["slug"]])
-    free = await wait_of(shop, studio, effect, ann)
+    await worker_harness.central(timings, made["id"])
+    worker = await worker_harness.worker(workflow_slugs=[made["slug"]])
+    free = await wait_of(worker_harness, studio, effect, ann)
     assert (free["code"], free["wait_seconds"], free["run_seconds"]) == ("ready", 0, 60)
 
     jobs = [await studio.submit(ann, effect, input_file_id=await studio.file(ann)) for _ in range(3)]
     assert (await worker.job())["job_id"] == jobs[0]["id"]
-    waiting = await wait_of(shop, studio, effect, ann)
+    waiting = await wait_of(worker_harness, studio, effect, ann)
     assert waiting == {
         "code": "queue",
         "message": "2 jobs are ahead; it starts in about 3 minutes.",
@@ -212,10 +216,10 @@ async def test_an_effect_says_what_a_job_may_expect_now(shop: Workshop, studio: 
     }
     # Who has nothing in the queue waits for one job of each other user, not for all of them.
     bob = await studio.person()
-    assert (await wait_of(shop, studio, effect, bob))["wait_seconds"] == 120
+    assert (await wait_of(worker_harness, studio, effect, bob))["wait_seconds"] == 120
 
     await studio.call("POST", f"/api/admin/workflows/{made['slug']}/deactivate")
-    off = await wait_of(shop, studio, effect, ann)
+    off = await wait_of(worker_harness, studio, effect, ann)
     assert (off["code"], off["wait_seconds"]) == ("off", None)
 
 

@@ -11,13 +11,13 @@ from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
 from tests.support.answers import assert_refused
 from tests.support.fleet import Crew
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People
 
 
 @pytest.fixture
 async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, people))
+    return Crew(plane, await JobsApi.open(plane, client, people))
 
 
 async def metric(crew: Crew, fleet: dict[str, Any], target_seconds: float = 60) -> dict[str, Any]:
@@ -26,10 +26,10 @@ async def metric(crew: Crew, fleet: dict[str, Any], target_seconds: float = 60) 
 
 async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(crew: Crew) -> None:
     fleet = await crew.fleet()
-    person = await crew.desk.person(tokens=100)
+    person = await crew.jobs_api.person(tokens=100)
     assert (await metric(crew, fleet))["needed_workers"] == 0
     for _ in range(4):
-        await crew.desk.submit(person)
+        await crew.jobs_api.submit(person)
     queued = await metric(crew, fleet)
     assert queued == {
         "fleet_slug": fleet["slug"],
@@ -55,7 +55,7 @@ async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(crew: 
 
 async def test_another_fleets_queue_does_not_count(crew: Crew) -> None:
     staging = await crew.fleet(stage="staging")
-    await crew.desk.submit(await crew.desk.person(tokens=100))
+    await crew.jobs_api.submit(await crew.jobs_api.person(tokens=100))
     assert (await metric(crew, staging))["jobs"] == 0
 
 
@@ -66,7 +66,7 @@ async def test_a_key_that_only_reads_opens_this_number_and_nothing_else_of_the_f
     created = await client.post(
         f"/api/admin/users/{viewer.user.id}/keys",
         json={"name": "keda", "scopes": ["read"]},
-        headers=crew.desk.admin.headers,
+        headers=crew.jobs_api.admin.headers,
     )
     headers = {"authorization": f"Bearer {created.json()['key']}"}
     fleet = await crew.fleet()

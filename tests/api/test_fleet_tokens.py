@@ -15,17 +15,17 @@ from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.fleet import Agent, Crew
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People
 
 
 async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, People(plane.accounts, plane.keys)))
+    return Crew(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
 
 
 @pytest.fixture
 async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, people))
+    return Crew(plane, await JobsApi.open(plane, client, people))
 
 
 async def new_token(crew: Crew, fleet: dict[str, Any], **body: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ async def test_the_token_says_which_fleet_stage_and_workflows(crew: Crew) -> Non
     assert answer.status_code == 201, answer.text
     body = answer.json()
     assert (body["fleet_slug"], body["stage"], body["is_approved"]) == (fleet["slug"], "staging", True)
-    assert body["workflows_assigned"] == [crew.desk.workflow]
+    assert body["workflows_assigned"] == [crew.jobs_api.workflow]
     worker = await crew.done("GET", f"workers/{fleet['slug']}-1")
     assert worker["fleet_token_id"] == token["id"]
     # A worker that names what the token says already is as welcome.
@@ -67,16 +67,16 @@ async def test_a_token_opens_no_other_fleet_and_no_other_stage(crew: Crew) -> No
     assert_refused(await come(crew, token, "lost", fleet_slug=other["slug"]), 422, "invalid_request", "fleet_slug")
     assert_refused(await come(crew, token, "lost", stage="staging"), 422, "invalid_request", "stage")
     elsewhere = f"elsewhere-{fleet['slug']}"
-    await crew.desk.core.add_workflow(elsewhere)
+    await crew.jobs_api.core.add_workflow(elsewhere)
     refused = await come(crew, token, "lost", workflow_slugs=[elsewhere])
     assert_refused(refused, 422, "invalid_request", "workflow_slugs")
     assert await crew.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'lost'") == []
 
 
 async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_others(crew: Crew) -> None:
-    first = crew.desk.workflow
+    first = crew.jobs_api.workflow
     second, third, foreign = [f"{name}-{first}" for name in ("second", "third", "foreign")]
-    ids = {slug: await crew.desk.core.add_workflow(slug) for slug in (second, third, foreign)}
+    ids = {slug: await crew.jobs_api.core.add_workflow(slug) for slug in (second, third, foreign)}
     fleet = await crew.fleet(first, second)
     token = (await new_token(crew, fleet))["token"]
     answer = await come(crew, token, f"few-{first}", workflow_slugs=[second, third, foreign, "actor:unknown"])
@@ -93,7 +93,7 @@ async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_oth
     await crew.done("PUT", f"fleets/{fleet['id']}/workflows", {"workflow_slugs": [first, third]})
     assert await given() == (ids[third],)
     # Only those count as its capacity.
-    routes = [(number, "production", "self_hosted") for number in (crew.desk.core.workflow, ids[third])]
+    routes = [(number, "production", "self_hosted") for number in (crew.jobs_api.core.workflow, ids[third])]
     capacity = await crew.plane.fleet.capacity.of(routes)
     assert [capacity[route].live_workers for route in routes] == [0, 1]
 
@@ -197,7 +197,7 @@ async def test_wrong_tokens_are_limited_by_address_and_right_ones_never_are(
     token = (await new_token(crew, await crew.fleet()))["token"]
     wrong = [await come(crew, "csf_" + "A" * 43, "guest") for _ in range(4)]
     assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
-    assert (await come(crew, token, f"right-{crew.desk.workflow}")).status_code == 201
+    assert (await come(crew, token, f"right-{crew.jobs_api.workflow}")).status_code == 201
 
 
 async def test_a_revoked_worker_comes_back_under_another_id_only_with_a_token_that_was_left(crew: Crew) -> None:
@@ -232,7 +232,7 @@ async def test_a_token_cannot_take_the_place_of_a_silent_worker_of_another_fleet
 async def test_a_revoked_worker_with_the_shared_secret_is_not_approved_under_another_id(started: Started) -> None:
     async with started(fleet={"auto_approve": True}) as (plane, client):
         crew = await crew_of(plane, client)
-        secret, slugs = crew.secret["x-fleet-secret"], [crew.desk.workflow]
+        secret, slugs = crew.secret["x-fleet-secret"], [crew.jobs_api.workflow]
         approved = await come(crew, secret, "gpu-1", workflow_slugs=slugs)
         assert approved.json()["is_approved"] is True
         assert_refused(await crew.admin("POST", "workers/gpu-1/revoke", {"with_token": True}), 409, "wrong_state")
@@ -264,7 +264,7 @@ FORWARDED = {"x-forwarded-for": "192.0.2.7"}
 async def test_beyond_loopback_workers_with_the_shared_secret_wait_for_approval(started: Started) -> None:
     async with started(fleet={"auto_approve": None}) as (plane, client):
         crew = await crew_of(plane, client)
-        body = {"worker_id": "far", "workflow_slugs": [crew.desk.workflow]}
+        body = {"worker_id": "far", "workflow_slugs": [crew.jobs_api.workflow]}
         assert (await crew.register("near")).json()["is_approved"] is True
         far = await client.post("/api/worker/register", json=body, headers=crew.secret | FORWARDED)
         assert far.json()["is_approved"] is False
@@ -280,7 +280,7 @@ async def test_the_secret_that_nobody_set_opens_the_door_from_this_machine_only(
     async with started(fleet={"secret": None, "auto_approve": None}) as (plane, client):
         crew = await crew_of(plane, client)
         assert (await crew.register("near")).json()["is_approved"] is True
-        body = {"worker_id": "far", "workflow_slugs": [crew.desk.workflow]}
+        body = {"worker_id": "far", "workflow_slugs": [crew.jobs_api.workflow]}
         far = await client.post("/api/worker/register", json=body, headers=crew.secret | FORWARDED)
         assert "callsheet fleets tokens create" in assert_refused(far, 401, "not_authenticated")["detail"]
     public = {"public_url": "https://callsheet.example.com"}

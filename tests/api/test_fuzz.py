@@ -14,7 +14,7 @@ import pytest
 
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -49,7 +49,7 @@ async def test_made_up_requests_never_break_the_server_nor_the_document(
     async with started(identity={"login_attempts_per_address": 100_000}) as (plane, client):
         people = People(plane.accounts, plane.keys)
         person = await people.user(role=role)
-        job = await (await Desk.open(plane, client, people)).submit(person, cost=0)
+        job = await (await JobsApi.open(plane, client, people)).submit(person, cost=0)
         async with plane.databases.central.connection() as connection:
             await connection.execute(KEEP_ALL_KEYS)
         # A stream that ends only with its job would be waited for, for ever.

@@ -13,10 +13,10 @@ from callsheet.dispatch.facts import Lease
 from callsheet.jobs.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.worker import CallbackAddress
+from tests.support.actor_harness import PRODUCT, ActorHarness
 from tests.support.answers import assert_refused
 from tests.support.core import Member
 from tests.support.people import Person
-from tests.support.troupe import PRODUCT, Troupe
 from tests.support.waiting import until
 
 LAMP = {"title": "Lamp"}
@@ -24,57 +24,57 @@ AT_ONCE = [">pending", "pending>processing"]
 
 
 @pytest.fixture
-async def ann(troupe: Troupe) -> Person:
-    return await troupe.person("pool_2")
+async def ann(actor_harness: ActorHarness) -> Person:
+    return await actor_harness.person("pool_2")
 
 
-async def generate(troupe: Troupe, person: Person, kind: str, body: dict[str, Any]) -> httpx.Response:
-    return await troupe.ask(person, "POST", f"/api/generate/{kind}", body)
+async def generate(actor_harness: ActorHarness, person: Person, kind: str, body: dict[str, Any]) -> httpx.Response:
+    return await actor_harness.ask(person, "POST", f"/api/generate/{kind}", body)
 
 
-async def steps(troupe: Troupe, person: Person, job: dict[str, Any]) -> list[str]:
-    pool = await troupe.plane.databases.pool(person.tenant.pool)
-    return await troupe.desk.core.steps(Member(person.tenant.id, person.user.id, pool), UUID(job["id"]))
+async def steps(actor_harness: ActorHarness, person: Person, job: dict[str, Any]) -> list[str]:
+    pool = await actor_harness.plane.databases.pool(person.tenant.pool)
+    return await actor_harness.jobs_api.core.steps(Member(person.tenant.id, person.user.id, pool), UUID(job["id"]))
 
 
-async def test_copy_is_answered_with_its_words(troupe: Troupe, ann: Person) -> None:
-    answer = await generate(troupe, ann, "copy", {"product": LAMP, "style": "playful"})
+async def test_copy_is_answered_with_its_words(actor_harness: ActorHarness, ann: Person) -> None:
+    answer = await generate(actor_harness, ann, "copy", {"product": LAMP, "style": "playful"})
     assert answer.status_code == 201, answer.text
     job = answer.json()
     assert (job["kind"], job["status"], job["cost"]) == ("copy", "completed", 1)
     assert job["result"]["result"] == {"copy": "Buy Lamp!"}
-    assert await steps(troupe, ann, job) == [">pending", "pending>processing", "processing>completed"]
-    assert await troupe.balance(ann) == 99
+    assert await steps(actor_harness, ann, job) == [">pending", "pending>processing", "processing>completed"]
+    assert await actor_harness.balance(ann) == 99
     # What the actor gets is what was asked for, whole.
-    [task] = troupe.players["copy"].begun
+    [task] = actor_harness.actors["copy"].begun
     assert (task.payload["style"], task.payload["product"]["title"]) == ("playful", "Lamp")
 
 
-async def test_a_scrape_keeps_its_product_and_other_jobs_name_it(troupe: Troupe, ann: Person) -> None:
-    scraped = (await generate(troupe, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
+async def test_a_scrape_keeps_its_product_and_other_jobs_name_it(actor_harness: ActorHarness, ann: Person) -> None:
+    scraped = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
     product_id = scraped["result"]["product_id"]
     assert (scraped["status"], product_id) == ("completed", scraped["id"])
-    product = (await troupe.ask(ann, "GET", f"/api/products/{product_id}")).json()
+    product = (await actor_harness.ask(ann, "GET", f"/api/products/{product_id}")).json()
     assert {name: product[name] for name in PRODUCT} == PRODUCT
-    assert (await troupe.ask(ann, "GET", "/api/products")).json() == {"items": [product], "next_cursor": None}
-    written = (await generate(troupe, ann, "copy", {"product_id": product_id})).json()
+    assert (await actor_harness.ask(ann, "GET", "/api/products")).json() == {"items": [product], "next_cursor": None}
+    written = (await generate(actor_harness, ann, "copy", {"product_id": product_id})).json()
     assert written["result"]["result"] == {"copy": "Buy Lamp!"}
-    assert troupe.players["copy"].begun[0].payload["product"] == PRODUCT
-    assert (await troupe.ask(ann, "DELETE", f"/api/products/{product_id}")).status_code == 204
-    assert_refused(await troupe.ask(ann, "DELETE", f"/api/products/{product_id}"), 404, "not_found")
-    gone = await generate(troupe, ann, "copy", {"product_id": product_id})
+    assert actor_harness.actors["copy"].begun[0].payload["product"] == PRODUCT
+    assert (await actor_harness.ask(ann, "DELETE", f"/api/products/{product_id}")).status_code == 204
+    assert_refused(await actor_harness.ask(ann, "DELETE", f"/api/products/{product_id}"), 404, "not_found")
+    gone = await generate(actor_harness, ann, "copy", {"product_id": product_id})
     assert_refused(gone, 422, "invalid_request", "product_id")
     # What was made of it stays.
-    assert (await troupe.ask(ann, "GET", f"/api/ai-jobs/{written['id']}")).json()["result"] == written["result"]
+    assert (await actor_harness.ask(ann, "GET", f"/api/ai-jobs/{written['id']}")).json()["result"] == written["result"]
 
 
-async def test_a_scrape_whose_find_is_no_product_keeps_none(troupe: Troupe, ann: Person) -> None:
-    scrape = troupe.players["scrape"]
+async def test_a_scrape_whose_find_is_no_product_keeps_none(actor_harness: ActorHarness, ann: Person) -> None:
+    scrape = actor_harness.actors["scrape"]
     before, scrape.answer = scrape.answer, lambda task: {"product": {"title": "", "images": "none"}}
-    job = (await generate(troupe, ann, "scrape", {"url": "https://shop.example/nothing"})).json()
+    job = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/nothing"})).json()
     scrape.answer = before
     assert (job["status"], "product_id" in job["result"]) == ("completed", False)
-    assert (await troupe.ask(ann, "GET", "/api/products")).json()["items"] == []
+    assert (await actor_harness.ask(ann, "GET", "/api/products")).json()["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -86,88 +86,90 @@ async def test_a_scrape_whose_find_is_no_product_keeps_none(troupe: Troupe, ann:
     ],
 )
 async def test_the_others_are_answered_when_they_are_queued(
-    troupe: Troupe, ann: Person, kind: str, body: dict[str, Any], job_kind: str, cost: int
+    actor_harness: ActorHarness, ann: Person, kind: str, body: dict[str, Any], job_kind: str, cost: int
 ) -> None:
-    troupe.players[job_kind].gate.clear()
-    answer = await generate(troupe, ann, kind, body)
+    actor_harness.actors[job_kind].gate.clear()
+    answer = await generate(actor_harness, ann, kind, body)
     assert answer.status_code == 201, answer.text
     job = answer.json()
     assert (job["kind"], job["cost"]) == (job_kind, cost)
     assert job["status"] in ("queued", "processing")
     # They are tasks of the actor of their type.
-    [task] = (await troupe.ask(ann, "GET", f"/api/task?actor={job_kind}")).json()["items"]
+    [task] = (await actor_harness.ask(ann, "GET", f"/api/task?actor={job_kind}")).json()["items"]
     assert task["job_id"] == job["id"]
-    troupe.players[job_kind].gate.set()
-    await troupe.ended(ann, task)
+    actor_harness.actors[job_kind].gate.set()
+    await actor_harness.ended(ann, task)
 
 
-async def test_g5_a_key_used_again_answers_the_same_job_also_while_it_runs(troupe: Troupe, ann: Person) -> None:
-    copy = troupe.players["copy"]
+async def test_g5_a_key_used_again_answers_the_same_job_also_while_it_runs(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
+    copy = actor_harness.actors["copy"]
     copy.gate.clear()
     body = {"product": LAMP, "idempotency_key": "copy-1"}
-    first = asyncio.create_task(generate(troupe, ann, "copy", body))
+    first = asyncio.create_task(generate(actor_harness, ann, "copy", body))
     await until(lambda: copy.begun)
-    again = asyncio.create_task(generate(troupe, ann, "copy", body))
-    await until(lambda: len(troupe.plane.jobs.feeds) > 0)
+    again = asyncio.create_task(generate(actor_harness, ann, "copy", body))
+    await until(lambda: len(actor_harness.plane.jobs.feeds) > 0)
     copy.gate.set()
     answers = [await first, await again]
     assert [answer.status_code for answer in answers] == [201, 200]
     assert answers[0].json() == answers[1].json()
     assert answers[1].headers["idempotent-replayed"] == "true"
-    assert (len(copy.begun), await troupe.balance(ann)) == (1, 99)
-    other = await generate(troupe, ann, "tts", {"text": "Buy", "idempotency_key": "copy-1"})
+    assert (len(copy.begun), await actor_harness.balance(ann)) == (1, 99)
+    other = await generate(actor_harness, ann, "tts", {"text": "Buy", "idempotency_key": "copy-1"})
     assert_refused(other, 422, "idempotency_key_reused")
 
 
-async def test_a_client_that_leaves_loses_nothing(troupe: Troupe, ann: Person) -> None:
-    copy = troupe.players["copy"]
+async def test_a_client_that_leaves_loses_nothing(actor_harness: ActorHarness, ann: Person) -> None:
+    copy = actor_harness.actors["copy"]
     copy.gate.clear()
-    leaving = asyncio.create_task(generate(troupe, ann, "copy", {"product": LAMP}))
+    leaving = asyncio.create_task(generate(actor_harness, ann, "copy", {"product": LAMP}))
     await until(lambda: copy.begun)
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
     copy.gate.set()
-    [task] = (await troupe.ask(ann, "GET", "/api/task")).json()["items"]
-    assert (await troupe.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
+    [task] = (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]
+    assert (await actor_harness.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
 
 
-async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(troupe: Troupe, ann: Person) -> None:
-    copy, at_once = troupe.players["copy"], troupe.plane.tasks.synchronous
+async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(actor_harness: ActorHarness, ann: Person) -> None:
+    copy, at_once = actor_harness.actors["copy"], actor_harness.plane.tasks.synchronous
     copy.gate.clear()
     before, at_once.wait_seconds = at_once.wait_seconds, 0.2
-    job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
+    job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
     at_once.wait_seconds = before
     assert job["status"] == "processing"
     copy.gate.set()
-    [task] = (await troupe.ask(ann, "GET", "/api/task")).json()["items"]
-    await troupe.ended(ann, task)
+    [task] = (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]
+    await actor_harness.ended(ann, task)
 
 
 async def test_more_than_the_control_plane_runs_at_once_stand_in_the_queue_and_are_answered_too(
-    troupe: Troupe, ann: Person
+    actor_harness: ActorHarness, ann: Person
 ) -> None:
-    copy, at_once = troupe.players["copy"], 4
+    copy, at_once = actor_harness.actors["copy"], 4
     copy.gate.clear()
-    asked = [asyncio.create_task(generate(troupe, ann, "copy", {"product": LAMP})) for _ in range(at_once + 2)]
+    asked = [asyncio.create_task(generate(actor_harness, ann, "copy", {"product": LAMP})) for _ in range(at_once + 2)]
 
     async def are_all_accepted() -> bool:
-        return len((await troupe.ask(ann, "GET", "/api/task")).json()["items"]) == len(asked)
+        return len((await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]) == len(asked)
 
     await until(are_all_accepted)
     copy.gate.set()
     jobs = [(await answer).json() for answer in asked]
     assert {job["status"] for job in jobs} == {"completed"}
-    queued = [job for job in jobs if "pending>queued" in await steps(troupe, ann, job)]
+    queued = [job for job in jobs if "pending>queued" in await steps(actor_harness, ann, job)]
     assert len(queued) == 2
 
 
-async def test_a_failed_one_is_answered_with_its_error_and_refunded(troupe: Troupe, ann: Person) -> None:
-    copy = troupe.players["copy"]
-    before, copy.answer = copy.answer, troupe.players["broken"].answer
-    job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
+async def test_a_failed_one_is_answered_with_its_error_and_refunded(actor_harness: ActorHarness, ann: Person) -> None:
+    copy = actor_harness.actors["copy"]
+    before, copy.answer = copy.answer, actor_harness.actors["broken"].answer
+    job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
     copy.answer = before
     assert (job["status"], job["error"]) == ("failed", {"type": "bad_weather", "message": "It rained."})
-    assert await troupe.balance(ann) == 100
+    assert await actor_harness.balance(ann) == 100
 
 
 @pytest.mark.parametrize(
@@ -186,27 +188,29 @@ async def test_a_failed_one_is_answered_with_its_error_and_refunded(troupe: Trou
     ],
 )
 async def test_g10_a_wrong_request_names_its_field_and_writes_nothing(
-    troupe: Troupe, ann: Person, kind: str, body: dict[str, Any], field: str
+    actor_harness: ActorHarness, ann: Person, kind: str, body: dict[str, Any], field: str
 ) -> None:
-    assert_refused(await generate(troupe, ann, kind, body), 422, "invalid_request", field)
-    assert (await troupe.ask(ann, "GET", "/api/ai-jobs")).json()["items"] == []
+    assert_refused(await generate(actor_harness, ann, kind, body), 422, "invalid_request", field)
+    assert (await actor_harness.ask(ann, "GET", "/api/ai-jobs")).json()["items"] == []
 
 
-async def test_g6_a_product_of_somebody_else_is_not_there(troupe: Troupe, ann: Person) -> None:
-    scraped = (await generate(troupe, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
-    for stranger in (await troupe.person("pool_1"), await troupe.person(tenant_of=ann)):
+async def test_g6_a_product_of_somebody_else_is_not_there(actor_harness: ActorHarness, ann: Person) -> None:
+    scraped = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
+    for stranger in (await actor_harness.person("pool_1"), await actor_harness.person(tenant_of=ann)):
         for method in ("GET", "DELETE"):
-            answer = await troupe.ask(stranger, method, f"/api/products/{scraped['id']}")
+            answer = await actor_harness.ask(stranger, method, f"/api/products/{scraped['id']}")
             assert_refused(answer, 404, "not_found")
-        named = await generate(troupe, stranger, "copy", {"product_id": scraped["id"]})
+        named = await generate(actor_harness, stranger, "copy", {"product_id": scraped["id"]})
         assert_refused(named, 422, "invalid_request", "product_id")
-        assert (await troupe.ask(stranger, "GET", "/api/products")).json()["items"] == []
+        assert (await actor_harness.ask(stranger, "GET", "/api/products")).json()["items"] == []
 
 
-async def test_products_are_listed_page_by_page(troupe: Troupe, ann: Person) -> None:
-    made = [(await generate(troupe, ann, "scrape", {"url": "https://shop.example/lamp"})).json()["id"] for _ in "abc"]
-    first = (await troupe.ask(ann, "GET", "/api/products?limit=2")).json()
-    second = (await troupe.ask(ann, "GET", f"/api/products?limit=2&cursor={first['next_cursor']}")).json()
+async def test_products_are_listed_page_by_page(actor_harness: ActorHarness, ann: Person) -> None:
+    made = [
+        (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/lamp"})).json()["id"] for _ in "abc"
+    ]
+    first = (await actor_harness.ask(ann, "GET", "/api/products?limit=2")).json()
+    second = (await actor_harness.ask(ann, "GET", f"/api/products?limit=2&cursor={first['next_cursor']}")).json()
     assert [each["id"] for each in (*first["items"], *second["items"])] == made[::-1]
     assert second["next_cursor"] is None
 
@@ -222,17 +226,17 @@ class Closed(EveryProvider):
 
 
 async def test_a_provider_that_is_paused_is_not_called_and_the_job_waits_in_the_queue(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once = troupe.plane.tasks.synchronous
-    echo = troupe.players["copy"]
+    at_once = actor_harness.plane.tasks.synchronous
+    echo = actor_harness.actors["copy"]
     echo.gate.clear()
     monkeypatch.setattr(at_once, "_gate", Closed())
     monkeypatch.setattr(at_once, "wait_seconds", 0.1)
-    job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
-    assert (await steps(troupe, ann, job))[:3] == [*AT_ONCE, "processing>queued"]
+    job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
+    assert (await steps(actor_harness, ann, job))[:3] == [*AT_ONCE, "processing>queued"]
     # The control plane's own worker takes it then like any other task, with its attempt.
     echo.gate.set()
-    [task] = (await troupe.ask(ann, "GET", "/api/task")).json()["items"]
-    assert (await troupe.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
+    [task] = (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]
+    assert (await actor_harness.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
     assert echo.begun[0].attempt == 1

@@ -12,62 +12,62 @@ from tests.support.core import Member
 from tests.support.people import Person
 from tests.support.scripted_worker import described
 from tests.support.waiting import until
-from tests.support.workshop import OUTPUT, Workshop
+from tests.support.worker_harness import OUTPUT, WorkerHarness
 
 OUTLOOK = ("queue_position", "queue_position_text", "eta_seconds")
 
 
 @pytest.fixture
-async def ann(shop: Workshop) -> Person:
-    return await shop.desk.person("pool_2", tokens=1000)
+async def ann(worker_harness: WorkerHarness) -> Person:
+    return await worker_harness.jobs_api.person("pool_2", tokens=1000)
 
 
-async def expect(shop: Workshop, person: Person, job_id: str) -> tuple[Any, ...]:
+async def expect(worker_harness: WorkerHarness, person: Person, job_id: str) -> tuple[Any, ...]:
     """Place, its text, estimate and reason."""
-    job = await shop.shown(person, job_id)
+    job = await worker_harness.shown(person, job_id)
     why = job["why_waiting"]
     return (*(job[name] for name in OUTLOOK), why and why["code"])
 
 
-async def takes(shop: Workshop, seconds: float) -> None:
+async def takes(worker_harness: WorkerHarness, seconds: float) -> None:
     """As if jobs of this workflow had taken so long."""
-    await shop.central(
+    await worker_harness.central(
         "INSERT INTO workflow_timings (workflow_id, average_seconds, samples) VALUES ($1, $2, 9)",
-        shop.desk.core.workflow,
+        worker_harness.jobs_api.core.workflow,
         seconds,
     )
 
 
-async def test_without_a_worker_a_job_says_that_nobody_can_run_it(shop: Workshop, ann: Person) -> None:
-    job = await shop.engine_job(ann)
+async def test_without_a_worker_a_job_says_that_nobody_can_run_it(worker_harness: WorkerHarness, ann: Person) -> None:
+    job = await worker_harness.engine_job(ann)
     assert job["why_waiting"] == {
         "code": "no_live_worker",
         "message": "No worker that can run this job is online.",
         "ahead": None,
         "retry_at": None,
     }
-    assert await expect(shop, ann, job["id"]) == (1, "1", None, "no_live_worker")
+    assert await expect(worker_harness, ann, job["id"]) == (1, "1", None, "no_live_worker")
 
 
-async def test_every_job_knows_its_place_its_time_and_its_reason(shop: Workshop, ann: Person) -> None:
-    await takes(shop, 60.0)
-    worker = await shop.worker()
-    first, second, third = [await shop.engine_job(ann) for _ in range(3)]
-    urgent = await shop.desk.submit(ann, priority=7)
-    assert await expect(shop, ann, urgent["id"]) == (1, "1", 60, "next")
-    assert await expect(shop, ann, first["id"]) == (2, "2", 120, "ahead")
+async def test_every_job_knows_its_place_its_time_and_its_reason(worker_harness: WorkerHarness, ann: Person) -> None:
+    await takes(worker_harness, 60.0)
+    worker = await worker_harness.worker()
+    first, second, third = [await worker_harness.engine_job(ann) for _ in range(3)]
+    urgent = await worker_harness.jobs_api.submit(ann, priority=7)
+    assert await expect(worker_harness, ann, urgent["id"]) == (1, "1", 60, "next")
+    assert await expect(worker_harness, ann, first["id"]) == (2, "2", 120, "ahead")
     leased = await worker.job()
     assert leased["job_id"] == urgent["id"]
-    assert (await shop.shown(ann, urgent["id"]))["why_waiting"] is None
-    position, text, eta, why = await expect(shop, ann, urgent["id"])
+    assert (await worker_harness.shown(ann, urgent["id"]))["why_waiting"] is None
+    position, text, eta, why = await expect(worker_harness, ann, urgent["id"])
     assert (position, text, why) == (0, "0", None)
     assert 50 < eta <= 60
-    assert await expect(shop, ann, first["id"]) == (1, "1", 120, "workers_at_capacity")
-    assert await expect(shop, ann, third["id"]) == (3, "3", 240, "ahead")
-    shown = await shop.shown(ann, third["id"])
+    assert await expect(worker_harness, ann, first["id"]) == (1, "1", 120, "workers_at_capacity")
+    assert await expect(worker_harness, ann, third["id"]) == (3, "3", 240, "ahead")
+    shown = await worker_harness.shown(ann, third["id"])
     assert shown["why_waiting"]["message"] == "2 jobs are ahead of this job."
     assert shown["why_waiting"]["ahead"] == 2
-    page = (await shop.desk.get(ann, "/api/ai-jobs")).json()["items"]
+    page = (await worker_harness.jobs_api.get(ann, "/api/ai-jobs")).json()["items"]
     assert [(job["id"], job["queue_position"]) for job in page] == [
         (urgent["id"], 0),
         (third["id"], 3),
@@ -76,67 +76,71 @@ async def test_every_job_knows_its_place_its_time_and_its_reason(shop: Workshop,
     ]
 
 
-async def test_a_job_that_is_tried_again_says_when(shop: Workshop, ann: Person) -> None:
-    worker = await shop.worker()
-    job = await shop.engine_job(ann)
+async def test_a_job_that_is_tried_again_says_when(worker_harness: WorkerHarness, ann: Person) -> None:
+    worker = await worker_harness.worker()
+    job = await worker_harness.engine_job(ann)
     error = {"type": "oom", "message": "Out of memory.", "retryable": True}
     assert (await worker.fail(await worker.job(), "Out of memory.", error=error)).status_code == 200
-    shown = await shop.shown(ann, job["id"])
+    shown = await worker_harness.shown(ann, job["id"])
     assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "retry_at")
     assert shown["why_waiting"]["retry_at"] > shown["submitted_at"]
 
 
-async def test_a_job_waits_for_the_limit_of_its_provider(shop: Workshop, ann: Person) -> None:
-    await shop.worker()
-    core = shop.desk.core
-    await core.room.overview.set_limit(f"limit-{shop.desk.workflow}", 1, "test")
-    limited = {"concurrency_identifier": f"limit-{shop.desk.workflow}", "workflow_id": core.workflow}
-    pool = await shop.plane.databases.pool(ann.tenant.pool)
+async def test_a_job_waits_for_the_limit_of_its_provider(worker_harness: WorkerHarness, ann: Person) -> None:
+    await worker_harness.worker()
+    core = worker_harness.jobs_api.core
+    await core.room.overview.set_limit(f"limit-{worker_harness.jobs_api.workflow}", 1, "test")
+    limited = {"concurrency_identifier": f"limit-{worker_harness.jobs_api.workflow}", "workflow_id": core.workflow}
+    pool = await worker_harness.plane.databases.pool(ann.tenant.pool)
     member = Member(ann.tenant.id, ann.user.id, pool)
     first, second = [await core.submit(member, **limited) for _ in range(2)]
     assert (await core.start()).lease.job_id == first.id
-    shown = await shop.shown(ann, str(second.id))
+    shown = await worker_harness.shown(ann, str(second.id))
     assert shown["why_waiting"]["code"] == "provider_at_limit"
     assert shown["why_waiting"]["message"] == "The provider's limit of 1 concurrent job is reached."
 
 
-async def test_a_fleet_that_is_growing_is_worth_waiting_for(shop: Workshop, ann: Person) -> None:
-    body = {"slug": shop.desk.workflow, "workflow_slugs": [shop.desk.workflow], "desired_workers": 2}
-    made = await shop.desk.post("/api/admin/fleets", body)
+async def test_a_fleet_that_is_growing_is_worth_waiting_for(worker_harness: WorkerHarness, ann: Person) -> None:
+    body = {
+        "slug": worker_harness.jobs_api.workflow,
+        "workflow_slugs": [worker_harness.jobs_api.workflow],
+        "desired_workers": 2,
+    }
+    made = await worker_harness.jobs_api.post("/api/admin/fleets", body)
     assert made.status_code == 201, made.text
-    job = await shop.engine_job(ann)
-    assert (await expect(shop, ann, job["id"]))[3] == "scaling_up"
+    job = await worker_harness.engine_job(ann)
+    assert (await expect(worker_harness, ann, job["id"]))[3] == "scaling_up"
 
 
-async def test_a_running_job_shows_progress_and_its_picture(shop: Workshop, ann: Person) -> None:
-    await takes(shop, 1000.0)
-    worker = await shop.worker()
-    job = await shop.engine_job(ann)
+async def test_a_running_job_shows_progress_and_its_picture(worker_harness: WorkerHarness, ann: Person) -> None:
+    await takes(worker_harness, 1000.0)
+    worker = await worker_harness.worker()
+    job = await worker_harness.engine_job(ann)
     leased = await worker.job()
     await worker.heartbeat(leased, run_started=True)
-    assert (await shop.shown(ann, job["id"]))["progress"] is None
+    assert (await worker_harness.shown(ann, job["id"]))["progress"] is None
     told = {"percent": 50, "message": "sampling", "elapsed_ms": 20_000}
     assert (await worker.heartbeat(leased, progress=told)).status_code == 200
 
     async def said() -> bool:
-        return (await shop.shown(ann, job["id"]))["progress"] is not None
+        return (await worker_harness.shown(ann, job["id"]))["progress"] is not None
 
     await until(said)
-    shown = await shop.shown(ann, job["id"])
+    shown = await worker_harness.shown(ann, job["id"])
     assert {name: shown["progress"][name] for name in told} == told
     assert shown["progress"]["preview_url"] is None
     # From what the worker says, not from the average.
     assert 10 < shown["eta_seconds"] <= 20
-    [listed] = (await shop.desk.get(ann, "/api/ai-jobs")).json()["items"]
+    [listed] = (await worker_harness.jobs_api.get(ann, "/api/ai-jobs")).json()["items"]
     assert listed["progress"]["percent"] == 50
 
 
 @pytest.mark.parametrize("ended", ["completed", "canceled", "failed"])
 async def test_a_job_that_has_ended_has_no_outlook_and_costs_central_no_query(
-    shop: Workshop, ann: Person, ended: str, monkeypatch: pytest.MonkeyPatch
+    worker_harness: WorkerHarness, ann: Person, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = await shop.worker()
-    job = await shop.engine_job(ann)
+    worker = await worker_harness.worker()
+    job = await worker_harness.engine_job(ann)
     leased = await worker.job()
     if ended == "completed":
         await worker.deliver(leased, OUTPUT)
@@ -145,53 +149,55 @@ async def test_a_job_that_has_ended_has_no_outlook_and_costs_central_no_query(
     elif ended == "failed":
         await worker.fail(leased, "It broke.")
     else:
-        await shop.desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
+        await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
 
     async def asked(*_: object) -> None:
         raise AssertionError("central was asked")
 
     monkeypatch.setattr(Overview, "standing", asked)
-    shown = await shop.shown(ann, job["id"])
+    shown = await worker_harness.shown(ann, job["id"])
     assert shown["status"] == ended
     assert all(shown[name] is None for name in (*OUTLOOK, "why_waiting", "progress"))
-    assert (await shop.desk.get(ann, "/api/ai-jobs")).status_code == 200
+    assert (await worker_harness.jobs_api.get(ann, "/api/ai-jobs")).status_code == 200
 
 
-async def test_a_completed_job_lists_what_it_made_with_addresses_that_work(shop: Workshop, ann: Person) -> None:
-    worker = await shop.worker()
-    job = await shop.engine_job(ann)
+async def test_a_completed_job_lists_what_it_made_with_addresses_that_work(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
+    worker = await worker_harness.worker()
+    job = await worker_harness.engine_job(ann)
     leased = await worker.job()
     files = {"main.mp4": ("video/mp4", OUTPUT), "still.mp4": ("video/mp4", OUTPUT + b" still")}
     outputs = await worker.deliver_named(leased, files)
     answer = await worker.complete(leased, outputs=outputs)
     assert answer.status_code == 200, answer.text
-    shown = await shop.shown(ann, job["id"])
+    shown = await worker_harness.shown(ann, job["id"])
     assert [(one["name"], one["size"], one["sha256"]) for one in shown["outputs"]] == [
         (one["name"], one["size"], one["sha256"]) for one in outputs
     ]
     for one, content in zip(shown["outputs"], (OUTPUT, OUTPUT + b" still"), strict=True):
-        assert (await shop.client.get(one["url"])).content == content
+        assert (await worker_harness.client.get(one["url"])).content == content
         UUID(one["file_id"])
-    [listed] = (await shop.desk.get(ann, "/api/ai-jobs")).json()["items"]
+    [listed] = (await worker_harness.jobs_api.get(ann, "/api/ai-jobs")).json()["items"]
     assert [one["file_id"] for one in listed["outputs"]] == [one["file_id"] for one in shown["outputs"]]
 
 
-async def test_cancel_and_retry_answer_with_the_same_view(shop: Workshop, ann: Person) -> None:
-    worker = await shop.worker()
-    job = await shop.engine_job(ann)
+async def test_cancel_and_retry_answer_with_the_same_view(worker_harness: WorkerHarness, ann: Person) -> None:
+    worker = await worker_harness.worker()
+    job = await worker_harness.engine_job(ann)
     await worker.fail(await worker.job(), "It broke.")
-    retried = (await shop.desk.post_as(ann, f"/api/ai-jobs/{job['id']}/retry")).json()
+    retried = (await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/retry")).json()
     assert (retried["status"], retried["queue_position"], retried["why_waiting"]["code"]) == ("queued", 1, "next")
-    canceled = (await shop.desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")).json()
+    canceled = (await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")).json()
     assert (canceled["status"], canceled["queue_position"], canceled["why_waiting"]) == ("canceled", None, None)
 
 
-async def test_others_jobs_count_but_are_not_told(shop: Workshop, ann: Person) -> None:
+async def test_others_jobs_count_but_are_not_told(worker_harness: WorkerHarness, ann: Person) -> None:
     """Across tenants and pools there is one queue; of it, a user sees a number."""
-    bob = await shop.desk.person("pool_1", tokens=100)
-    theirs = await shop.engine_job(bob)
-    job = await shop.engine_job(ann)
-    await shop.worker()
-    shown = await shop.shown(ann, job["id"])
+    bob = await worker_harness.jobs_api.person("pool_1", tokens=100)
+    theirs = await worker_harness.engine_job(bob)
+    job = await worker_harness.engine_job(ann)
+    await worker_harness.worker()
+    shown = await worker_harness.shown(ann, job["id"])
     assert (shown["queue_position"], shown["why_waiting"]["ahead"]) == (2, 1)
     assert theirs["id"] not in str(shown)

@@ -13,24 +13,26 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
 from tests.support.answers import assert_refused
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 
 numbers = itertools.count(1)
 
 
 @pytest.fixture
-async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
-    return await Desk.open(plane, client, people)
+async def jobs_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
+    return await JobsApi.open(plane, client, people)
 
 
 @pytest.fixture
-async def ann(desk: Desk) -> Person:
-    return await desk.person("pool_1", tokens=100)
+async def ann(jobs_api: JobsApi) -> Person:
+    return await jobs_api.person("pool_1", tokens=100)
 
 
-async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(desk: Desk, ann: Person) -> None:
-    answer = await desk.post("/api/admin/jobs", desk.request(ann, cost=30, priority=3, payload={"n": [1, None, "☃"]}))
+async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(jobs_api: JobsApi, ann: Person) -> None:
+    answer = await jobs_api.post(
+        "/api/admin/jobs", jobs_api.request(ann, cost=30, priority=3, payload={"n": [1, None, "☃"]})
+    )
     assert answer.status_code == 201
     job = answer.json()
     assert "idempotent-replayed" not in answer.headers
@@ -43,31 +45,33 @@ async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(desk: Desk
         "result": None,
         "error": None,
     }
-    assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json() == job
-    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 70
+    assert (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json() == job
+    assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 70
 
 
-async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(desk: Desk, ann: Person) -> None:
-    request = desk.request(ann, idempotency_key="key-1")
-    first = await desk.post("/api/admin/jobs", request)
-    again = await desk.post("/api/admin/jobs", request)
+async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(jobs_api: JobsApi, ann: Person) -> None:
+    request = jobs_api.request(ann, idempotency_key="key-1")
+    first = await jobs_api.post("/api/admin/jobs", request)
+    again = await jobs_api.post("/api/admin/jobs", request)
     assert (first.status_code, again.status_code) == (201, 200)
     assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
     assert again.json() == first.json()
-    changed = await desk.post("/api/admin/jobs", request | {"cost": 11})
+    changed = await jobs_api.post("/api/admin/jobs", request | {"cost": 11})
     assert_refused(changed, 422, "idempotency_key_reused")
     # What is wrong with the request itself is said before anybody looks at the key.
-    shapeless = await desk.post("/api/admin/jobs", request | {"cost": -1})
+    shapeless = await jobs_api.post("/api/admin/jobs", request | {"cost": -1})
     assert_refused(shapeless, 422, "invalid_request", "cost")
-    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 90
+    assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 90
 
 
-async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(desk: Desk, ann: Person) -> None:
-    poor = assert_refused(await desk.post("/api/admin/jobs", desk.request(ann, cost=101)), 422, "insufficient_tokens")
+async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(jobs_api: JobsApi, ann: Person) -> None:
+    poor = assert_refused(
+        await jobs_api.post("/api/admin/jobs", jobs_api.request(ann, cost=101)), 422, "insufficient_tokens"
+    )
     assert (poor["required_tokens"], poor["balance"]) == (101, 100)
     for _ in range(5):
-        await desk.submit(ann)
-    many = assert_refused(await desk.post("/api/admin/jobs", desk.request(ann)), 429, "too_many_active_jobs")
+        await jobs_api.submit(ann)
+    many = assert_refused(await jobs_api.post("/api/admin/jobs", jobs_api.request(ann)), 429, "too_many_active_jobs")
     assert (many["active"], many["limit"]) == (5, 5)
 
 
@@ -98,41 +102,43 @@ async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(d
     ids=str,
 )
 async def test_a_bad_request_names_the_field_and_writes_nothing(
-    desk: Desk, ann: Person, change: dict[str, Any], field: str
+    jobs_api: JobsApi, ann: Person, change: dict[str, Any], field: str
 ) -> None:
-    assert_refused(await desk.post("/api/admin/jobs", desk.request(ann) | change), 422, "invalid_request", field)
-    assert (await desk.get(ann, "/api/ai-jobs")).json() == {"items": [], "next_cursor": None}
-    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 100
+    assert_refused(
+        await jobs_api.post("/api/admin/jobs", jobs_api.request(ann) | change), 422, "invalid_request", field
+    )
+    assert (await jobs_api.get(ann, "/api/ai-jobs")).json() == {"items": [], "next_cursor": None}
+    assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
-async def test_a_payload_that_is_only_odd_arrives_as_it_is(desk: Desk, ann: Person) -> None:
+async def test_a_payload_that_is_only_odd_arrives_as_it_is(jobs_api: JobsApi, ann: Person) -> None:
     odd = {"": {"\\u0000": "\\ud800", "deep": [[[[]]]]}, "huge": 10**400, "small": 1e-300, "quote": '"}{', "👻": None}
-    job = await desk.submit(ann, payload=odd)
-    started = await desk.start()
+    job = await jobs_api.submit(ann, payload=odd)
+    started = await jobs_api.start()
     assert (str(started.lease.job_id), started.payload) == (job["id"], odd)
 
 
-async def test_a_workflow_that_is_switched_off_takes_no_jobs(desk: Desk, ann: Person) -> None:
+async def test_a_workflow_that_is_switched_off_takes_no_jobs(jobs_api: JobsApi, ann: Person) -> None:
     slug = f"off-{next(numbers)}"
-    await desk.core.add_workflow(slug, active=False)
-    refused = await desk.post("/api/admin/jobs", desk.request(ann, workflow=slug))
+    await jobs_api.core.add_workflow(slug, active=False)
+    refused = await jobs_api.post("/api/admin/jobs", jobs_api.request(ann, workflow=slug))
     assert_refused(refused, 422, "invalid_request", "workflow")
 
 
-async def test_jobs_are_listed_newest_first_page_by_page_and_by_status(desk: Desk, ann: Person) -> None:
-    jobs = [await desk.submit(ann) for _ in range(5)]
-    await desk.post_as(ann, f"/api/ai-jobs/{jobs[1]['id']}/cancel")
+async def test_jobs_are_listed_newest_first_page_by_page_and_by_status(jobs_api: JobsApi, ann: Person) -> None:
+    jobs = [await jobs_api.submit(ann) for _ in range(5)]
+    await jobs_api.post_as(ann, f"/api/ai-jobs/{jobs[1]['id']}/cancel")
     seen: list[str] = []
     cursor = ""
     while cursor is not None:
-        page = (await desk.get(ann, f"/api/ai-jobs?limit=2{cursor and f'&cursor={cursor}'}")).json()
+        page = (await jobs_api.get(ann, f"/api/ai-jobs?limit=2{cursor and f'&cursor={cursor}'}")).json()
         assert len(page["items"]) <= 2
         seen += [job["id"] for job in page["items"]]
         cursor = page["next_cursor"]
     assert seen == [job["id"] for job in reversed(jobs)]
-    canceled = (await desk.get(ann, "/api/ai-jobs?status=canceled")).json()
+    canceled = (await jobs_api.get(ann, "/api/ai-jobs?status=canceled")).json()
     assert ([job["id"] for job in canceled["items"]], canceled["next_cursor"]) == ([jobs[1]["id"]], None)
-    assert (await desk.get(ann, "/api/ai-jobs?status=expired")).json()["items"] == []
+    assert (await jobs_api.get(ann, "/api/ai-jobs?status=expired")).json()["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -145,15 +151,15 @@ async def test_jobs_are_listed_newest_first_page_by_page_and_by_status(desk: Des
         ("status=gone", "query.status"),
     ],
 )
-async def test_a_list_asked_for_wrongly_is_refused(desk: Desk, ann: Person, query: str, field: str) -> None:
-    assert_refused(await desk.get(ann, f"/api/ai-jobs?{query}"), 422, "invalid_request", field)
+async def test_a_list_asked_for_wrongly_is_refused(jobs_api: JobsApi, ann: Person, query: str, field: str) -> None:
+    assert_refused(await jobs_api.get(ann, f"/api/ai-jobs?{query}"), 422, "invalid_request", field)
 
 
-async def test_the_history_of_a_job_is_there_oldest_first(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann)
-    await desk.core.complete(await desk.start(), {"output": "o.mp4"})
+async def test_the_history_of_a_job_is_there_oldest_first(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann)
+    await jobs_api.core.complete(await jobs_api.start(), {"output": "o.mp4"})
     address = f"/api/ai-jobs/{job['id']}/events"
-    events = (await desk.get(ann, address)).json()["items"]
+    events = (await jobs_api.get(ann, address)).json()["items"]
     assert [(event["seq"], event["event"], event["from_status"], event["to_status"]) for event in events] == [
         (1, "job.created", None, "pending"),
         (2, "job.transition", "pending", "queued"),
@@ -162,107 +168,109 @@ async def test_the_history_of_a_job_is_there_oldest_first(desk: Desk, ann: Perso
     ]
     assert {event["job_id"] for event in events} == {job["id"]}
     assert [event["actor"] for event in events] == ["admin", "relay", "worker", "worker"]
-    page = (await desk.get(ann, f"{address}?cursor=1&limit=2")).json()
+    page = (await jobs_api.get(ann, f"{address}?cursor=1&limit=2")).json()
     assert page == {"items": events[1:3], "next_cursor": "3"}
-    assert (await desk.get(ann, f"{address}?cursor=3&limit=1")).json() == {"items": events[3:], "next_cursor": None}
-    assert (await desk.get(ann, f"{address}?cursor=4")).json() == {"items": [], "next_cursor": None}
-    assert_refused(await desk.get(ann, f"{address}?cursor=-1"), 422, "invalid_request", "query.cursor")
-    done = (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()
+    assert (await jobs_api.get(ann, f"{address}?cursor=3&limit=1")).json() == {"items": events[3:], "next_cursor": None}
+    assert (await jobs_api.get(ann, f"{address}?cursor=4")).json() == {"items": [], "next_cursor": None}
+    assert_refused(await jobs_api.get(ann, f"{address}?cursor=-1"), 422, "invalid_request", "query.cursor")
+    done = (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()
     assert (done["status"], done["result"]) == ("completed", {"output": "o.mp4"})
     assert done["completed_at"] >= done["started_at"] >= done["created_at"]
 
 
-async def test_a_user_cancels_and_may_not_cancel_again(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann, cost=40)
+async def test_a_user_cancels_and_may_not_cancel_again(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann, cost=40)
     address = f"/api/ai-jobs/{job['id']}/cancel"
-    canceled = await desk.post_as(ann, address)
+    canceled = await jobs_api.post_as(ann, address)
     assert (canceled.status_code, canceled.json()["status"]) == (200, "canceled")
-    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 100
-    problem = assert_refused(await desk.post_as(ann, address), 409, "invalid_transition")
+    assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 100
+    problem = assert_refused(await jobs_api.post_as(ann, address), 409, "invalid_transition")
     assert (problem["from_status"], problem["to_status"]) == ("canceled", "canceled")
-    last = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"][-1]
+    last = (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"][-1]
     assert (last["event"], last["actor"]) == ("job.transition_denied", f"user:{ann.user.id}")
 
 
-async def test_a_user_sees_why_a_job_failed_but_no_internals_and_may_retry(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann, cost=40)
+async def test_a_user_sees_why_a_job_failed_but_no_internals_and_may_retry(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann, cost=40)
     address = f"/api/ai-jobs/{job['id']}"
-    assert_refused(await desk.post_as(ann, f"{address}/retry"), 409, "invalid_transition")
-    await desk.core.fail(await desk.start())
-    failed = await desk.get(ann, address)
+    assert_refused(await jobs_api.post_as(ann, f"{address}/retry"), 409, "invalid_transition")
+    await jobs_api.core.fail(await jobs_api.start())
+    failed = await jobs_api.get(ann, address)
     assert failed.json()["error"] == {"type": "engine_error", "message": "The engine stopped."}
     assert "Traceback" not in failed.text
-    assert "Traceback" not in (await desk.get(ann, f"{address}/events")).text
-    again = (await desk.post_as(ann, f"{address}/retry")).json()
+    assert "Traceback" not in (await jobs_api.get(ann, f"{address}/events")).text
+    again = (await jobs_api.post_as(ann, f"{address}/retry")).json()
     assert (again["status"], again["charge_cycle"], again["error"]) == ("queued", 2, None)
-    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 60
+    assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 60
 
 
-async def test_a_retry_is_refused_like_a_submit(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann, cost=60)
-    await desk.core.fail(await desk.start())
+async def test_a_retry_is_refused_like_a_submit(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann, cost=60)
+    await jobs_api.core.fail(await jobs_api.start())
     for _ in range(5):
-        await desk.submit(ann, cost=10)
+        await jobs_api.submit(ann, cost=10)
     address = f"/api/ai-jobs/{job['id']}/retry"
-    poor = assert_refused(await desk.post_as(ann, address), 422, "insufficient_tokens")
+    poor = assert_refused(await jobs_api.post_as(ann, address), 422, "insufficient_tokens")
     assert (poor["required_tokens"], poor["balance"]) == (60, 50)
-    await desk.credit(ann, 10)
-    assert_refused(await desk.post_as(ann, address), 429, "too_many_active_jobs")
+    await jobs_api.credit(ann, 10)
+    assert_refused(await jobs_api.post_as(ann, address), 429, "too_many_active_jobs")
 
 
 ADDRESSES = [("GET", ""), ("GET", "/events"), ("GET", "/stream"), ("POST", "/cancel"), ("POST", "/retry")]
 
 
 @pytest.mark.parametrize(("method", "rest"), ADDRESSES)
-async def test_what_belongs_to_somebody_else_is_not_there(desk: Desk, ann: Person, method: str, rest: str) -> None:
-    job = await desk.submit(ann)
+async def test_what_belongs_to_somebody_else_is_not_there(
+    jobs_api: JobsApi, ann: Person, method: str, rest: str
+) -> None:
+    job = await jobs_api.submit(ann)
     strangers = [
-        await desk.person(tenant_of=ann),
-        await desk.person("pool_1"),
-        await desk.person("pool_2"),
-        desk.admin,
+        await jobs_api.person(tenant_of=ann),
+        await jobs_api.person("pool_1"),
+        await jobs_api.person("pool_2"),
+        jobs_api.admin,
     ]
     for stranger in strangers:
-        answer = await desk.client.request(method, f"/api/ai-jobs/{job['id']}{rest}", headers=stranger.headers)
+        answer = await jobs_api.client.request(method, f"/api/ai-jobs/{job['id']}{rest}", headers=stranger.headers)
         assert_refused(answer, 404, "not_found")
-    unknown = await desk.client.request(method, f"/api/ai-jobs/{uuid7()}{rest}", headers=ann.headers)
+    unknown = await jobs_api.client.request(method, f"/api/ai-jobs/{uuid7()}{rest}", headers=ann.headers)
     assert_refused(unknown, 404, "not_found")
-    nonsense = await desk.client.request(method, f"/api/ai-jobs/x{rest}", headers=ann.headers)
+    nonsense = await jobs_api.client.request(method, f"/api/ai-jobs/x{rest}", headers=ann.headers)
     assert_refused(nonsense, 422, "invalid_request", "path.job_id")
-    nobody = await desk.client.request(method, f"/api/ai-jobs/{job['id']}{rest}")
+    nobody = await jobs_api.client.request(method, f"/api/ai-jobs/{job['id']}{rest}")
     assert_refused(nobody, 401, "not_authenticated")
-    events = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"]
+    events = (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"]
     assert [event["event"] for event in events] == ["job.created", "job.transition"]
 
 
-async def test_lists_show_nothing_of_others(desk: Desk, ann: Person) -> None:
-    await desk.submit(ann)
-    for stranger in (await desk.person(tenant_of=ann), await desk.person("pool_2")):
-        assert (await desk.get(stranger, "/api/ai-jobs")).json()["items"] == []
-        assert (await desk.get(stranger, "/api/wallet/transactions")).json()["items"] == []
-        assert (await desk.get(stranger, "/api/wallet")).json()["balance"] == 0
+async def test_lists_show_nothing_of_others(jobs_api: JobsApi, ann: Person) -> None:
+    await jobs_api.submit(ann)
+    for stranger in (await jobs_api.person(tenant_of=ann), await jobs_api.person("pool_2")):
+        assert (await jobs_api.get(stranger, "/api/ai-jobs")).json()["items"] == []
+        assert (await jobs_api.get(stranger, "/api/wallet/transactions")).json()["items"] == []
+        assert (await jobs_api.get(stranger, "/api/wallet")).json()["balance"] == 0
 
 
 @pytest.mark.parametrize(
     ("method", "path"),
     [("POST", "/api/admin/jobs"), ("POST", "/api/admin/users/01900000-0000-7000-8000-000000000000/credits")],
 )
-async def test_admin_routes_are_for_admins(desk: Desk, ann: Person, method: str, path: str) -> None:
-    body = desk.request(ann) if path.endswith("jobs") else {"amount": 5, "provider_transaction_id": "p"}
-    assert_refused(await desk.client.request(method, path, json=body), 401, "not_authenticated")
-    assert_refused(await desk.client.request(method, path, json=body, headers=ann.headers), 403, "forbidden")
+async def test_admin_routes_are_for_admins(jobs_api: JobsApi, ann: Person, method: str, path: str) -> None:
+    body = jobs_api.request(ann) if path.endswith("jobs") else {"amount": 5, "provider_transaction_id": "p"}
+    assert_refused(await jobs_api.client.request(method, path, json=body), 401, "not_authenticated")
+    assert_refused(await jobs_api.client.request(method, path, json=body, headers=ann.headers), 403, "forbidden")
 
 
-async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(desk: Desk) -> None:
+async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(jobs_api: JobsApi) -> None:
     for pool in ("pool_1", "pool_2"):
-        ann = await desk.person(pool)
+        ann = await jobs_api.person(pool)
         address = f"/api/admin/users/{ann.user.id}/credits"
         body = {"amount": 25, "provider_transaction_id": "stripe-1"}
-        assert (await desk.post(address, body)).json() == {"balance": 25, "replayed": False}
-        assert (await desk.post(address, body)).json() == {"balance": 25, "replayed": True}
-        other = await desk.post(address, body | {"amount": 26})
+        assert (await jobs_api.post(address, body)).json() == {"balance": 25, "replayed": False}
+        assert (await jobs_api.post(address, body)).json() == {"balance": 25, "replayed": True}
+        other = await jobs_api.post(address, body | {"amount": 26})
         assert_refused(other, 409, "conflict", "provider_transaction_id")
-        assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 25
+        assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 25
 
 
 @pytest.mark.parametrize(
@@ -278,42 +286,42 @@ async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(
     ],
     ids=str,
 )
-async def test_a_bad_credit_is_refused(desk: Desk, ann: Person, change: dict[str, Any], field: str) -> None:
+async def test_a_bad_credit_is_refused(jobs_api: JobsApi, ann: Person, change: dict[str, Any], field: str) -> None:
     body = {"amount": 25, "provider_transaction_id": "stripe-1", **change}
-    answer = await desk.post(f"/api/admin/users/{ann.user.id}/credits", body)
+    answer = await jobs_api.post(f"/api/admin/users/{ann.user.id}/credits", body)
     assert_refused(answer, 422, "invalid_request", field)
-    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 100
+    assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
-async def test_a_credit_for_nobody_is_not_found(desk: Desk) -> None:
+async def test_a_credit_for_nobody_is_not_found(jobs_api: JobsApi) -> None:
     body = {"amount": 25, "provider_transaction_id": "stripe-1"}
-    assert_refused(await desk.post(f"/api/admin/users/{uuid7()}/credits", body), 404, "not_found")
+    assert_refused(await jobs_api.post(f"/api/admin/users/{uuid7()}/credits", body), 404, "not_found")
 
 
-async def test_an_admin_sees_the_wallet_of_any_user_and_how_it_came_about(desk: Desk) -> None:
+async def test_an_admin_sees_the_wallet_of_any_user_and_how_it_came_about(jobs_api: JobsApi) -> None:
     for pool in ("pool_1", "pool_2"):
-        ann = await desk.person(pool, tokens=100)
-        await desk.submit(ann, cost=30)
+        ann = await jobs_api.person(pool, tokens=100)
+        await jobs_api.submit(ann, cost=30)
         address = f"/api/admin/users/{ann.user.id}/wallet"
-        assert (await desk.get(desk.admin, address)).json()["balance"] == 70
-        page = (await desk.get(desk.admin, f"{address}/transactions?limit=1")).json()
+        assert (await jobs_api.get(jobs_api.admin, address)).json()["balance"] == 70
+        page = (await jobs_api.get(jobs_api.admin, f"{address}/transactions?limit=1")).json()
         assert [(each["type"], each["amount"]) for each in page["items"]] == [("JOB_RESERVE", -30)]
-        rest = (await desk.get(desk.admin, f"{address}/transactions?cursor={page['next_cursor']}")).json()
+        rest = (await jobs_api.get(jobs_api.admin, f"{address}/transactions?cursor={page['next_cursor']}")).json()
         assert [(each["type"], each["amount"]) for each in rest["items"]] == [("PAYMENT_CREDIT", 100)]
     for rest_of_path in ("", "/transactions"):
-        answer = await desk.get(desk.admin, f"/api/admin/users/{uuid7()}/wallet{rest_of_path}")
+        answer = await jobs_api.get(jobs_api.admin, f"/api/admin/users/{uuid7()}/wallet{rest_of_path}")
         assert_refused(answer, 404, "not_found")
 
 
-async def test_transactions_are_listed_newest_first_page_by_page(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann, cost=30)
-    await desk.core.complete(await desk.start())
-    broken = await desk.submit(ann, cost=20)
-    await desk.core.fail(await desk.start())
+async def test_transactions_are_listed_newest_first_page_by_page(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann, cost=30)
+    await jobs_api.core.complete(await jobs_api.start())
+    broken = await jobs_api.submit(ann, cost=20)
+    await jobs_api.core.fail(await jobs_api.start())
     seen: list[dict[str, Any]] = []
     cursor = ""
     while cursor is not None:
-        page = (await desk.get(ann, f"/api/wallet/transactions?limit=2{cursor and f'&cursor={cursor}'}")).json()
+        page = (await jobs_api.get(ann, f"/api/wallet/transactions?limit=2{cursor and f'&cursor={cursor}'}")).json()
         assert len(page["items"]) <= 2
         seen += page["items"]
         cursor = page["next_cursor"]
@@ -324,18 +332,18 @@ async def test_transactions_are_listed_newest_first_page_by_page(desk: Desk, ann
         ("JOB_RESERVE", -30, job["id"], 1),
         ("PAYMENT_CREDIT", 100, None, None),
     ]
-    assert sum(line["amount"] for line in seen) == 70 == (await desk.get(ann, "/api/wallet")).json()["balance"]
-    wrong = await desk.get(ann, "/api/wallet/transactions?cursor=0")
+    assert sum(line["amount"] for line in seen) == 70 == (await jobs_api.get(ann, "/api/wallet")).json()["balance"]
+    wrong = await jobs_api.get(ann, "/api/wallet/transactions?cursor=0")
     assert_refused(wrong, 422, "invalid_request", "query.cursor")
 
 
-async def with_results(desk: Desk, person: Person, sizes: Sequence[int]) -> list[str]:
+async def with_results(jobs_api: JobsApi, person: Person, sizes: Sequence[int]) -> list[str]:
     """Completed jobs, newest first, whose results have so many bytes."""
-    pool = await desk.core.databases.pool(person.tenant.pool)
+    pool = await jobs_api.core.databases.pool(person.tenant.pool)
     ids = []
     for size in sizes:
-        ids.append((await desk.submit(person, cost=0, payload={"text": "p" * 1000}))["id"])
-        await desk.core.rows(
+        ids.append((await jobs_api.submit(person, cost=0, payload={"text": "p" * 1000}))["id"])
+        await jobs_api.core.rows(
             pool,
             """UPDATE ai_jobs SET status = 'completed', completed_at = now(), lease_seq = 1,
                    result = jsonb_build_object('text', repeat('r', $2)) WHERE id = $1""",
@@ -349,20 +357,20 @@ async def with_results(desk: Desk, person: Person, sizes: Sequence[int]) -> list
     "path", ["/api/ai-jobs", "/api/admin/users/{user_id}/jobs", "/api/admin/tenants/{tenant_id}/jobs"]
 )
 async def test_a_page_ends_before_its_results_have_too_many_bytes_and_says_where_to_go_on(
-    desk: Desk, ann: Person, path: str
+    jobs_api: JobsApi, ann: Person, path: str
 ) -> None:
     """A page has one job at least; nothing is left out, nothing comes twice."""
     megabyte = 2**20
     ids = await with_results(
-        desk, ann, [10, 3 * megabyte, 10, 5 * megabyte, 10, 2 * megabyte, 2 * megabyte, 2 * megabyte]
+        jobs_api, ann, [10, 3 * megabyte, 10, 5 * megabyte, 10, 2 * megabyte, 2 * megabyte, 2 * megabyte]
     )
     pages: list[list[str]] = []
     cursor = None
     while len(pages) < 10:
         params: dict[str, Any] = {"limit": 50} | ({"cursor": cursor} if cursor else {})
-        asker = ann if path == "/api/ai-jobs" else desk.admin
+        asker = ann if path == "/api/ai-jobs" else jobs_api.admin
         address = path.format(user_id=ann.user.id, tenant_id=ann.tenant.id)
-        answer = await desk.client.get(address, params=params, headers=asker.headers)
+        answer = await jobs_api.client.get(address, params=params, headers=asker.headers)
         assert answer.status_code == 200, answer.text
         page = answer.json()
         pages.append([job["id"] for job in page["items"]])

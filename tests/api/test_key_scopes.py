@@ -18,7 +18,7 @@ from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wire.audit import AuditEntry, AuditFilter
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, KeyScope, Role
 from tests.support.answers import assert_refused
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person, session_of
 
 OF_ROLE = {
@@ -157,9 +157,9 @@ async def test_what_a_scope_is_for_works_with_it_alone(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     """What is refused without it is in the table of test_authorization.py."""
-    desk = await Desk.open(plane, client, people)
-    ann = await desk.person("pool_1", tokens=100)
-    job = await desk.submit(ann)
+    jobs_api = await JobsApi.open(plane, client, people)
+    ann = await jobs_api.person("pool_1", tokens=100)
+    job = await jobs_api.submit(ann)
     read, submit = [with_key(await new_key(plane, ann, scope)) for scope in (KeyScope.READ, KeyScope.SUBMIT)]
     path = f"/api/ai-jobs/{job['id']}"
     assert (await client.get(path, headers=read)).status_code == 200
@@ -168,7 +168,7 @@ async def test_what_a_scope_is_for_works_with_it_alone(
     assert "needs the scope submit" in refused.json()["detail"]
     assert_refused(await client.get(path, headers=submit), 403, "forbidden")
     assert (await client.post(f"{path}/cancel", headers=submit)).status_code == 200
-    admin = with_key(await new_key(plane, desk.admin, KeyScope.ADMIN))
+    admin = with_key(await new_key(plane, jobs_api.admin, KeyScope.ADMIN))
     disabled = f"/api/admin/users/{ann.user.id}/disable"
     assert (await client.post(disabled, headers=admin)).status_code == 200
     assert_refused(await client.get("/api/ai-jobs", headers=admin), 403, "forbidden")

@@ -15,12 +15,12 @@ from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
+from tests.support.actor_harness import ActorHarness
 from tests.support.answers import assert_refused
 from tests.support.catalog import Studio
 from tests.support.people import People, Person
 from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.troupe import Troupe
-from tests.support.workshop import OUTPUT, Workshop
+from tests.support.worker_harness import OUTPUT, WorkerHarness
 
 
 @pytest.fixture
@@ -68,19 +68,19 @@ async def test_a_row_has_what_a_list_shows_and_no_payload(studio: Studio, ann: P
     assert {**one.json(), "input": None} == {**row, "input": None}
 
 
-async def test_a_row_follows_its_job_to_its_output(shop: Workshop) -> None:
-    ann = await shop.desk.person(tokens=100)
-    job = await shop.engine_job(ann)
-    worker: ScriptedWorker = await shop.worker()
+async def test_a_row_follows_its_job_to_its_output(worker_harness: WorkerHarness) -> None:
+    ann = await worker_harness.jobs_api.person(tokens=100)
+    job = await worker_harness.engine_job(ann)
+    worker: ScriptedWorker = await worker_harness.worker()
     lease = await worker.job()
     await worker.heartbeat(lease, progress={"percent": 40, "message": "Sampling"})
-    [row] = (await shop.desk.get(ann, "/api/library/jobs")).json()["items"]
+    [row] = (await worker_harness.jobs_api.get(ann, "/api/library/jobs")).json()["items"]
     assert (row["status"], row["progress"]["percent"], row["progress"]["message"]) == ("processing", 40, "Sampling")
     await worker.deliver(lease, OUTPUT)
     assert (await worker.complete(lease, output=described(OUTPUT, "video/mp4"))).status_code == 200
-    [row] = (await shop.desk.get(ann, "/api/library/jobs")).json()["items"]
+    [row] = (await worker_harness.jobs_api.get(ann, "/api/library/jobs")).json()["items"]
     assert (row["id"], row["status"], row["medium"], row["output_count"]) == (job["id"], "completed", "video", 1)
-    assert (await shop.client.get(row["output"]["url"])).content == OUTPUT
+    assert (await worker_harness.client.get(row["output"]["url"])).content == OUTPUT
     assert row["progress"] is None
 
 
@@ -178,22 +178,22 @@ async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
     assert (counted.total, counted.is_partial) == (3, True)
 
 
-async def test_tasks_stand_in_the_same_list_and_are_found_by_actor_and_words(troupe: Troupe) -> None:
-    ann = await troupe.person()
-    echo = await troupe.submit(ann, "echo", {"prompt": "hello there", "deep": {"er": ["General", 7]}})
-    painter = await troupe.submit(ann, "painter", {"text": "a picture"})
-    await troupe.ended(ann, echo)
-    await troupe.ended(ann, painter)
+async def test_tasks_stand_in_the_same_list_and_are_found_by_actor_and_words(actor_harness: ActorHarness) -> None:
+    ann = await actor_harness.person()
+    echo = await actor_harness.submit(ann, "echo", {"prompt": "hello there", "deep": {"er": ["General", 7]}})
+    painter = await actor_harness.submit(ann, "painter", {"text": "a picture"})
+    await actor_harness.ended(ann, echo)
+    await actor_harness.ended(ann, painter)
 
     async def ids(**query: Any) -> list[str]:
-        answer = await troupe.client.get("/api/library/jobs", params=query, headers=ann.headers)
+        answer = await actor_harness.client.get("/api/library/jobs", params=query, headers=ann.headers)
         return [item["task_id"] for item in answer.json()["items"]]
 
     assert await ids() == [painter["task_id"], echo["task_id"]]
     assert await ids(actor="echo") == [echo["task_id"]]
     assert await ids(q="general hello") == [echo["task_id"]]
     assert await ids(medium="image") == [painter["task_id"]]
-    [row] = (await troupe.ask(ann, "GET", "/api/library/jobs?actor=echo")).json()["items"]
+    [row] = (await actor_harness.ask(ann, "GET", "/api/library/jobs?actor=echo")).json()["items"]
     assert (row["title"], row["prompt"], row["actor"]) == ("Echo", "hello there", "echo")
 
 

@@ -32,15 +32,15 @@ async def act(person: Studio, action: str, *job_ids: object) -> list[dict[str, A
 
 async def made(ann: Studio, *outputs: bytes) -> str:
     """A job that has completed with these."""
-    job = await ann.desk.submit(ann.person)
-    await ann.complete(await ann.desk.start(), *outputs)
+    job = await ann.jobs_api.submit(ann.person)
+    await ann.complete(await ann.jobs_api.start(), *outputs)
     return str(job["id"])
 
 
 async def failed(ann: Studio, cost: int = 10) -> str:
-    job = await ann.desk.submit(ann.person, cost=cost)
-    started = await ann.desk.start()
-    await ann.desk.core.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
+    job = await ann.jobs_api.submit(ann.person, cost=cost)
+    started = await ann.jobs_api.start()
+    await ann.jobs_api.core.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
     return str(job["id"])
 
 
@@ -50,9 +50,9 @@ async def balance(ann: Studio) -> int:
 
 async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(ann: Studio) -> None:
     done, before = await made(ann), await balance(ann)
-    waiting, nobodys = (await ann.desk.submit(ann.person))["id"], str(uuid7())
+    waiting, nobodys = (await ann.jobs_api.submit(ann.person))["id"], str(uuid7())
     colleague = await ann.colleague()
-    others = (await ann.desk.submit(colleague.person, cost=0))["id"]
+    others = (await ann.jobs_api.submit(colleague.person, cost=0))["id"]
     first = await act(ann, "cancel", waiting, done, waiting, nobodys, others)
     assert [(item["job_id"], item["outcome"], item["status"], item["code"]) for item in first] == [
         (waiting, "done", "canceled", None),
@@ -86,7 +86,7 @@ async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: 
     assert (await ann.ask("GET", "/api/library/jobs")).json()["items"] == []
     assert (await ann.ask("GET", "/api/ai-jobs")).json()["items"] == []
     assert await ann.paths() == set()
-    [row] = await ann.desk.core.rows(ann.pool, "SELECT * FROM ai_jobs WHERE tenant_id = $1", ann.tenant_id)
+    [row] = await ann.jobs_api.core.rows(ann.pool, "SELECT * FROM ai_jobs WHERE tenant_id = $1", ann.tenant_id)
     assert (row["payload"], row["result"], row["status"]) == ({}, None, "completed")
     # Money and its lines stay.
     assert await balance(ann) == balance_before
@@ -98,7 +98,7 @@ async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: 
 
 
 async def test_a_job_that_has_not_ended_is_not_deleted(ann: Studio) -> None:
-    job = await ann.desk.submit(ann.person)
+    job = await ann.jobs_api.submit(ann.person)
     [item] = await act(ann, "delete", job["id"])
     assert (item["outcome"], item["code"]) == ("refused", "wrong_state")
     assert_refused(await ann.ask("DELETE", f"/api/ai-jobs/{job['id']}"), 409, "wrong_state")
@@ -112,13 +112,13 @@ async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: Studio) -> 
     assert (await ann.ask("DELETE", f"/api/ai-jobs/{job_id}")).status_code == 204
     shown = await ann.look(video)
     assert (shown["status"], shown["processed_file_id"]) == ("completed", str(output.file_id))
-    assert (await ann.desk.client.get(shown["processed_file_url"])).content == CLIP + b"made"
+    assert (await ann.jobs_api.client.get(shown["processed_file_url"])).content == CLIP + b"made"
 
 
 async def test_what_an_active_job_reads_is_not_deleted(ann: Studio) -> None:
     job_id = await made(ann, CLIP)
     [file] = [row for row in await ann.file_rows() if row["purpose"] == "output"]
-    await ann.desk.core.submit(ann.member, input_file_ids=(file["id"],))
+    await ann.jobs_api.core.submit(ann.member, input_file_ids=(file["id"],))
     [item] = await act(ann, "delete", job_id)
     assert (item["outcome"], item["code"]) == ("refused", "in_use")
     assert (await ann.ask("GET", f"/api/ai-jobs/{job_id}")).json()["status"] == "completed"
@@ -126,7 +126,7 @@ async def test_what_an_active_job_reads_is_not_deleted(ann: Studio) -> None:
 
 async def test_results_of_several_jobs_come_as_one_zip(ann: Studio) -> None:
     first, second = await made(ann, CLIP, CLIP + b"second"), await made(ann, CLIP + b"third")
-    unfinished = (await ann.desk.submit(ann.person))["id"]
+    unfinished = (await ann.jobs_api.submit(ann.person))["id"]
     answer = await ann.ask("GET", f"/api/library/download?job_id={second}&job_id={first}&job_id={unfinished}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
     assert answer.headers["cache-control"] == "no-store"

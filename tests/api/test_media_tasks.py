@@ -11,17 +11,17 @@ import pytest
 from callsheet.app import running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
+from tests.support.actor_harness import ActorHarness
 from tests.support.answers import assert_refused
 from tests.support.catalog import MP4
 from tests.support.fleet import Crew
 from tests.support.installation import changed, installation, isolate
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import HERE, service_table
 from tests.support.media_service import HTML, PNG, SECRET, MediaService, answered, media_service
 from tests.support.people import People, Person
 from tests.support.scripted_worker import ScriptedWorker
-from tests.support.troupe import Troupe
 from tests.support.waiting import until
 
 COST = 4
@@ -47,7 +47,7 @@ async def house(
     templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
     running_service: MediaService,
-) -> AsyncIterator[Troupe]:
+) -> AsyncIterator[ActorHarness]:
     """A control plane with the registry that its settings describe, which runs tasks itself."""
     directory = tmp_path_factory.mktemp("media-tasks")
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -70,11 +70,13 @@ async def house(
                 httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
             ):
                 await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
-                yield Troupe(plane, client, await Desk.open(plane, client, People(plane.accounts, plane.keys)), {})
+                yield ActorHarness(
+                    plane, client, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)), {}
+                )
 
 
 @pytest.fixture
-async def ann(house: Troupe) -> Person:
+async def ann(house: ActorHarness) -> Person:
     return await house.person("pool_2")
 
 
@@ -84,7 +86,7 @@ def asked(provider: str, **payload: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("provider", ["leonardo", "lightbox"])
 async def test_a_picture_is_asked_for_and_is_the_users_own(
-    house: Troupe, ann: Person, service: MediaService, provider: str
+    house: ActorHarness, ann: Person, service: MediaService, provider: str
 ) -> None:
     params = {"width": 512, "height": 512}
     task = await house.submit(ann, "media", asked(provider, params=params, workflow_run_id="run-1"))
@@ -102,7 +104,7 @@ async def test_a_picture_is_asked_for_and_is_the_users_own(
 
 
 async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_send(
-    house: Troupe, ann: Person, service: MediaService
+    house: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     payload = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse"}
     body = {"payload": payload, "idempotency_key": "alias"}
@@ -119,7 +121,7 @@ async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_
 
 @pytest.mark.thorough
 async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
-    house: Troupe, ann: Person, service: MediaService
+    house: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     service.faults["submit"] = [answered(503, {"error": "busy"})]
     shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")))
@@ -128,7 +130,7 @@ async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_on
 
 
 async def test_a_page_instead_of_a_picture_fails_the_task_and_gives_the_tokens_back(
-    house: Troupe, ann: Person, service: MediaService
+    house: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     service.outputs = [service.file("picture.png", HTML)]
     shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")), "failed")
@@ -137,7 +139,9 @@ async def test_a_page_instead_of_a_picture_fails_the_task_and_gives_the_tokens_b
     assert await house.balance(ann) == 100
 
 
-async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(house: Troupe, ann: Person) -> None:
+async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(
+    house: ActorHarness, ann: Person
+) -> None:
     for payload, field in (
         ({}, "payload.action_type"),
         (asked("nobody"), "payload.provider"),
@@ -150,7 +154,7 @@ async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(
     assert await house.balance(ann) == 100
 
 
-async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: Troupe, ann: Person) -> None:
+async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: ActorHarness, ann: Person) -> None:
     studio = await house.studio()
     effect = await studio.effect(credits_cost=7)
     params = {"effect": effect["slug"], "style": "pastel", "input_file_id": await studio.file(ann)}
@@ -163,7 +167,7 @@ async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: 
         assert_refused(await house.try_submit(ann, "media", payload), 422, "invalid_request", field)
     task = await house.submit(ann, "media", asked("comfyui", action_type="effect", params=params))
     assert task["cost"] == 7
-    secret = Crew(house.plane, house.desk).secret["x-fleet-secret"]
+    secret = Crew(house.plane, house.jobs_api).secret["x-fleet-secret"]
     worker = await ScriptedWorker(house.client, "engine-1").register(secret, workflow_slugs=[effect["workflow"]])
     job = await worker.job(wait_seconds=10)
     assert job["input_payload"]["workflow"]["3"]["inputs"]["text"] == "a lighthouse, in a pastel look"

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from callsheet.plumbing.openapi_texts import PARAMETERS, TEXTS
+from tests.support.actor_harness import ActorHarness
 from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
 from tests.support.people import PASSWORD, Person
-from tests.support.troupe import Troupe
 from tests.support.world import World
 
 Operation = dict[str, Any]
@@ -90,8 +90,8 @@ async def test_every_body_has_an_example(client: httpx.AsyncClient) -> None:
 class Sender:
     """Sends the examples, with ids of things that are there."""
 
-    def __init__(self, troupe: Troupe, world: World, studio: Studio, owner: Person):
-        self.troupe = troupe
+    def __init__(self, actor_harness: ActorHarness, world: World, studio: Studio, owner: Person):
+        self.actor_harness = actor_harness
         self.world = world
         self.studio = studio
         self.owner = owner
@@ -135,7 +135,7 @@ class Sender:
             }
             names["workflow"] = await self.studio.sold_picture(graph)
         elif name == "change_role":
-            names["user_id"] = (await self.troupe.person(tenant_of=self.owner)).user.id
+            names["user_id"] = (await self.actor_harness.person(tenant_of=self.owner)).user.id
         elif name in ("accept_invitation", "reset_password"):
             names["token"] = await self._token(name)
         if name == "create_run":
@@ -159,7 +159,7 @@ class Sender:
 
     async def _job(self, *, started: bool, failed: bool) -> dict[str, Any]:
         """A job of the owner's that waits in the queue, that a worker has, or that has failed."""
-        plane = self.troupe.plane
+        plane = self.actor_harness.plane
         core = Core(plane.databases, plane.jobs, [])
         core.workflow = await core.add_workflow()
         member = Member(self.owner.tenant.id, self.owner.user.id, await plane.databases.pool(self.owner.tenant.pool))
@@ -178,7 +178,7 @@ class Sender:
             invited = {"tenant": self.world.names["tenant"], "email": "dora@example.com"}
             answer = await self.studio.made("/api/admin/invitations", invited)
         else:
-            user = (await self.troupe.person(tenant_of=self.owner)).user
+            user = (await self.actor_harness.person(tenant_of=self.owner)).user
             created = await self.studio.call("POST", f"/api/admin/users/{user.id}/password-reset")
             answer = created.json()
         return str(answer["link"]).rpartition("/")[2]
@@ -206,14 +206,16 @@ def _filled(example: Any, names: dict[str, Any]) -> Any:
     return {key: names[key] if key in names else _filled(value, names) for key, value in example.items()}
 
 
-async def test_every_example_is_taken(troupe: Troupe) -> None:
-    async with httpx.AsyncClient(base_url=troupe.plane.settings.public_url, trust_env=False, timeout=60) as client:
-        world = await World.open(troupe.plane, client)
-        studio = await troupe.studio()
+async def test_every_example_is_taken(actor_harness: ActorHarness) -> None:
+    async with httpx.AsyncClient(
+        base_url=actor_harness.plane.settings.public_url, trust_env=False, timeout=60
+    ) as client:
+        world = await World.open(actor_harness.plane, client)
+        studio = await actor_harness.studio()
         key = world.headers["owner"]["authorization"].removeprefix("Bearer ")
         found = (await client.get("/api/me", headers=world.headers["owner"])).json()
-        owner = await _person(troupe, found, key)
-        sender = Sender(troupe, world, studio, owner)
+        owner = await _person(actor_harness, found, key)
+        sender = Sender(actor_harness, world, studio, owner)
         operations = await operations_of(client)
         # What ends the worker's session or the owner's password comes last.
         order = sorted(
@@ -233,9 +235,9 @@ async def test_every_example_is_taken(troupe: Troupe) -> None:
     assert wrong == {}
 
 
-async def _person(troupe: Troupe, me: dict[str, Any], key: str) -> Person:
-    tenants = await troupe.plane.accounts.list_tenants(None, 200)
-    users = await troupe.plane.accounts.list_users(me["tenant"], None, 200)
+async def _person(actor_harness: ActorHarness, me: dict[str, Any], key: str) -> Person:
+    tenants = await actor_harness.plane.accounts.list_tenants(None, 200)
+    users = await actor_harness.plane.accounts.list_users(me["tenant"], None, 200)
     user = next(user for user in users.items if str(user.id) == me["user_id"])
     return Person(user, next(tenant for tenant in tenants.items if tenant.slug == me["tenant"]), key)
 

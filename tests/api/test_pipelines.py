@@ -32,7 +32,7 @@ STYLED: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class PipelinesApi:
     studio: Studio
     ann: Person
 
@@ -69,10 +69,10 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(plane: ControlPlane) -> AsyncIterator[Desk]:
+async def pipelines_api(plane: ControlPlane) -> AsyncIterator[PipelinesApi]:
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
         studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-        yield Desk(studio, await studio.person())
+        yield PipelinesApi(studio, await studio.person())
 
 
 def problems(answer: httpx.Response, status: int = 422) -> dict[str, str]:
@@ -81,71 +81,71 @@ def problems(answer: httpx.Response, status: int = 422) -> dict[str, str]:
     return {error["field"]: error["reason"] for error in answer.json()["errors"]}
 
 
-async def test_a_pipeline_is_made_read_changed_and_deleted(desk: Desk) -> None:
-    steps = await desk.steps()
-    made = await desk.pipeline(steps)
+async def test_a_pipeline_is_made_read_changed_and_deleted(pipelines_api: PipelinesApi) -> None:
+    steps = await pipelines_api.steps()
+    made = await pipelines_api.pipeline(steps)
     assert [(step["position"], step["slug"], step["max_children"]) for step in made["steps"]] == [
         (1, "base", 5),
         (2, "fix", 5),
     ]
-    assert (await desk.call("GET", f"/api/pipelines/{made['id']}")).json() == made
-    assert made["id"] in [each["id"] for each in (await desk.call("GET", "/api/pipelines")).json()["items"]]
-    changed = await desk.call("PATCH", f"/api/pipelines/{made['slug']}", {"name": "Other", "steps": steps[:1]})
+    assert (await pipelines_api.call("GET", f"/api/pipelines/{made['id']}")).json() == made
+    assert made["id"] in [each["id"] for each in (await pipelines_api.call("GET", "/api/pipelines")).json()["items"]]
+    changed = await pipelines_api.call("PATCH", f"/api/pipelines/{made['slug']}", {"name": "Other", "steps": steps[:1]})
     assert (changed.json()["name"], changed.json()["version"], len(changed.json()["steps"])) == ("Other", 2, 1)
-    assert (await desk.call("DELETE", f"/api/pipelines/{made['id']}")).status_code == 204
-    assert (await desk.call("GET", f"/api/pipelines/{made['id']}")).status_code == 404
+    assert (await pipelines_api.call("DELETE", f"/api/pipelines/{made['id']}")).status_code == 204
+    assert (await pipelines_api.call("GET", f"/api/pipelines/{made['id']}")).status_code == 404
 
 
-async def test_the_number_of_pipelines_of_a_user_and_of_their_versions_has_a_limit(desk: Desk) -> None:
-    quotas = f"/api/admin/tenants/{desk.ann.tenant.id}/quotas"
+async def test_the_number_of_pipelines_of_a_user_and_of_their_versions_has_a_limit(pipelines_api: PipelinesApi) -> None:
+    quotas = f"/api/admin/tenants/{pipelines_api.ann.tenant.id}/quotas"
     limits = {"pipelines_per_user": 1, "versions_per_pipeline": 2}
-    assert (await desk.studio.call("PATCH", quotas, limits)).status_code == 200
-    steps = await desk.steps()
-    made = await desk.pipeline(steps)
-    problem = assert_refused(await desk.define(steps), 409, "quota_exceeded")
+    assert (await pipelines_api.studio.call("PATCH", quotas, limits)).status_code == 200
+    steps = await pipelines_api.steps()
+    made = await pipelines_api.pipeline(steps)
+    problem = assert_refused(await pipelines_api.define(steps), 409, "quota_exceeded")
     assert (problem["quota"], problem["limit"], problem["used"]) == ("pipelines_per_user", 1, 1)
     path = f"/api/pipelines/{made['slug']}"
-    assert (await desk.call("PATCH", path, {"steps": steps[:1]})).json()["version"] == 2
-    problem = assert_refused(await desk.call("PATCH", path, {"steps": steps}), 409, "quota_exceeded")
+    assert (await pipelines_api.call("PATCH", path, {"steps": steps[:1]})).json()["version"] == 2
+    problem = assert_refused(await pipelines_api.call("PATCH", path, {"steps": steps}), 409, "quota_exceeded")
     assert (problem["quota"], problem["limit"], problem["used"]) == ("versions_per_pipeline", 2, 2)
     # What makes no version is still possible.
-    assert (await desk.call("PATCH", path, {"name": "Other", "steps": steps[:1]})).json()["version"] == 2
-    assert (await desk.call("DELETE", path)).status_code == 204
-    await desk.pipeline(steps)
+    assert (await pipelines_api.call("PATCH", path, {"name": "Other", "steps": steps[:1]})).json()["version"] == 2
+    assert (await pipelines_api.call("DELETE", path)).status_code == 204
+    await pipelines_api.pipeline(steps)
 
 
-async def test_a_step_with_a_large_payload_is_refused_by_its_field(desk: Desk) -> None:
-    quotas = f"/api/admin/tenants/{desk.ann.tenant.id}/quotas"
-    assert (await desk.studio.call("PATCH", quotas, {"payload_bytes": 100})).status_code == 200
-    [base, _] = await desk.steps()
-    refused = problems(await desk.define([{**base, "values": {"style": "x" * 100}}]))
+async def test_a_step_with_a_large_payload_is_refused_by_its_field(pipelines_api: PipelinesApi) -> None:
+    quotas = f"/api/admin/tenants/{pipelines_api.ann.tenant.id}/quotas"
+    assert (await pipelines_api.studio.call("PATCH", quotas, {"payload_bytes": 100})).status_code == 200
+    [base, _] = await pipelines_api.steps()
+    refused = problems(await pipelines_api.define([{**base, "values": {"style": "x" * 100}}]))
     assert "the limit is 100 (payload_bytes)" in refused["steps.0.values"]
 
 
-async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(desk: Desk) -> None:
-    steps = await desk.steps()
+async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(pipelines_api: PipelinesApi) -> None:
+    steps = await pipelines_api.steps()
     request = {"slug": "planned", "name": "Planned", "steps": steps}
-    planned = await desk.call("POST", "/api/pipelines?dry_run=true", request)
+    planned = await pipelines_api.call("POST", "/api/pipelines?dry_run=true", request)
     assert (planned.status_code, planned.json()["version"], len(planned.json()["steps"])) == (200, 1, 2)
-    assert (await desk.call("GET", "/api/pipelines/planned")).status_code == 404
-    made = await desk.pipeline(steps)
-    assert problems(await desk.call("POST", "/api/pipelines?dry_run=true", {**request, "slug": made["slug"]}), 409) == {
-        "slug": "This slug is already in use."
-    }
+    assert (await pipelines_api.call("GET", "/api/pipelines/planned")).status_code == 404
+    made = await pipelines_api.pipeline(steps)
+    assert problems(
+        await pipelines_api.call("POST", "/api/pipelines?dry_run=true", {**request, "slug": made["slug"]}), 409
+    ) == {"slug": "This slug is already in use."}
     path = f"/api/pipelines/{made['slug']}"
-    planned = await desk.call("PATCH", f"{path}?dry_run=true", {"name": "Other", "steps": steps[:1]})
+    planned = await pipelines_api.call("PATCH", f"{path}?dry_run=true", {"name": "Other", "steps": steps[:1]})
     assert (planned.json()["name"], planned.json()["version"], len(planned.json()["steps"])) == ("Other", 2, 1)
-    assert (await desk.call("GET", path)).json() == made
+    assert (await pipelines_api.call("GET", path)).json() == made
     wrong = {"steps": [{**steps[0], "workflow": "nowhere"}]}
-    assert "steps.0.workflow" in problems(await desk.call("PATCH", f"{path}?dry_run=true", wrong))
+    assert "steps.0.workflow" in problems(await pipelines_api.call("PATCH", f"{path}?dry_run=true", wrong))
 
 
-async def test_a_slug_is_taken_once_and_is_no_id(desk: Desk) -> None:
-    made = await desk.pipeline()
-    assert problems(await desk.define(await desk.steps(), slug=made["slug"]), 409) == {
+async def test_a_slug_is_taken_once_and_is_no_id(pipelines_api: PipelinesApi) -> None:
+    made = await pipelines_api.pipeline()
+    assert problems(await pipelines_api.define(await pipelines_api.steps(), slug=made["slug"]), 409) == {
         "slug": "This slug is already in use."
     }
-    answer = await desk.define(await desk.steps(), slug=made["id"])
+    answer = await pipelines_api.define(await pipelines_api.steps(), slug=made["id"])
     assert problems(answer) == {"slug": "This slug looks like an id. Choose a name."}
 
 
@@ -159,56 +159,58 @@ async def test_a_slug_is_taken_once_and_is_no_id(desk: Desk) -> None:
     ],
 )
 async def test_a_circle_or_a_gap_in_the_steps_is_refused(
-    desk: Desk, positions: tuple[int | None, ...], field: str, reason: str
+    pipelines_api: PipelinesApi, positions: tuple[int | None, ...], field: str, reason: str
 ) -> None:
-    steps = [{**step, "position": at} for step, at in zip(await desk.steps(), positions, strict=True)]
-    assert reason in problems(await desk.define(steps))[field]
+    steps = [{**step, "position": at} for step, at in zip(await pipelines_api.steps(), positions, strict=True)]
+    assert reason in problems(await pipelines_api.define(steps))[field]
 
 
-async def test_steps_may_be_sent_in_any_order(desk: Desk) -> None:
-    base, fix = await desk.steps()
-    made = await desk.pipeline([{**fix, "position": 2}, {**base, "position": 1}])
+async def test_steps_may_be_sent_in_any_order(pipelines_api: PipelinesApi) -> None:
+    base, fix = await pipelines_api.steps()
+    made = await pipelines_api.pipeline([{**fix, "position": 2}, {**base, "position": 1}])
     assert [step["name"] for step in made["steps"]] == ["Base", "Fix"]
 
 
-async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_field(desk: Desk) -> None:
-    base, fix = await desk.steps()
-    off = await desk.workflow(BASE)
-    await desk.studio.call("PATCH", f"/api/admin/workflows/{off}", {"is_active": False})
-    unsold = await desk.workflow(BASE, sold=False)
-    twice = await desk.workflow(BASE)
-    await desk.studio.effect(twice)
+async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_field(pipelines_api: PipelinesApi) -> None:
+    base, fix = await pipelines_api.steps()
+    off = await pipelines_api.workflow(BASE)
+    await pipelines_api.studio.call("PATCH", f"/api/admin/workflows/{off}", {"is_active": False})
+    unsold = await pipelines_api.workflow(BASE, sold=False)
+    twice = await pipelines_api.workflow(BASE)
+    await pipelines_api.studio.effect(twice)
     for workflow, field, reason in (
         ("nobody-made-this", "workflow", "There is no workflow"),
         (off, "workflow", "is switched off"),
         (unsold, "workflow", "There is no workflow"),
         (twice, "effect", "Choose one effect"),
     ):
-        answer = await desk.define([{**base, "workflow": workflow}, fix])
+        answer = await pipelines_api.define([{**base, "workflow": workflow}, fix])
         assert reason in problems(answer)[f"steps.0.{field}"]
-    answer = await desk.define([{**base, "effect": "another-effect"}, fix])
+    answer = await pipelines_api.define([{**base, "effect": "another-effect"}, fix])
     assert "no such published effect" in problems(answer)["steps.0.effect"]
 
 
 async def test_a_run_of_a_pipeline_whose_workflow_was_switched_off_is_a_conflict_and_no_fault_of_the_request(
-    desk: Desk,
+    pipelines_api: PipelinesApi,
 ) -> None:
-    made = await desk.pipeline()
-    await desk.studio.call("PATCH", f"/api/admin/workflows/{made['steps'][1]['workflow']}", {"is_active": False})
-    refused = await desk.begin(made)
+    made = await pipelines_api.pipeline()
+    await pipelines_api.studio.call(
+        "PATCH", f"/api/admin/workflows/{made['steps'][1]['workflow']}", {"is_active": False}
+    )
+    refused = await pipelines_api.begin(made)
     assert "is switched off" in problems(refused, 409)["steps.1.workflow"]
     assert refused.json()["code"] == "wrong_state"
 
 
-async def test_a_placeholder_that_nothing_fills_is_refused(desk: Desk) -> None:
-    styled = await desk.workflow(STYLED)
-    answer = await desk.define([{"name": "Base", "workflow": styled}])
+async def test_a_placeholder_that_nothing_fills_is_refused(pipelines_api: PipelinesApi) -> None:
+    styled = await pipelines_api.workflow(STYLED)
+    answer = await pipelines_api.define([{"name": "Base", "workflow": styled}])
     assert problems(answer) == {
         "steps.0.workflow": "The placeholder {{style}} is unknown. To use the run's variables, set needs_run_variables."
     }
-    base, fix = await desk.steps()
+    base, fix = await pipelines_api.steps()
     found = problems(
-        await desk.define([{**base, "needs_run_prompt": False}, {**fix, "needs_parent_image_path": False}])
+        await pipelines_api.define([{**base, "needs_run_prompt": False}, {**fix, "needs_parent_image_path": False}])
     )
     assert (
         found["steps.0.workflow"]
@@ -219,151 +221,168 @@ async def test_a_placeholder_that_nothing_fills_is_refused(desk: Desk) -> None:
         == "There is a {{parent_image_path}}, but the step uses no parent. Set needs_parent_image_path."
     )
     odd = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "{{Not A Name}}"}}}
-    answer = await desk.define([{"name": "Base", "workflow": await desk.workflow(odd), "needs_run_variables": True}])
+    answer = await pipelines_api.define(
+        [{"name": "Base", "workflow": await pipelines_api.workflow(odd), "needs_run_variables": True}]
+    )
     assert "is not a valid name" in problems(answer)["steps.0.workflow"]
 
 
-async def test_what_a_step_says_it_needs_must_have_a_place(desk: Desk) -> None:
-    base, fix = await desk.steps()
+async def test_what_a_step_says_it_needs_must_have_a_place(pipelines_api: PipelinesApi) -> None:
+    base, fix = await pipelines_api.steps()
     assert (
         "has no {{prompt}}"
-        in problems(await desk.define([base, {**fix, "needs_run_prompt": True}]))["steps.1.needs_run_prompt"]
+        in problems(await pipelines_api.define([base, {**fix, "needs_run_prompt": True}]))["steps.1.needs_run_prompt"]
     )
-    found = problems(await desk.define([{**base, "needs_parent_image_path": True}]))
+    found = problems(await pipelines_api.define([{**base, "needs_parent_image_path": True}]))
     assert found == {"steps.0.needs_parent_image_path": "The first step has no parent."}
 
 
-async def test_free_text_of_a_run_never_names_a_file(desk: Desk) -> None:
+async def test_free_text_of_a_run_never_names_a_file(pipelines_api: PipelinesApi) -> None:
     graph = {**FIX, "1": {"class_type": "LoadImage", "inputs": {"image": "{{style}}"}}}
-    answer = await desk.define([{"name": "Base", "workflow": await desk.workflow(graph), "needs_run_variables": True}])
+    answer = await pipelines_api.define(
+        [{"name": "Base", "workflow": await pipelines_api.workflow(graph), "needs_run_variables": True}]
+    )
     assert "names a file" in problems(answer)["steps.0.workflow"]
 
 
-async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(desk: Desk) -> None:
+async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(pipelines_api: PipelinesApi) -> None:
     graph = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "a", "cfg": "__STRENGTH__"}}}
-    step = {"name": "Base", "workflow": await desk.workflow(graph, properties=[STRENGTH])}
-    assert problems(await desk.define([step])) == {"steps.0.values.strength": "This property is required. Set it here."}
-    answer = await desk.define([{**step, "values": {"strength": 11, "colour": "red"}}])
+    step = {"name": "Base", "workflow": await pipelines_api.workflow(graph, properties=[STRENGTH])}
+    assert problems(await pipelines_api.define([step])) == {
+        "steps.0.values.strength": "This property is required. Set it here."
+    }
+    answer = await pipelines_api.define([{**step, "values": {"strength": 11, "colour": "red"}}])
     assert problems(answer) == {
         "steps.0.values.strength": "The value must be 10 or less.",
         "steps.0.values.colour": "This workflow has no such property.",
     }
-    assert (await desk.define([{**step, "values": {"strength": 2}}])).status_code == 201
-    by_run = await desk.pipeline([{**step, "needs_run_variables": True}])
-    assert "This field is required." in problems(await desk.begin(by_run))["variables.strength"]
-    assert "10 or less" in problems(await desk.begin(by_run, variables={"strength": 99}))["variables.strength"]
-    assert (await desk.begin(by_run, variables={"strength": 1})).status_code == 201
+    assert (await pipelines_api.define([{**step, "values": {"strength": 2}}])).status_code == 201
+    by_run = await pipelines_api.pipeline([{**step, "needs_run_variables": True}])
+    assert "This field is required." in problems(await pipelines_api.begin(by_run))["variables.strength"]
+    assert "10 or less" in problems(await pipelines_api.begin(by_run, variables={"strength": 99}))["variables.strength"]
+    assert (await pipelines_api.begin(by_run, variables={"strength": 1})).status_code == 201
 
 
-async def test_a_run_that_lacks_something_is_refused_and_nothing_is_written(desk: Desk) -> None:
-    pipeline = await desk.pipeline()
-    assert "The step 'base' needs" in problems(await desk.begin(pipeline, prompt=None))["prompt"]
-    assert problems(await desk.begin(pipeline, budget=None)).keys() == {"budget"}
-    assert problems(await desk.begin(pipeline, budget=0)).keys() == {"budget"}
-    found = problems(await desk.begin(pipeline, variables={"style": "noir"}))
+async def test_a_run_that_lacks_something_is_refused_and_nothing_is_written(pipelines_api: PipelinesApi) -> None:
+    pipeline = await pipelines_api.pipeline()
+    assert "The step 'base' needs" in problems(await pipelines_api.begin(pipeline, prompt=None))["prompt"]
+    assert problems(await pipelines_api.begin(pipeline, budget=None)).keys() == {"budget"}
+    assert problems(await pipelines_api.begin(pipeline, budget=0)).keys() == {"budget"}
+    found = problems(await pipelines_api.begin(pipeline, variables={"style": "noir"}))
     assert found == {"variables.style": "No step of this pipeline uses this variable."}
-    assert problems(await desk.begin(pipeline, concurrency=900)).keys() == {"concurrency"}
-    assert problems(await desk.begin(pipeline, target_folder="../up")).keys() == {"target_folder"}
-    styled = await desk.pipeline(
-        [{"name": "Base", "workflow": await desk.workflow(STYLED), "needs_run_variables": True}]
+    assert problems(await pipelines_api.begin(pipeline, concurrency=900)).keys() == {"concurrency"}
+    assert problems(await pipelines_api.begin(pipeline, target_folder="../up")).keys() == {"target_folder"}
+    styled = await pipelines_api.pipeline(
+        [{"name": "Base", "workflow": await pipelines_api.workflow(STYLED), "needs_run_variables": True}]
     )
-    assert "This field is required." in problems(await desk.begin(styled))["variables.style"]
-    assert (await desk.call("GET", "/api/runs")).json()["items"] == []
+    assert "This field is required." in problems(await pipelines_api.begin(styled))["variables.style"]
+    assert (await pipelines_api.call("GET", "/api/runs")).json()["items"] == []
 
 
-async def test_a_run_goes_the_way_its_owner_sends_it(desk: Desk) -> None:
-    pipeline = await desk.pipeline()
-    run = (await desk.begin(pipeline, target_folder="gym-shoot", seed=7, target_leaves=2)).json()
+async def test_a_run_goes_the_way_its_owner_sends_it(pipelines_api: PipelinesApi) -> None:
+    pipeline = await pipelines_api.pipeline()
+    run = (await pipelines_api.begin(pipeline, target_folder="gym-shoot", seed=7, target_leaves=2)).json()
     assert (run["status"], run["seed"], run["spent"], run["target_leaves"]) == ("active", 7, 0, 2)
     assert [step["step"]["slug"] for step in run["steps"]] == ["base", "fix"]
     path = f"/api/runs/{run['id']}"
-    assert problems(await desk.begin(pipeline, target_folder="gym-shoot"), 409).keys() == {"target_folder"}
-    assert (await desk.call("POST", f"{path}/pause")).json()["status"] == "paused"
-    paused = (await desk.call("POST", f"{path}/pause")).json()
+    assert problems(await pipelines_api.begin(pipeline, target_folder="gym-shoot"), 409).keys() == {"target_folder"}
+    assert (await pipelines_api.call("POST", f"{path}/pause")).json()["status"] == "paused"
+    paused = (await pipelines_api.call("POST", f"{path}/pause")).json()
     assert (paused["status"], paused["reason"]) == ("paused", "by_user")
-    assert (await desk.call("PATCH", path, {"budget": 50, "name": "Other"})).json()["budget"] == 50
-    assert (await desk.call("POST", f"{path}/resume")).json()["status"] == "active"
-    assert (await desk.call("POST", f"{path}/cancel")).json()["status"] == "canceled"
-    assert (await desk.call("POST", f"{path}/resume")).json()["code"] == "wrong_state"
-    assert (await desk.call("POST", f"{path}/pause")).status_code == 409
-    listed = (await desk.call("GET", f"/api/pipelines/{pipeline['slug']}/runs?status=canceled")).json()["items"]
+    assert (await pipelines_api.call("PATCH", path, {"budget": 50, "name": "Other"})).json()["budget"] == 50
+    assert (await pipelines_api.call("POST", f"{path}/resume")).json()["status"] == "active"
+    assert (await pipelines_api.call("POST", f"{path}/cancel")).json()["status"] == "canceled"
+    assert (await pipelines_api.call("POST", f"{path}/resume")).json()["code"] == "wrong_state"
+    assert (await pipelines_api.call("POST", f"{path}/pause")).status_code == 409
+    listed = (await pipelines_api.call("GET", f"/api/pipelines/{pipeline['slug']}/runs?status=canceled")).json()[
+        "items"
+    ]
     assert [each["id"] for each in listed] == [run["id"]]
-    assert (await desk.call("GET", "/api/runs?status=active")).json()["items"] == []
-    assert (await desk.call("GET", f"{path}/tree")).json() == {"items": [], "next_cursor": None}
-    assert (await desk.call("DELETE", f"/api/pipelines/{pipeline['slug']}")).json()["code"] == "in_use"
+    assert (await pipelines_api.call("GET", "/api/runs?status=active")).json()["items"] == []
+    assert (await pipelines_api.call("GET", f"{path}/tree")).json() == {"items": [], "next_cursor": None}
+    assert (await pipelines_api.call("DELETE", f"/api/pipelines/{pipeline['slug']}")).json()["code"] == "in_use"
 
 
-async def test_a_prompt_or_variable_that_would_stand_for_a_file_is_refused_by_its_own_name(desk: Desk) -> None:
+async def test_a_prompt_or_variable_that_would_stand_for_a_file_is_refused_by_its_own_name(
+    pipelines_api: PipelinesApi,
+) -> None:
     """In any of the ways a worker would replace it later."""
-    pipeline = await desk.pipeline()
+    pipeline = await pipelines_api.pipeline()
     for prompt in ("__INPUT_PATH__", "a __INPUT_PATH__ b"):
-        assert "is the placeholder of a file" in problems(await desk.begin(pipeline, prompt=prompt))["prompt"]
-    styled = await desk.workflow(STYLED)
-    by_run = await desk.pipeline([{"name": "Base", "workflow": styled, "needs_run_variables": True}])
-    found = problems(await desk.begin(by_run, prompt=None, variables={"style": "__INPUT_PATH__"}))
+        assert "is the placeholder of a file" in problems(await pipelines_api.begin(pipeline, prompt=prompt))["prompt"]
+    styled = await pipelines_api.workflow(STYLED)
+    by_run = await pipelines_api.pipeline([{"name": "Base", "workflow": styled, "needs_run_variables": True}])
+    found = problems(await pipelines_api.begin(by_run, prompt=None, variables={"style": "__INPUT_PATH__"}))
     assert found.keys() == {"variables.style"}
     graph = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "__STYLE__"}}}
     style = {"key": "style", "type": "text", "placeholder": "__STYLE__", "required": True, "user_configurable": True}
-    workflow = await desk.workflow(graph, properties=[style])
-    by_step = await desk.define([{"name": "Base", "workflow": workflow, "values": {"style": "x __INPUT_PATH__"}}])
+    workflow = await pipelines_api.workflow(graph, properties=[style])
+    by_step = await pipelines_api.define(
+        [{"name": "Base", "workflow": workflow, "values": {"style": "x __INPUT_PATH__"}}]
+    )
     assert problems(by_step).keys() == {"steps.0.values.style"}
 
 
-async def test_a_variable_is_nothing_to_a_step_that_takes_none(desk: Desk) -> None:
+async def test_a_variable_is_nothing_to_a_step_that_takes_none(pipelines_api: PipelinesApi) -> None:
     """It has a seed of its own, whatever another step calls by that name."""
-    base, styled = await desk.workflow(BASE), await desk.workflow(STYLED)
-    pipeline = await desk.pipeline(
+    base, styled = await pipelines_api.workflow(BASE), await pipelines_api.workflow(STYLED)
+    pipeline = await pipelines_api.pipeline(
         [
             {"name": "Base", "workflow": base, "needs_run_prompt": True},
             {"name": "Styled", "workflow": styled, "needs_run_variables": True},
         ]
     )
-    found = problems(await desk.begin(pipeline, variables={"style": "noir", "seed": "x"}))
+    found = problems(await pipelines_api.begin(pipeline, variables={"style": "noir", "seed": "x"}))
     assert found == {"variables.seed": "No step of this pipeline uses this variable."}
 
 
-async def test_however_much_is_wrong_an_answer_stays_small(desk: Desk) -> None:
-    workflow = await desk.workflow(BASE)
+async def test_however_much_is_wrong_an_answer_stays_small(pipelines_api: PipelinesApi) -> None:
+    workflow = await pipelines_api.workflow(BASE)
     wrong = {f"key-{number}-{'x' * 90}": 1 for number in range(100)}
     step = {"name": "Base", "workflow": workflow, "needs_run_prompt": True, "values": wrong}
-    answer = await desk.define([step] * 50)
+    answer = await pipelines_api.define([step] * 50)
     assert len(problems(answer)) == 50
     assert len(answer.content) < 20_000
 
 
-async def test_the_same_key_once_more_answers_the_same_run(desk: Desk) -> None:
-    pipeline = await desk.pipeline()
-    first = await desk.begin(pipeline, idempotency_key="once")
-    again = await desk.begin(pipeline, idempotency_key="once")
+async def test_the_same_key_once_more_answers_the_same_run(pipelines_api: PipelinesApi) -> None:
+    pipeline = await pipelines_api.pipeline()
+    first = await pipelines_api.begin(pipeline, idempotency_key="once")
+    again = await pipelines_api.begin(pipeline, idempotency_key="once")
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.headers["Idempotent-Replayed"] == "true"
     assert again.json()["id"] == first.json()["id"]
-    other = await desk.begin(pipeline, idempotency_key="once", budget=7)
+    other = await pipelines_api.begin(pipeline, idempotency_key="once", budget=7)
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
     # Another user's key is another key.
-    stranger = Desk(desk.studio, await desk.studio.person())
-    theirs = await stranger.pipeline(await desk.steps())
+    stranger = PipelinesApi(pipelines_api.studio, await pipelines_api.studio.person())
+    theirs = await stranger.pipeline(await pipelines_api.steps())
     assert (await stranger.begin(theirs, idempotency_key="once")).status_code == 201
 
 
-async def test_variables_stay_small_together(desk: Desk) -> None:
+async def test_variables_stay_small_together(pipelines_api: PipelinesApi) -> None:
     """A list of a hundred runs shows all of theirs."""
     names = [f"v{number}" for number in range(5)]
     text = " ".join("{{" + name + "}}" for name in names)
-    workflow = await desk.workflow({**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": text}}})
-    pipeline = await desk.pipeline([{"name": "Base", "workflow": workflow, "needs_run_variables": True}])
-    found = problems(await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 20_000)))
+    workflow = await pipelines_api.workflow({**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": text}}})
+    pipeline = await pipelines_api.pipeline([{"name": "Base", "workflow": workflow, "needs_run_variables": True}])
+    found = problems(await pipelines_api.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 20_000)))
     assert found == {"variables": "All texts together must have at most 65536 characters."}
-    fitting = await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 10_000))
+    fitting = await pipelines_api.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 10_000))
     assert fitting.status_code == 201, fitting.text
 
 
-async def test_a_workflow_that_is_not_sold_is_told_from_none_by_nobody(desk: Desk) -> None:
+async def test_a_workflow_that_is_not_sold_is_told_from_none_by_nobody(pipelines_api: PipelinesApi) -> None:
     """Names of what admins have not published are not to be guessed by making steps of them."""
-    unsold, unpublished = await desk.workflow(STYLED, sold=False), await desk.workflow(STYLED, sold=False)
-    await desk.studio.effect(unpublished, is_published=False)
+    unsold, unpublished = (
+        await pipelines_api.workflow(STYLED, sold=False),
+        await pipelines_api.workflow(STYLED, sold=False),
+    )
+    await pipelines_api.studio.effect(unpublished, is_published=False)
     told = []
     for workflow in (unsold, unpublished, "nobody-made-this"):
-        found = problems(await desk.define([{"name": "Base", "workflow": workflow, "needs_run_variables": True}]))
+        found = problems(
+            await pipelines_api.define([{"name": "Base", "workflow": workflow, "needs_run_variables": True}])
+        )
         told.append(found["steps.0.workflow"].replace(workflow, "?"))
     assert len(set(told)) == 1

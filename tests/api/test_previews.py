@@ -28,7 +28,7 @@ async def studio(stored_plane: ControlPlane) -> AsyncIterator[Studio]:
 
 
 async def make(studio: Studio) -> None:
-    await studio.desk.core.rows(studio.pool, FORGET_OTHERS, studio.tenant_id)
+    await studio.jobs_api.core.rows(studio.pool, FORGET_OTHERS, studio.tenant_id)
     plane = studio.plane
     maker = PreviewMaker(lambda: [studio.pool], plane.storage, plane.settings.storage.backend)
     while await maker.make_due(studio.pool, datetime.now(UTC) + timedelta(seconds=1)):
@@ -38,7 +38,7 @@ async def make(studio: Studio) -> None:
 async def load(studio: Studio, url: str, **headers: str) -> httpx.Response:
     """As a browser does, which has no key."""
     assert url.startswith("/api/previews/")
-    return await studio.desk.client.get(url, headers=headers)
+    return await studio.jobs_api.client.get(url, headers=headers)
 
 
 async def a_job(studio: Studio, tmp_path: Path) -> dict[str, Any]:
@@ -67,7 +67,9 @@ async def test_a_list_of_jobs_has_everything_that_a_card_shows(studio: Studio, t
     assert (moving.status_code, moving.headers["content-type"]) == (200, "video/mp4")
     single = (await studio.ask("GET", f"/api/ai-jobs/{job['id']}")).json()
     assert single["thumbnails"] == job["thumbnails"]
-    assert (await studio.desk.client.get(single["inputs"][0]["url"])).content == (tmp_path / "before.mp4").read_bytes()
+    assert (await studio.jobs_api.client.get(single["inputs"][0]["url"])).content == (
+        tmp_path / "before.mp4"
+    ).read_bytes()
 
 
 @pytest.mark.thorough
@@ -147,7 +149,7 @@ async def test_a_url_opens_what_it_was_signed_for_and_nothing_else(studio: Studi
         f"/api/previews/small.webp?{query}",
         f"/api/previews/?{query}",
     ):
-        assert_refused(await studio.desk.client.get(wrong), 403, "signature_invalid")
+        assert_refused(await studio.jobs_api.client.get(wrong), 403, "signature_invalid")
 
 
 async def test_a_deleted_file_has_no_previews_behind_its_urls(studio: Studio) -> None:

@@ -18,7 +18,7 @@ from callsheet.jobs.progress import ProgressReport
 from callsheet.plumbing.databases import Databases
 from tests.support.core import Core, Member, open_core, report
 from tests.support.event_stream import Event, EventStream, opened
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 
 ALL = "/api/ai-jobs/stream"
@@ -27,18 +27,18 @@ STREAMS = pytest.mark.parametrize("which", ["job", "all"])
 
 
 @pytest.fixture
-async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
-    return await Desk.open(plane, client, people)
+async def jobs_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
+    return await JobsApi.open(plane, client, people)
 
 
 @pytest.fixture
-async def ann(desk: Desk) -> Person:
-    return await desk.person("pool_2", tokens=1000)
+async def ann(jobs_api: JobsApi) -> Person:
+    return await jobs_api.person("pool_2", tokens=1000)
 
 
-async def running(desk: Desk, person: Person) -> tuple[str, StartedLease]:
-    job = await desk.submit(person)
-    return job["id"], await desk.start()
+async def running(jobs_api: JobsApi, person: Person) -> tuple[str, StartedLease]:
+    job = await jobs_api.submit(person)
+    return job["id"], await jobs_api.start()
 
 
 async def say(core: Core, started: StartedLease, **said: Any) -> None:
@@ -49,9 +49,9 @@ async def say(core: Core, started: StartedLease, **said: Any) -> None:
 
 
 @asynccontextmanager
-async def watching(desk: Desk, person: Person, which: str, job_id: str, seen: int) -> AsyncIterator[EventStream]:
+async def watching(jobs_api: JobsApi, person: Person, which: str, job_id: str, seen: int) -> AsyncIterator[EventStream]:
     path = ALL if which == "all" else f"/api/ai-jobs/{job_id}/stream"
-    async with opened(desk.client, person, path, last_event_id=seen) as stream:
+    async with opened(jobs_api.client, person, path, last_event_id=seen) as stream:
         yield stream
 
 
@@ -62,12 +62,12 @@ def told(event: Event) -> tuple[int | None, str, Any]:
 
 @STREAMS
 async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
-    desk: Desk, ann: Person, which: str
+    jobs_api: JobsApi, ann: Person, which: str
 ) -> None:
-    job_id, started = await running(desk, ann)
-    async with watching(desk, ann, which, job_id, 3) as stream:
+    job_id, started = await running(jobs_api, ann)
+    async with watching(jobs_api, ann, which, job_id, 3) as stream:
         await stream.comment("open")
-        await say(desk.core, started, percent=10, message="loading", elapsed_ms=900)
+        await say(jobs_api.core, started, percent=10, message="loading", elapsed_ms=900)
         [event] = await stream.next(1)
         assert told(event) == (None, "progress", 10)
         assert {name: event.data[name] for name in ("job_id", "message", "elapsed_ms")} == {
@@ -76,37 +76,39 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
             "elapsed_ms": 900,
         }
         assert "preview_url" not in event.data
-        await say(desk.core, started, percent=60)
+        await say(jobs_api.core, started, percent=60)
         [event] = await stream.next(1)
         # What was not said again stays.
         assert (event.data["percent"], event.data["message"]) == (60, "loading")
-        await desk.core.complete(started)
+        await jobs_api.core.complete(started)
         [event] = await stream.next(1)
         assert told(event) == (4, "job.transition", "completed")
 
 
 @STREAMS
-async def test_a_picture_is_an_event_of_its_own_and_sent_once(desk: Desk, ann: Person, which: str) -> None:
-    job_id, started = await running(desk, ann)
-    async with watching(desk, ann, which, job_id, 3) as stream:
-        await say(desk.core, started, percent=10, preview=PICTURE, preview_type="image/png")
+async def test_a_picture_is_an_event_of_its_own_and_sent_once(jobs_api: JobsApi, ann: Person, which: str) -> None:
+    job_id, started = await running(jobs_api, ann)
+    async with watching(jobs_api, ann, which, job_id, 3) as stream:
+        await say(jobs_api.core, started, percent=10, preview=PICTURE, preview_type="image/png")
         progress, preview = await stream.next(2)
         assert told(progress) == (None, "progress", 10)
         assert (preview.id, preview.name, preview.data["job_id"]) == (None, "preview", job_id)
         kind, _, data = preview.data["preview_url"].partition(",")
         assert (kind, base64.b64decode(data)) == ("data:image/png;base64", PICTURE)
-        await say(desk.core, started, percent=20)
+        await say(jobs_api.core, started, percent=20)
         assert [event.name for event in await stream.next(1)] == ["progress"]
-        await desk.core.complete(started)
+        await jobs_api.core.complete(started)
         assert [event.name for event in await stream.next(1)] == ["job.transition"]
 
 
 @STREAMS
-async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(desk: Desk, ann: Person, which: str) -> None:
-    job_id, started = await running(desk, ann)
+async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
+    jobs_api: JobsApi, ann: Person, which: str
+) -> None:
+    job_id, started = await running(jobs_api, ann)
     for percent in (10, 20, 30):
-        await say(desk.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
-    async with watching(desk, ann, which, job_id, 0) as stream:
+        await say(jobs_api.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
+    async with watching(jobs_api, ann, which, job_id, 0) as stream:
         seen = [told(event) for event in await stream.next(5)]
         # History first, then where it stands now; what was said in between is gone.
         assert seen[:3] == [
@@ -116,29 +118,29 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(desk: D
         ]
         assert [entry[:2] for entry in seen[3:]] == [(None, "progress"), (None, "preview")]
         assert seen[3][2] == 30
-        await desk.core.complete(started)
+        await jobs_api.core.complete(started)
         assert [told(event) for event in await stream.next(1)] == [(4, "job.transition", "completed")]
-    async with watching(desk, ann, "job", job_id, 0) as stream:
+    async with watching(jobs_api, ann, "job", job_id, 0) as stream:
         assert [event.name for event in await stream.rest()] == ["job.created", *["job.transition"] * 3]
 
 
-async def test_progress_is_no_part_of_the_history(desk: Desk, ann: Person) -> None:
-    job_id, started = await running(desk, ann)
-    await say(desk.core, started, percent=10)
-    events = (await desk.get(ann, f"/api/ai-jobs/{job_id}/events")).json()["items"]
+async def test_progress_is_no_part_of_the_history(jobs_api: JobsApi, ann: Person) -> None:
+    job_id, started = await running(jobs_api, ann)
+    await say(jobs_api.core, started, percent=10)
+    events = (await jobs_api.get(ann, f"/api/ai-jobs/{job_id}/events")).json()["items"]
     assert [event["event"] for event in events] == ["job.created", "job.transition", "job.transition"]
 
 
-async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(desk: Desk, ann: Person) -> None:
-    bob = await desk.person(tenant_of=ann, tokens=100)
-    (first, one), (second, two), (_, theirs) = [await running(desk, person) for person in (ann, ann, bob)]
-    async with opened(desk.client, ann, ALL) as stream:
+async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(jobs_api: JobsApi, ann: Person) -> None:
+    bob = await jobs_api.person(tenant_of=ann, tokens=100)
+    (first, one), (second, two), (_, theirs) = [await running(jobs_api, person) for person in (ann, ann, bob)]
+    async with opened(jobs_api.client, ann, ALL) as stream:
         await stream.comment("open")
-        await say(desk.core, theirs, percent=99)
-        await say(desk.core, one, percent=1)
+        await say(jobs_api.core, theirs, percent=99)
+        await say(jobs_api.core, one, percent=1)
         [event] = await stream.next(1)
         assert (event.data["job_id"], event.data["percent"]) == (first, 1)
-        await say(desk.core, two, percent=2)
+        await say(jobs_api.core, two, percent=2)
         [event] = await stream.next(1)
         assert (event.data["job_id"], event.data["percent"]) == (second, 2)
 
@@ -146,62 +148,64 @@ async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(d
 async def test_what_another_control_plane_hears_is_told_here(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
 ) -> None:
-    desk = await Desk.open(strict, strict_client, People(strict.accounts, strict.keys))
-    ann = await desk.person("pool_1", tokens=100)
-    job_id, leased = await running(desk, ann)
-    async with watching(desk, ann, "job", job_id, 3) as stream:
+    jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+    ann = await jobs_api.person("pool_1", tokens=100)
+    job_id, leased = await running(jobs_api, ann)
+    async with watching(jobs_api, ann, "job", job_id, 3) as stream:
         await stream.comment("open")
         await say(Core(neighbour.databases, neighbour.jobs, []), leased, percent=42)
         assert [told(event) for event in await stream.next(1)] == [(None, "progress", 42)]
 
 
-async def shown(desk: Desk, person: Person, job_id: str) -> dict[str, Any] | None:
-    progress: dict[str, Any] | None = (await desk.get(person, f"/api/ai-jobs/{job_id}")).json()["progress"]
+async def shown(jobs_api: JobsApi, person: Person, job_id: str) -> dict[str, Any] | None:
+    progress: dict[str, Any] | None = (await jobs_api.get(person, f"/api/ai-jobs/{job_id}")).json()["progress"]
     return progress
 
 
-async def rows(desk: Desk, person: Person, job_id: str) -> int:
-    pool = await desk.core.databases.pool(person.tenant.pool)
-    found = await desk.core.rows(pool, "SELECT 1 FROM job_progress WHERE job_id = $1", UUID(job_id))
+async def rows(jobs_api: JobsApi, person: Person, job_id: str) -> int:
+    pool = await jobs_api.core.databases.pool(person.tenant.pool)
+    found = await jobs_api.core.rows(pool, "SELECT 1 FROM job_progress WHERE job_id = $1", UUID(job_id))
     return len(found)
 
 
-async def test_only_the_lease_a_job_runs_under_is_listened_to(desk: Desk, ann: Person) -> None:
-    job_id, first = await running(desk, ann)
-    await say(desk.core, first, percent=10, preview=PICTURE, preview_type="image/png")
-    await desk.core.room.lease_reports.requeue(report(first), "spot")
+async def test_only_the_lease_a_job_runs_under_is_listened_to(jobs_api: JobsApi, ann: Person) -> None:
+    job_id, first = await running(jobs_api, ann)
+    await say(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
+    await jobs_api.core.room.lease_reports.requeue(report(first), "spot")
     # Put back: what the old run said is not where the job stands.
-    assert await shown(desk, ann, job_id) is None
-    await say(desk.core, first, percent=11)
-    second = await desk.start()
-    assert await shown(desk, ann, job_id) is None
-    await say(desk.core, first, percent=12)
-    assert await shown(desk, ann, job_id) is None
-    await say(desk.core, second, message="again")
-    found = await shown(desk, ann, job_id)
+    assert await shown(jobs_api, ann, job_id) is None
+    await say(jobs_api.core, first, percent=11)
+    second = await jobs_api.start()
+    assert await shown(jobs_api, ann, job_id) is None
+    await say(jobs_api.core, first, percent=12)
+    assert await shown(jobs_api, ann, job_id) is None
+    await say(jobs_api.core, second, message="again")
+    found = await shown(jobs_api, ann, job_id)
     # Nothing of the run before is mixed into it.
     assert found is not None
     assert (found["percent"], found["message"], found["preview_url"]) == (None, "again", None)
-    await say(desk.core, first, percent=99)
-    found = await shown(desk, ann, job_id)
+    await say(jobs_api.core, first, percent=99)
+    found = await shown(jobs_api, ann, job_id)
     assert found is not None
     assert found["percent"] is None
 
 
-async def test_what_a_run_said_last_goes_away_with_it(desk: Desk, ann: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    job_id, started = await running(desk, ann)
-    await say(desk.core, started, percent=10)
-    pool = await desk.core.databases.pool(ann.tenant.pool)
-    sweeper = desk.core.room.progress_sweeper
+async def test_what_a_run_said_last_goes_away_with_it(
+    jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id, started = await running(jobs_api, ann)
+    await say(jobs_api.core, started, percent=10)
+    pool = await jobs_api.core.databases.pool(ann.tenant.pool)
+    sweeper = jobs_api.core.room.progress_sweeper
     await sweeper.sweep(pool)
-    assert await rows(desk, ann, job_id) == 1
-    await desk.core.complete(started)
-    await say(desk.core, started, percent=100)
-    assert await shown(desk, ann, job_id) is None
+    assert await rows(jobs_api, ann, job_id) == 1
+    await jobs_api.core.complete(started)
+    await say(jobs_api.core, started, percent=100)
+    assert await shown(jobs_api, ann, job_id) is None
     # Page by page, however small a page is.
     monkeypatch.setattr(sweeper, "batch", 1)
     await sweeper.sweep(pool)
-    assert await rows(desk, ann, job_id) == 0
+    assert await rows(jobs_api, ann, job_id) == 0
 
 
 @pytest.mark.few_forms
@@ -223,11 +227,11 @@ async def test_what_a_run_said_last_goes_away_with_it(desk: Desk, ann: Person, m
     ],
 )
 async def test_odd_reports_are_tidied_and_fail_nobodys_heartbeat(
-    desk: Desk, ann: Person, said: dict[str, Any], kept: dict[str, Any]
+    jobs_api: JobsApi, ann: Person, said: dict[str, Any], kept: dict[str, Any]
 ) -> None:
-    job_id, started = await running(desk, ann)
-    await say(desk.core, started, **said)
-    found = await shown(desk, ann, job_id)
+    job_id, started = await running(jobs_api, ann)
+    await say(jobs_api.core, started, **said)
+    found = await shown(jobs_api, ann, job_id)
     assert found is not None
     assert {name: found[name] for name in kept} == kept
 

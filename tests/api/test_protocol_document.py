@@ -15,7 +15,7 @@ import pytest
 from callsheet.app import ControlPlane
 from tests.support.protocol_examples import names_in, rendered, with_examples
 from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.workshop import OUTPUT, PNG, Workshop, open_workshop
+from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 PREVIEW = {"mime_type": "image/png", "data": "iVBORw0KGgo="}
@@ -27,8 +27,8 @@ ENVIRONMENT = {
 
 
 class Recorder:
-    def __init__(self, shop: Workshop):
-        self.shop = shop
+    def __init__(self, worker_harness: WorkerHarness):
+        self.worker_harness = worker_harness
         self.examples: dict[str, str] = {}
 
     def note(self, name: str, worker: ScriptedWorker, status: int = 200) -> httpx.Response:
@@ -37,14 +37,14 @@ class Recorder:
         assert answer.status_code == status, answer.text
         # Every test has a worker and a workflow of its own.
         text = rendered(path, body, answer).replace(worker.worker_id, "gpu-1")
-        self.examples[name] = text.replace(self.shop.desk.workflow, "face-swap")
+        self.examples[name] = text.replace(self.worker_harness.jobs_api.workflow, "face-swap")
         return answer
 
 
 @pytest.fixture
 async def recorded(plane: ControlPlane) -> dict[str, str]:
-    async with open_workshop(plane) as shop:
-        recorder = Recorder(shop)
+    async with open_worker_harness(plane) as worker_harness:
+        recorder = Recorder(worker_harness)
         await come_and_go(recorder)
         await poll_and_complete(recorder)
         await deliver_several(recorder)
@@ -53,13 +53,13 @@ async def recorded(plane: ControlPlane) -> dict[str, str]:
 
 
 async def come_and_go(recorder: Recorder) -> None:
-    shop = recorder.shop
-    slug = f"fleet-{shop.desk.workflow}"
-    fleet = {"slug": slug, "workflow_slugs": [shop.desk.workflow]}
-    assert (await shop.desk.post("/api/admin/fleets", fleet)).status_code == 201
-    worker = ScriptedWorker(shop.client, f"{shop.desk.workflow}-1")
+    worker_harness = recorder.worker_harness
+    slug = f"fleet-{worker_harness.jobs_api.workflow}"
+    fleet = {"slug": slug, "workflow_slugs": [worker_harness.jobs_api.workflow]}
+    assert (await worker_harness.jobs_api.post("/api/admin/fleets", fleet)).status_code == 201
+    worker = ScriptedWorker(worker_harness.client, f"{worker_harness.jobs_api.workflow}-1")
     await worker.register(
-        shop.secret,
+        worker_harness.secret,
         fleet_slug=slug,
         stage="production",
         max_concurrency=1,
@@ -73,10 +73,10 @@ async def come_and_go(recorder: Recorder) -> None:
     await worker.deregister("spot interruption")
     recorder.note("deregister", worker, 204)
 
-    other = ScriptedWorker(shop.client, f"{shop.desk.workflow}-2")
-    await other.register(shop.secret, workflow_slugs=[shop.desk.workflow])
+    other = ScriptedWorker(worker_harness.client, f"{worker_harness.jobs_api.workflow}-2")
+    await other.register(worker_harness.secret, workflow_slugs=[worker_harness.jobs_api.workflow])
     recorder.note("register-workflows", other, 201)
-    await other.ask_to_register(shop.secret, workflow_slugs=[shop.desk.workflow])
+    await other.ask_to_register(worker_harness.secret, workflow_slugs=[worker_harness.jobs_api.workflow])
     recorder.note("register-refused", other, 409)
     recorder.examples["register-refused"] = with_seconds(recorder.examples["register-refused"])
     await other.deregister()
@@ -90,12 +90,12 @@ def with_seconds(text: str) -> str:
 
 
 async def poll_and_complete(recorder: Recorder) -> None:
-    shop = recorder.shop
-    worker = await shop.worker()
+    worker_harness = recorder.worker_harness
+    worker = await worker_harness.worker()
     await worker.poll(wait_seconds=0)
     recorder.note("poll-empty", worker)
-    person = await shop.desk.person(tokens=100)
-    await shop.engine_job(person)
+    person = await worker_harness.jobs_api.person(tokens=100)
+    await worker_harness.engine_job(person)
     job = await worker.job(current_load=0, max_concurrency=1, wait_seconds=55, poll_id="01J9-7", active_leases=[])
     recorder.note("poll-job", worker)
     await worker.heartbeat(job, run_started=True)
@@ -114,16 +114,16 @@ async def poll_and_complete(recorder: Recorder) -> None:
 
 
 async def deliver_several(recorder: Recorder) -> None:
-    shop = recorder.shop
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=100)
-    await shop.engine_job(person)
+    worker_harness = recorder.worker_harness
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=100)
+    await worker_harness.engine_job(person)
     job = await worker.job()
     outputs = await worker.deliver_named(job, {"frame-1.png": ("image/png", PNG), "frame-2.png": ("image/png", PNG)})
     recorder.note("heartbeat-outputs", worker)
     await worker.complete(job, outputs=outputs, metadata={"seed": 4})
     recorder.note("complete-several", worker)
-    await shop.desk.submit(person, kind="task", payload={"prompt": "a poem about cats"})
+    await worker_harness.jobs_api.submit(person, kind="task", payload={"prompt": "a poem about cats"})
     task = await worker.job()
     recorder.note("poll-task", worker)
     await worker.complete(task, result={"text": "Soft paws …"}, metadata={"model": "poet-1"})
@@ -131,29 +131,29 @@ async def deliver_several(recorder: Recorder) -> None:
 
 
 async def report_otherwise(recorder: Recorder) -> None:
-    shop = recorder.shop
-    worker, other = await shop.worker(), await shop.worker()
-    person = await shop.desk.person(tokens=100)
-    await shop.engine_job(person)
+    worker_harness = recorder.worker_harness
+    worker, other = await worker_harness.worker(), await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=100)
+    await worker_harness.engine_job(person)
     job = await worker.job()
-    await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/rotate-token", {})
+    await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/rotate-token", {})
     await worker.requeue(job, "spot interruption")
     recorder.note("requeue-rotated", worker)
     job = await worker.job()
-    await shop.desk.core.expire_lease(job["dispatch_id"])
-    await shop.desk.core.reap()
+    await worker_harness.jobs_api.core.expire_lease(job["dispatch_id"])
+    await worker_harness.jobs_api.core.reap()
     taken = await other.job()
     await worker.heartbeat(job)
     recorder.note("lease-lost", worker, 409)
     error = {"type": "OutOfMemory", "message": "CUDA out of memory", "details": {"node": "9"}, "retryable": True}
     await other.fail(taken, "CUDA out of memory", error=error)
     recorder.note("fail-retryable", other)
-    await shop.engine_job(person)
+    await worker_harness.engine_job(person)
     job = await worker.job()
     engine = {"exception_type": "ValueError", "exception_message": "The image is too small", "node_id": "3"}
     await worker.fail(job, engine)
     recorder.note("fail", worker)
-    await shop.engine_job(person)
+    await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.defer(job, "prediction-8xk2", "2046-02-15T13:00:00Z")
     recorder.note("defer", worker)

@@ -28,12 +28,12 @@ async def studio(plane: ControlPlane) -> AsyncIterator[Studio]:
 
 @pytest.fixture
 async def operator(studio: Studio) -> Person:
-    return await studio.desk.people.admin()
+    return await studio.jobs_api.people.admin()
 
 
 async def change(studio: Studio, operator: Person, **limits: int | None) -> dict[str, Any]:
     path = f"/api/admin/tenants/{studio.tenant_id}/quotas"
-    answer = await studio.desk.client.patch(path, json=limits, headers=operator.headers)
+    answer = await studio.jobs_api.client.patch(path, json=limits, headers=operator.headers)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
@@ -130,7 +130,7 @@ async def test_no_job_begins_for_who_has_no_room_and_what_runs_is_kept(studio: S
     await studio.submit(video)
     await change(studio, operator, user_storage_bytes=SIZE)
     # Its result is kept though it exceeds the quota: its work was done and paid for.
-    [made] = await studio.complete(await studio.desk.start(), b"\x01" * 50)
+    [made] = await studio.complete(await studio.jobs_api.start(), b"\x01" * 50)
     assert (await studio.ask("GET", f"/api/files/{made.file_id}")).status_code == 200
     balance = (await studio.ask("GET", "/api/wallet")).json()["balance"]
     task = {"actor": "copy", "payload": {"product": {"title": "Lamp"}}}
@@ -172,7 +172,7 @@ async def test_keys_have_a_limit_and_revoked_and_expired_ones_do_not_count(studi
     path = f"/api/admin/users/{studio.person.user.id}/keys"
 
     async def create() -> httpx.Response:
-        return await studio.desk.client.post(path, json={"name": "another"}, headers=operator.headers)
+        return await studio.jobs_api.client.post(path, json={"name": "another"}, headers=operator.headers)
 
     created = await create()
     assert created.status_code == 201
@@ -206,7 +206,7 @@ async def test_an_operator_changes_single_limits_and_takes_the_default_again(stu
     }
     assert (await storage(studio))["user"]["files_limit"] == 7
     assert (await change(studio, operator, user_storage_files=None))["changed"] == {"keys_per_user": 3}
-    lines = await studio.desk.client.get(
+    lines = await studio.jobs_api.client.get(
         "/api/admin/audit-logs", params={"action": "tenant.quotas"}, headers=operator.headers
     )
     own = [line["details"] for line in lines.json()["items"] if line["tenant_id"] == str(studio.tenant_id)]
@@ -221,15 +221,15 @@ async def test_a_limit_that_is_none_is_refused(
     studio: Studio, operator: Person, body: dict[str, Any], field: str
 ) -> None:
     path = f"/api/admin/tenants/{studio.tenant_id}/quotas"
-    answer = await studio.desk.client.patch(path, json=body, headers=operator.headers)
+    answer = await studio.jobs_api.client.patch(path, json=body, headers=operator.headers)
     assert_refused(answer, 422, "invalid_request", field)
 
 
 async def test_a_tenant_admin_sees_the_limits_and_does_not_change_them(studio: Studio) -> None:
-    boss = await studio.desk.people.user(studio.person.tenant, Role.TENANT_ADMIN)
+    boss = await studio.jobs_api.people.user(studio.person.tenant, Role.TENANT_ADMIN)
     path = f"/api/admin/tenants/{studio.tenant_id}/quotas"
-    assert (await studio.desk.client.get(path, headers=boss.headers)).json()["changed"] == {}
-    refused = await studio.desk.client.patch(path, json={"keys_per_user": 9}, headers=boss.headers)
+    assert (await studio.jobs_api.client.get(path, headers=boss.headers)).json()["changed"] == {}
+    refused = await studio.jobs_api.client.patch(path, json={"keys_per_user": 9}, headers=boss.headers)
     assert_refused(refused, 403, "forbidden")
 
 

@@ -14,7 +14,7 @@ from callsheet.plumbing.database import Database
 from callsheet.toolbox.logs import configure_logs, get_logger
 from tests.support.event_stream import opened
 from tests.support.secret_texts import SECRETS
-from tests.support.workshop import Workshop, open_workshop
+from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 # A private key that was cut off is masked to the end of the text, so it comes last.
 ALL = "\n".join(sorted((text for text, _ in SECRETS.values()), key=lambda text: "PRIVATE KEY" in text))
@@ -58,38 +58,38 @@ async def everything_kept(plane: ControlPlane) -> str:
 async def test_no_secret_of_a_failure_is_left_anywhere(
     strict: ControlPlane, logged: io.StringIO, retryable: bool
 ) -> None:
-    async with open_workshop(strict) as shop:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        job_id = (await shop.engine_job(person))["id"]
+    async with open_worker_harness(strict) as worker_harness:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        job_id = (await worker_harness.engine_job(person))["id"]
         seen: list[str] = []
         job = await worker.job()
         assert (await worker.requeue(job, f"the machine stops: {ALL}")).status_code == 200
         job = await worker.job()
         for text, _ in list(SECRETS.values())[::9]:
             assert (await worker.heartbeat(job, progress={"percent": 1.0, "message": text})).status_code == 200
-            seen.append(json.dumps(await shop.shown(person, job_id)))
+            seen.append(json.dumps(await worker_harness.shown(person, job_id)))
         error = {"type": "RuntimeError", "message": ALL, "details": DETAILS, "traceback": ALL, "retryable": retryable}
         assert (await worker.fail(job, f"Node 4 failed: {ALL}", error=error)).status_code == 200
         get_logger("test").warning("engine.failed", reason=ALL, **DETAILS)
 
-        seen.append(json.dumps(await shop.shown(person, job_id)))
-        seen.append((await shop.desk.get(person, f"/api/ai-jobs/{job_id}/events")).text)
-        async with opened(shop.client, person, f"/api/ai-jobs/{job_id}/stream") as stream:
+        seen.append(json.dumps(await worker_harness.shown(person, job_id)))
+        seen.append((await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{job_id}/events")).text)
+        async with opened(worker_harness.client, person, f"/api/ai-jobs/{job_id}/stream") as stream:
             events = await stream.next(3)
             assert events
             seen.append(json.dumps([event.data for event in events]))
-        admin = shop.desk.admin
+        admin = worker_harness.jobs_api.admin
         for path in (
             f"tenants/{person.tenant.id}/jobs/{job_id}",
             f"dispatches/{job['dispatch_id']}",
             f"workers/{worker.worker_id}",
             f"worker-audit-logs?worker_id={worker.worker_id}",
         ):
-            answer = await shop.desk.get(admin, f"/api/admin/{path}")
+            answer = await worker_harness.jobs_api.get(admin, f"/api/admin/{path}")
             assert answer.status_code == 200, answer.text
             seen.append(answer.text)
-        error_kept = (await shop.row(person, job_id))["error"]
+        error_kept = (await worker_harness.row(person, job_id))["error"]
         kept = await everything_kept(strict)
     assert str(job_id) in kept
     assert retryable or error_kept["type"] == "RuntimeError"
@@ -99,17 +99,17 @@ async def test_no_secret_of_a_failure_is_left_anywhere(
     assert left_in(logged.getvalue()) == []
 
 
-async def test_what_helps_is_kept_for_admins(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    job_id = (await shop.engine_job(person))["id"]
+async def test_what_helps_is_kept_for_admins(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    job_id = (await worker_harness.engine_job(person))["id"]
     job = await worker.job()
     details = {"node_id": "4", "status": 401, "api_key": "hunter2secret"}
     error = {"type": "AuthError", "details": details, "traceback": "File x.py\nAuthError: password=hunter2secret"}
     await worker.fail(job, "Authorization: Basic dXNlcjpwYXNzd29yZA== was refused at node 4", error=error)
-    shown = await shop.shown(person, job_id)
+    shown = await worker_harness.shown(person, job_id)
     assert shown["error"]["message"] == "Authorization: Basic *** was refused at node 4"
-    kept = (await shop.row(person, job_id))["error"]
+    kept = (await worker_harness.row(person, job_id))["error"]
     assert kept["details"] == {
         "node_id": "4",
         "status": 401,

@@ -60,41 +60,41 @@ def test_a_device_is_what_a_person_recognises(user_agent: str | None, device: st
 
 async def test_a_person_sees_the_own_sessions_and_which_one_asks(plane: ControlPlane, people: People) -> None:
     ann, bob = await people.user(), await people.user()
-    async with browser(plane, ann) as desk, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
-        newest, oldest = await listed(desk)
+    async with browser(plane, ann) as jobs_api, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
+        newest, oldest = await listed(jobs_api)
         assert (newest["device"], newest["is_current"]) == ("Safari on iPhone", False)
         assert (oldest["device"], oldest["is_current"]) == ("Firefox on Linux", True)
         assert newest["address"] == "127.0.0.1"
         assert newest["expires_at"] > newest["last_seen_at"] >= newest["created_at"]
         assert [each["is_current"] for each in await listed(phone)] == [True, False]
         assert len(await listed(others)) == 1
-        by_key = await desk.get("/api/sessions", headers={**ann.headers, "cookie": ""})
+        by_key = await jobs_api.get("/api/sessions", headers={**ann.headers, "cookie": ""})
         assert [each["is_current"] for each in by_key.json()] == [False, False]
         text = str(by_key.json())
-        assert desk.cookies[COOKIE] not in text
+        assert jobs_api.cookies[COOKIE] not in text
         assert FIREFOX not in text
 
 
 async def test_when_a_session_was_seen_last_is_written_behind_the_requests(plane: ControlPlane, people: People) -> None:
     ann = await people.user()
-    async with browser(plane, ann) as desk:
-        [before] = await listed(desk)
+    async with browser(plane, ann) as jobs_api:
+        [before] = await listed(jobs_api)
         await next(loop for loop in plane.loops if isinstance(loop, KeyUsage)).tick(datetime.now(UTC))
-        [after] = await listed(desk)
+        [after] = await listed(jobs_api)
     assert after["last_seen_at"] > before["last_seen_at"]
 
 
 async def test_one_session_is_ended_and_the_others_stay(plane: ControlPlane, people: People) -> None:
     ann, bob = await people.user(), await people.user()
-    async with browser(plane, ann) as desk, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
-        [session] = [each for each in await listed(desk) if not each["is_current"]]
+    async with browser(plane, ann) as jobs_api, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
+        [session] = [each for each in await listed(jobs_api) if not each["is_current"]]
         assert_refused(await others.delete(f"/api/sessions/{session['id']}"), 404, "not_found")
-        assert (await desk.delete(f"/api/sessions/{session['id']}")).status_code == 204
+        assert (await jobs_api.delete(f"/api/sessions/{session['id']}")).status_code == 204
         assert_refused(await phone.get("/api/me"), 401, "not_authenticated")
-        assert (await desk.get("/api/me")).status_code == 200
-        [own] = await listed(desk)
-        ended = await desk.delete(f"/api/sessions/{own['id']}")
-        assert (ended.status_code, COOKIE in desk.cookies) == (204, False)
+        assert (await jobs_api.get("/api/me")).status_code == 200
+        [own] = await listed(jobs_api)
+        ended = await jobs_api.delete(f"/api/sessions/{own['id']}")
+        assert (ended.status_code, COOKIE in jobs_api.cookies) == (204, False)
 
 
 @pytest.mark.parametrize("keep_current", [True, False])
@@ -102,16 +102,16 @@ async def test_signing_out_everywhere_ends_streams_at_once(
     plane: ControlPlane, people: People, keep_current: bool
 ) -> None:
     ann = await people.user()
-    async with browser(plane, ann) as desk, browser(plane, ann, IPHONE) as phone:
+    async with browser(plane, ann) as jobs_api, browser(plane, ann, IPHONE) as phone:
         async with phone.stream("GET", "/api/ai-jobs/stream") as stream:
             pieces = stream.aiter_raw()
             assert b"open" in await anext(pieces)
-            answer = await desk.delete(f"/api/sessions?keep_current={str(keep_current).lower()}")
+            answer = await jobs_api.delete(f"/api/sessions?keep_current={str(keep_current).lower()}")
             assert answer.json() == {"ended": 1 if keep_current else 2}
             async with asyncio.timeout(10):
                 # The state of the wallet may have come before the session ended.
                 assert [piece async for piece in pieces if b"data" in piece and b"event: wallet" not in piece] == []
-        assert (await desk.get("/api/me")).status_code == (200 if keep_current else 401)
+        assert (await jobs_api.get("/api/me")).status_code == (200 if keep_current else 401)
         assert (await phone.get("/api/me")).status_code == 401
     assert (await phone_key(plane, ann)).status_code == 200
 
@@ -124,9 +124,9 @@ async def phone_key(plane: ControlPlane, person: Person) -> httpx.Response:
 
 async def test_a_key_ends_no_session_and_a_viewer_ends_its_own(plane: ControlPlane, people: People) -> None:
     viewer = await people.user(role=Role.VIEWER)
-    async with browser(plane, viewer) as desk, browser(plane, viewer, IPHONE):
+    async with browser(plane, viewer) as jobs_api, browser(plane, viewer, IPHONE):
         async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False) as client:
             assert_refused(await client.delete("/api/sessions", headers=viewer.headers), 403, "forbidden")
-        assert (await desk.delete("/api/sessions")).json() == {"ended": 1}
-        del desk.headers["x-csrf-token"]
-        assert_refused(await desk.delete("/api/sessions"), 403, "csrf_failed")
+        assert (await jobs_api.delete("/api/sessions")).json() == {"ended": 1}
+        del jobs_api.headers["x-csrf-token"]
+        assert_refused(await jobs_api.delete("/api/sessions"), 403, "csrf_failed")

@@ -36,8 +36,8 @@ async def finished(ann: Studio, *outputs: bytes) -> str:
     """A job on an upload of ann's that has made these."""
     file = (await ann.confirm(await ann.uploaded(name="holiday in Rome.mp4"))).json()
     described = Description("Claymation", ("holiday in Rome.mp4",), {"prompt": PROMPT}, "video")
-    job = await ann.desk.core.submit(ann.member, input_file_ids=(file["id"],), description=described)
-    await ann.complete(await ann.desk.start(), *outputs)
+    job = await ann.jobs_api.core.submit(ann.member, input_file_ids=(file["id"],), description=described)
+    await ann.complete(await ann.jobs_api.start(), *outputs)
     return str(job.id)
 
 
@@ -54,7 +54,7 @@ def path_of(link: dict[str, Any]) -> str:
 
 async def opened(ann: Studio, link: dict[str, Any]) -> httpx.Response:
     """By somebody without an account."""
-    return await ann.desk.client.get(path_of(link))
+    return await ann.jobs_api.client.get(path_of(link))
 
 
 async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio, plane: ControlPlane) -> None:
@@ -72,13 +72,13 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio
         assert private not in answer.text
         assert private.replace("-", "") not in answer.text
     for file, content in ((found["before"], CLIP), (found["after"], MADE), (found["more"][0], MADE + b"second")):
-        media = await ann.desk.client.get(file["url"])
+        media = await ann.jobs_api.client.get(file["url"])
         assert (media.status_code, media.content, media.headers["content-type"]) == (200, content, "video/mp4")
         assert media.headers["cache-control"] == "no-store"
         assert "sandbox" in media.headers["content-security-policy"]
         assert "Rome" not in str(media.headers)
         assert str(ann.tenant_id) not in str(media.headers)
-    part = await ann.desk.client.get(found["after"]["url"], headers={"range": "bytes=4-7"})
+    part = await ann.jobs_api.client.get(found["after"]["url"], headers={"range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, MADE[4:8])
 
 
@@ -86,7 +86,7 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio
 async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path) -> None:
     job_id = await finished(ann, clip(tmp_path / "after.mp4", 24, width=640, height=480))
     others = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"
-    await ann.desk.core.rows(ann.pool, others, ann.tenant_id)
+    await ann.jobs_api.core.rows(ann.pool, others, ann.tenant_id)
     maker = PreviewMaker(lambda: [ann.pool], ann.plane.storage, ann.plane.settings.storage.backend)
     while await maker.make_due(ann.pool, datetime.now(UTC) + timedelta(seconds=1)):
         pass
@@ -96,10 +96,10 @@ async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path
     assert found["before"]["poster_url"] is None
     after = found["after"]
     assert (after["width"], after["height"], after["duration_seconds"]) == (640, 480, 2.0)
-    poster = await ann.desk.client.get(after["poster_url"])
+    poster = await ann.jobs_api.client.get(after["poster_url"])
     assert (poster.status_code, poster.headers["content-type"]) == (200, "image/webp")
     await ann.ask("DELETE", f"/api/ai-jobs/{job_id}/shares/{link['id']}")
-    assert_refused(await ann.desk.client.get(after["poster_url"]), 404, "not_found")
+    assert_refused(await ann.jobs_api.client.get(after["poster_url"]), 404, "not_found")
 
 
 async def test_the_owner_decides_about_prompt_and_input(ann: Studio) -> None:
@@ -107,7 +107,7 @@ async def test_the_owner_decides_about_prompt_and_input(ann: Studio) -> None:
     link = await shared(ann, job_id, show_prompt=True, show_input=False)
     found = (await opened(ann, link)).json()
     assert (found["prompt"], found["before"]) == (PROMPT, None)
-    assert_refused(await ann.desk.client.get(path_of(link) + "/media/before"), 404, "not_found")
+    assert_refused(await ann.jobs_api.client.get(path_of(link) + "/media/before"), 404, "not_found")
 
 
 async def test_links_are_listed_and_revoked_by_their_owner_only(ann: Studio) -> None:
@@ -124,16 +124,16 @@ async def test_links_are_listed_and_revoked_by_their_owner_only(ann: Studio) -> 
     assert [each["id"] for each in listed] == [second["id"], first["id"]]
     token = first["url"].rpartition("/")[2]
     assert token not in str(listed)
-    rows = await ann.desk.core.rows(ann.plane.databases.central, "SELECT * FROM share_links")
+    rows = await ann.jobs_api.core.rows(ann.plane.databases.central, "SELECT * FROM share_links")
     assert token not in str(rows)
     for _ in range(2):
         assert (await ann.ask("DELETE", f"{address}/{first['id']}")).status_code == 204
     assert_refused(await opened(ann, first), 404, "not_found")
-    assert_refused(await ann.desk.client.get(path_of(first) + "/media/after"), 404, "not_found")
+    assert_refused(await ann.jobs_api.client.get(path_of(first) + "/media/after"), 404, "not_found")
     assert (await opened(ann, second)).status_code == 200
     assert [each["id"] for each in (await ann.ask("GET", "/api/shares")).json()["items"]] == [second["id"]]
     assert_refused(await ann.ask("DELETE", f"{address}/{uuid7()}"), 404, "not_found")
-    lines = await ann.desk.core.rows(
+    lines = await ann.jobs_api.core.rows(
         ann.plane.databases.central, "SELECT action FROM audit_logs WHERE subject_id = $1 ORDER BY id", job_id
     )
     assert [line["action"] for line in lines] == ["share.create", "share.create", "share.revoke"]
@@ -144,7 +144,7 @@ async def test_a_link_ends_with_what_it_stands_on(ann: Studio, people: People, e
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id)
     admin = (await people.admin()).headers
-    client = ann.desk.client
+    client = ann.jobs_api.client
     assert (await opened(ann, link)).status_code == 200
     if end == "expired":
         async with ann.plane.databases.central.connection() as connection:
@@ -173,21 +173,21 @@ async def test_a_link_ends_with_what_it_stands_on(ann: Studio, people: People, e
 @pytest.mark.parametrize("token", [secret_token("csp"), "csp_short", "css_" + "a" * 43, "%00", "a" * 101, "..%2Fme"])
 async def test_a_token_that_was_guessed_shows_nothing(ann: Studio, token: str) -> None:
     for path in (f"/api/shares/{token}", f"/api/shares/{token}/media/after"):
-        answer = await ann.desk.client.get(path)
+        answer = await ann.jobs_api.client.get(path)
         assert answer.status_code in (400, 404, 422)
         assert "after" not in answer.json()
 
 
 async def test_what_is_not_finished_or_has_no_file_is_not_shared(ann: Studio) -> None:
-    waiting = (await ann.desk.submit(ann.person))["id"]
+    waiting = (await ann.jobs_api.submit(ann.person))["id"]
     assert_refused(await ann.ask("POST", f"/api/ai-jobs/{waiting}/shares", {}), 409, "wrong_state")
-    await ann.complete(await ann.desk.start())
+    await ann.complete(await ann.jobs_api.start())
     assert_refused(await ann.ask("POST", f"/api/ai-jobs/{waiting}/shares", {}), 409, "wrong_state")
 
 
 async def test_a_viewer_makes_no_links(ann: Studio, people: People) -> None:
     viewer = await people.user(ann.person.tenant, Role.VIEWER)
-    answer = await ann.desk.client.post(f"/api/ai-jobs/{uuid7()}/shares", json={}, headers=viewer.headers)
+    answer = await ann.jobs_api.client.post(f"/api/ai-jobs/{uuid7()}/shares", json={}, headers=viewer.headers)
     assert_refused(answer, 403, "forbidden")
 
 
@@ -212,7 +212,7 @@ async def test_links_are_swept_a_day_after_their_end(ann: Studio) -> None:
 
     async def ids(now: datetime) -> set[str]:
         await keeper.tick(now)
-        return {row["id"] for row in await ann.desk.core.rows(ann.plane.databases.central, query, job_id)}
+        return {row["id"] for row in await ann.jobs_api.core.rows(ann.plane.databases.central, query, job_id)}
 
     assert await ids(datetime.now(UTC)) == {kept["id"], ended["id"]}
     assert await ids(datetime.now(UTC) + timedelta(days=2)) == {kept["id"]}

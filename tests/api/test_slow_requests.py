@@ -19,7 +19,7 @@ from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.plumbing.server import HttpServer, connections_possible, free_address
 from callsheet.settings import ServerSettings
 from tests.support.people import People, Person
-from tests.support.workshop import Workshop
+from tests.support.worker_harness import WorkerHarness
 
 JSON = b"Content-Type: application/json\r\n"
 
@@ -103,8 +103,8 @@ async def test_who_is_signed_in_may_send_a_large_body(client: httpx.AsyncClient,
     assert (await client.post("/api/stream-tokens", content=body, headers=headers)).status_code == 201
 
 
-async def test_a_worker_may_send_a_large_body(shop: Workshop) -> None:
-    worker = await shop.worker()
+async def test_a_worker_may_send_a_large_body(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
     body = b"{}".ljust(500_000)
     headers = {"authorization": f"Bearer {worker.token}", "content-type": "application/json"}
     answer = await worker.client.post("/api/worker/heartbeat", content=body, headers=headers)

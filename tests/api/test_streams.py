@@ -20,7 +20,7 @@ from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.core import report
 from tests.support.event_stream import EventStream, opened
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person, sign_in
 from tests.support.waiting import until
 
@@ -28,26 +28,26 @@ ALL = "/api/ai-jobs/stream"
 
 
 @pytest.fixture
-async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
-    return await Desk.open(plane, client, people)
+async def jobs_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
+    return await JobsApi.open(plane, client, people)
 
 
 @pytest.fixture
-async def ann(desk: Desk) -> Person:
-    return await desk.person("pool_2", tokens=1000)
+async def ann(jobs_api: JobsApi) -> Person:
+    return await jobs_api.person("pool_2", tokens=1000)
 
 
-async def test_a_job_is_watched_live_to_its_end(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann)
+async def test_a_job_is_watched_live_to_its_end(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann)
     address = f"/api/ai-jobs/{job['id']}/stream"
-    async with opened(desk.client, ann, address) as stream:
+    async with opened(jobs_api.client, ann, address) as stream:
         assert stream.answer.status_code == 200
         assert stream.answer.headers["content-type"].startswith("text/event-stream")
         assert stream.answer.headers["cache-control"] == "no-store"
         seen = await stream.next(2)
-        started = await desk.start()
+        started = await jobs_api.start()
         seen += await stream.next(1)
-        await desk.core.complete(started)
+        await jobs_api.core.complete(started)
         # The stream ends by itself.
         seen += await stream.rest()
     assert [(event.id, event.name, event.to_status) for event in seen] == [
@@ -56,45 +56,49 @@ async def test_a_job_is_watched_live_to_its_end(desk: Desk, ann: Person) -> None
         (3, "job.transition", "processing"),
         (4, "job.transition", "completed"),
     ]
-    assert [event.data for event in seen] == (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"]
-    async with opened(desk.client, ann, address, last_event_id=4) as stream:
+    assert [event.data for event in seen] == (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()[
+        "items"
+    ]
+    async with opened(jobs_api.client, ann, address, last_event_id=4) as stream:
         assert (stream.answer.status_code, await stream.answer.aread()) == (204, b"")
     # A number that was never given out is as good as the last one.
-    async with opened(desk.client, ann, address, last_event_id=2**62) as stream:
+    async with opened(jobs_api.client, ann, address, last_event_id=2**62) as stream:
         assert stream.answer.status_code == 204
 
 
 @pytest.mark.parametrize("seen", [0, 1, 2, 3])
-async def test_a_stream_is_resumed_behind_the_last_event_that_was_seen(desk: Desk, ann: Person, seen: int) -> None:
-    job = await desk.submit(ann)
-    await desk.core.complete(await desk.start())
-    async with opened(desk.client, ann, f"/api/ai-jobs/{job['id']}/stream", last_event_id=seen) as stream:
+async def test_a_stream_is_resumed_behind_the_last_event_that_was_seen(
+    jobs_api: JobsApi, ann: Person, seen: int
+) -> None:
+    job = await jobs_api.submit(ann)
+    await jobs_api.core.complete(await jobs_api.start())
+    async with opened(jobs_api.client, ann, f"/api/ai-jobs/{job['id']}/stream", last_event_id=seen) as stream:
         assert [event.id for event in await stream.rest()] == [1, 2, 3, 4][seen:]
 
 
 async def test_one_stream_has_all_jobs_of_a_user_and_starts_now_or_where_it_is_asked_to(
-    desk: Desk, ann: Person
+    jobs_api: JobsApi, ann: Person
 ) -> None:
-    first = await desk.submit(ann)
-    stranger = await desk.person(tenant_of=ann, tokens=10)
-    async with opened(desk.client, ann, ALL) as stream:
-        await desk.submit(stranger)
-        second = await desk.submit(ann)
-        started = await desk.start()
+    first = await jobs_api.submit(ann)
+    stranger = await jobs_api.person(tenant_of=ann, tokens=10)
+    async with opened(jobs_api.client, ann, ALL) as stream:
+        await jobs_api.submit(stranger)
+        second = await jobs_api.submit(ann)
+        started = await jobs_api.start()
         seen = await stream.next(3)
     assert [(event.id, event.data["job_id"], event.to_status) for event in seen] == [
         (3, second["id"], "pending"),
         (4, second["id"], "queued"),
         (5, first["id"], "processing"),
     ]
-    await desk.core.complete(started)
-    async with opened(desk.client, ann, ALL, last_event_id=4) as stream:
+    await jobs_api.core.complete(started)
+    async with opened(jobs_api.client, ann, ALL, last_event_id=4) as stream:
         assert [(event.id, event.to_status) for event in await stream.next(2)] == [(5, "processing"), (6, "completed")]
-    async with opened(desk.client, ann, ALL, last_event_id=0) as stream:
+    async with opened(jobs_api.client, ann, ALL, last_event_id=0) as stream:
         assert [event.id for event in await stream.next(6)] == [1, 2, 3, 4, 5, 6]
-    async with opened(desk.client, ann, ALL, last_event_id=2**62) as stream:
+    async with opened(jobs_api.client, ann, ALL, last_event_id=2**62) as stream:
         # Not waiting for a number that may never come.
-        third = await desk.submit(ann)
+        third = await jobs_api.submit(ann)
         [event] = await stream.next(1)
         assert (event.id, event.data["job_id"]) == (7, third["id"])
 
@@ -102,51 +106,54 @@ async def test_one_stream_has_all_jobs_of_a_user_and_starts_now_or_where_it_is_a
 @pytest.mark.few_forms
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", str(2**62 + 1)])
 @pytest.mark.parametrize("which", ["job", "all"])
-async def test_a_last_event_id_that_is_none_is_refused(desk: Desk, ann: Person, given: str, which: str) -> None:
-    path = ALL if which == "all" else f"/api/ai-jobs/{(await desk.submit(ann))['id']}/stream"
-    answer = await desk.client.get(path, headers=ann.headers | {"last-event-id": given})
+async def test_a_last_event_id_that_is_none_is_refused(jobs_api: JobsApi, ann: Person, given: str, which: str) -> None:
+    path = ALL if which == "all" else f"/api/ai-jobs/{(await jobs_api.submit(ann))['id']}/stream"
+    answer = await jobs_api.client.get(path, headers=ann.headers | {"last-event-id": given})
     assert_refused(answer, 422, "invalid_request", "header.last-event-id")
 
 
-async def test_a_stream_is_for_those_who_are_signed_in(desk: Desk) -> None:
-    assert_refused(await desk.client.get(ALL), 401, "not_authenticated")
+async def test_a_stream_is_for_those_who_are_signed_in(jobs_api: JobsApi) -> None:
+    assert_refused(await jobs_api.client.get(ALL), 401, "not_authenticated")
 
 
 @pytest.mark.parametrize("which", ["all", "one"])
 async def test_g6_a_revoked_key_is_told_nothing_more_by_the_streams_it_opened(
-    plane: ControlPlane, desk: Desk, ann: Person, which: str
+    plane: ControlPlane, jobs_api: JobsApi, ann: Person, which: str
 ) -> None:
-    job = await desk.submit(ann)
+    job = await jobs_api.submit(ann)
     created = await plane.keys.create(ann.user.id, CreateKeyRequest(name="lost"))
     lost = Person(ann.user, ann.tenant, created.key)
     path = ALL if which == "all" else f"/api/ai-jobs/{job['id']}/stream"
-    async with opened(desk.client, lost, path, last_event_id=0) as stream, opened(desk.client, ann, path) as own:
+    async with (
+        opened(jobs_api.client, lost, path, last_event_id=0) as stream,
+        opened(jobs_api.client, ann, path) as own,
+    ):
         assert len(await stream.next(2)) == 2
         await own.comment("open")
-        revoked = await desk.client.delete(f"/api/keys/{created.id}", headers=ann.headers)
+        revoked = await jobs_api.client.delete(f"/api/keys/{created.id}", headers=ann.headers)
         assert revoked.status_code == 200
-        await desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
+        await jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
         assert await stream.rest() == []
         # Her other key goes on.
         assert (await own.next(1 if which == "all" else 3))[-1].to_status == "canceled"
 
 
-async def test_a_session_that_ended_ends_its_streams(desk: Desk, ann: Person) -> None:
-    signed_in = await sign_in(desk.client, ann)
+async def test_a_session_that_ended_ends_its_streams(jobs_api: JobsApi, ann: Person) -> None:
+    signed_in = await sign_in(jobs_api.client, ann)
     browser = {"cookie": f"callsheet_session={signed_in.cookies['callsheet_session']}"}
-    desk.client.cookies.clear()
-    async with desk.client.stream("GET", ALL, headers=browser) as answer:
+    jobs_api.client.cookies.clear()
+    async with jobs_api.client.stream("GET", ALL, headers=browser) as answer:
         stream = EventStream(answer)
         await stream.comment("open")
         out = {**browser, "x-csrf-token": signed_in.json()["csrf_token"]}
-        assert (await desk.client.post("/api/auth/logout", headers=out)).status_code == 204
-        await desk.submit(ann)
+        assert (await jobs_api.client.post("/api/auth/logout", headers=out)).status_code == 204
+        await jobs_api.submit(ann)
         assert await stream.rest() == []
 
 
 async def test_a_user_has_only_so_many_streams_open(strict: ControlPlane, strict_client: httpx.AsyncClient) -> None:
-    desk = await Desk.open(strict, strict_client, People(strict.accounts, strict.keys))
-    ann, bob = await desk.person(), await desk.person()
+    jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+    ann, bob = await jobs_api.person(), await jobs_api.person()
     async with opened(strict_client, ann, ALL) as one, opened(strict_client, ann, ALL) as two:
         await one.comment("open")
         await two.comment("open")
@@ -163,24 +170,24 @@ async def test_a_user_has_only_so_many_streams_open(strict: ControlPlane, strict
 
 
 async def test_an_idle_stream_says_now_and_then_that_it_is_alive(
-    desk: Desk, ann: Person, monkeypatch: pytest.MonkeyPatch
+    jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.05)
-    async with opened(desk.client, ann, ALL) as stream:
+    async with opened(jobs_api.client, ann, ALL) as stream:
         await stream.comment("open")
         await stream.comment("nothing new")
         await stream.comment("nothing new")
-        job = await desk.submit(ann)
+        job = await jobs_api.submit(ann)
         assert (await stream.next(1))[0].data["job_id"] == job["id"]
 
 
-async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, desk: Desk, ann: Person) -> None:
+async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, jobs_api: JobsApi, ann: Person) -> None:
     feeds = plane.jobs.feeds
     before = len(feeds)
-    job = await desk.submit(ann)
+    job = await jobs_api.submit(ann)
     async with (
-        opened(desk.client, ann, ALL) as all_jobs,
-        opened(desk.client, ann, f"/api/ai-jobs/{job['id']}/stream") as one_job,
+        opened(jobs_api.client, ann, ALL) as all_jobs,
+        opened(jobs_api.client, ann, f"/api/ai-jobs/{job['id']}/stream") as one_job,
     ):
         await all_jobs.comment("open")
         await one_job.next(2)
@@ -195,12 +202,12 @@ async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, desk: De
 async def test_what_another_control_plane_does_is_told_at_once(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
 ) -> None:
-    desk = await Desk.open(strict, strict_client, People(strict.accounts, strict.keys))
-    ann = await desk.person("pool_1", tokens=100)
-    job = await desk.submit(ann)
+    jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+    ann = await jobs_api.person("pool_1", tokens=100)
+    job = await jobs_api.submit(ann)
     async with opened(strict_client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
         await stream.next(2)
-        leased = await neighbour.jobs.starter.lease_and_start(desk.core.criteria(), "worker-1")
+        leased = await neighbour.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
         await neighbour.jobs.lease_reports.complete(report(leased), {})
         # Well before the reader would have looked by itself.
@@ -215,9 +222,9 @@ async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_th
     patient = {"shutdown_seconds": 3000}
     async with httpx.AsyncClient(trust_env=False, timeout=60) as reader, AsyncExitStack() as streams:
         async with started(server=patient) as (plane, client):
-            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-            ann = await desk.person("pool_2", tokens=100)
-            job = await desk.submit(ann)
+            jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+            ann = await jobs_api.person("pool_2", tokens=100)
+            job = await jobs_api.submit(ann)
             paths = [f"/api/ai-jobs/{job['id']}/stream", ALL]
             base = plane.settings.public_url
             both = [await streams.enter_async_context(opened(reader, ann, base + path, 0)) for path in paths]
@@ -227,7 +234,7 @@ async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_th
 
     async with started(server=patient) as (plane, client):
         # It happens before the readers are back.
-        leased = await plane.jobs.starter.lease_and_start(desk.core.criteria(), "worker-1")
+        leased = await plane.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
         async with opened(client, ann, paths[0], 2) as one, opened(client, ann, ALL, 2) as every:
             await plane.jobs.lease_reports.complete(report(leased), {})
@@ -235,17 +242,19 @@ async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_th
             assert [event.id for event in await every.next(2)] == [3, 4]
 
 
-async def test_the_stream_of_a_user_shows_the_wallet_at_once_and_whenever_it_changes(desk: Desk, ann: Person) -> None:
-    before = (await desk.get(ann, "/api/wallet")).json()
-    async with opened(desk.client, ann, ALL, with_wallet=True) as stream:
+async def test_the_stream_of_a_user_shows_the_wallet_at_once_and_whenever_it_changes(
+    jobs_api: JobsApi, ann: Person
+) -> None:
+    before = (await jobs_api.get(ann, "/api/wallet")).json()
+    async with opened(jobs_api.client, ann, ALL, with_wallet=True) as stream:
         [first] = await stream.next(1)
         assert (first.id, first.name, first.data) == (None, "wallet", before)
-        job = await desk.submit(ann, cost=10)
+        job = await jobs_api.submit(ann, cost=10)
         held = {"balance": before["balance"] - 10, "held": before["held"] + 10}
         assert await _wallet_after(stream, "queued") == held
-        await desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
+        await jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
         assert await _wallet_after(stream, "canceled") == before
-        await desk.credit(ann, 5)
+        await jobs_api.credit(ann, 5)
         [credited] = await stream.next(1)
         assert (credited.name, credited.data) == ("wallet", {**before, "balance": before["balance"] + 5})
 
@@ -263,12 +272,12 @@ async def _wallet_after(stream: EventStream, status: str) -> dict[str, Any]:
     return said
 
 
-async def test_another_tab_learns_that_a_job_was_deleted(desk: Desk, ann: Person) -> None:
-    job = await desk.submit(ann)
-    await desk.core.complete(await desk.start())
-    async with opened(desk.client, ann, ALL) as stream:
+async def test_another_tab_learns_that_a_job_was_deleted(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann)
+    await jobs_api.core.complete(await jobs_api.start())
+    async with opened(jobs_api.client, ann, ALL) as stream:
         await stream.comment("open")
-        assert (await desk.client.delete(f"/api/ai-jobs/{job['id']}", headers=ann.headers)).status_code == 204
+        assert (await jobs_api.client.delete(f"/api/ai-jobs/{job['id']}", headers=ann.headers)).status_code == 204
         [event] = await stream.next(1)
     assert (event.name, event.data["job_id"]) == ("job.deleted", job["id"])
 
@@ -288,10 +297,10 @@ class Noted:
                 yield connection
 
 
-async def test_a_look_at_what_is_new_takes_two_statements(desk: Desk, ann: Person) -> None:
+async def test_a_look_at_what_is_new_takes_two_statements(jobs_api: JobsApi, ann: Person) -> None:
     """Also with the wallet in it: every stream looks whenever something happens to a job of its user."""
-    pool = Noted(await desk.core.databases.pool(ann.tenant.pool))
-    items = desk.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, 0)
+    pool = Noted(await jobs_api.core.databases.pool(ann.tenant.pool))
+    items = jobs_api.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, 0)
     async with aclosing(cast("AsyncGenerator[object]", items)):
         assert isinstance(await anext(items), Wallet)
     assert len(pool.asked) == 2

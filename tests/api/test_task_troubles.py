@@ -13,8 +13,8 @@ import pytest
 from callsheet.in_process import plane as in_process_plane
 from callsheet.providers.actor import Task
 from callsheet.providers.errors import ProviderError
+from tests.support.actor_harness import ActorHarness
 from tests.support.people import Person
-from tests.support.troupe import Troupe
 from tests.support.waiting import until
 
 ECHO_COST = 3
@@ -22,21 +22,21 @@ Answer = Callable[[Task], Mapping[str, Any]]
 
 
 @pytest.fixture
-async def ann(troupe: Troupe) -> Person:
-    return await troupe.person()
+async def ann(actor_harness: ActorHarness) -> Person:
+    return await actor_harness.person()
 
 
 async def played(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: str
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: str
 ) -> dict[str, Any]:
     """A task whose actor answers so; another one is run by the same worker afterwards."""
     with monkeypatch.context() as patched:
-        patched.setattr(troupe.players["echo"], "answer", answer)
-        task = await troupe.submit(ann, "echo", max_retries=0)
-        shown = await troupe.ended(ann, task, status)
-    await troupe.ended(ann, await troupe.submit(ann, "echo"))
-    assert troupe.plane.task_runner is not None
-    assert troupe.plane.task_runner.is_ready
+        patched.setattr(actor_harness.actors["echo"], "answer", answer)
+        task = await actor_harness.submit(ann, "echo", max_retries=0)
+        shown = await actor_harness.ended(ann, task, status)
+    await actor_harness.ended(ann, await actor_harness.submit(ann, "echo"))
+    assert actor_harness.plane.task_runner is not None
+    assert actor_harness.plane.task_runner.is_ready
     return shown
 
 
@@ -63,18 +63,18 @@ def _nested() -> list[Any]:
     ids=["a moment", "no number", "nul", "half a letter", "a set", "too deep", "too large", "no object"],
 )
 async def test_a_result_that_cannot_be_kept_fails_its_task_at_once(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch, result: Any
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, result: Any
 ) -> None:
-    shown = await played(troupe, ann, monkeypatch, lambda task: result, "failed")
+    shown = await played(actor_harness, ann, monkeypatch, lambda task: result, "failed")
     assert shown["error"]["type"] in ("result_refused", "actor_error")
     # But for the one after it.
-    assert await troupe.balance(ann) == 100 - ECHO_COST
+    assert await actor_harness.balance(ann) == 100 - ECHO_COST
 
 
 async def test_a_result_is_read_as_if_it_came_over_the_wire(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = await played(troupe, ann, monkeypatch, lambda task: {"pair": (1, 2)}, "completed")
+    shown = await played(actor_harness, ann, monkeypatch, lambda task: {"pair": (1, 2)}, "completed")
     assert shown["result"]["data"] == {"pair": [1, 2]}
 
 
@@ -88,80 +88,82 @@ def _exits(task: Task) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("answer", [_gives_up, _exits])
 async def test_an_actor_that_gives_up_or_wants_to_end_the_process_fails_its_task_only(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
-    shown = await played(troupe, ann, monkeypatch, answer, "failed")
+    shown = await played(actor_harness, ann, monkeypatch, answer, "failed")
     assert shown["error"]["type"] == "actor_error"
 
 
 async def test_an_error_whose_details_cannot_be_written_is_told_without_them(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(task: Task) -> Mapping[str, Any]:
         raise ProviderError("bad_weather", "It rained.", details={"cloud": object()})
 
-    shown = await played(troupe, ann, monkeypatch, answer, "failed")
+    shown = await played(actor_harness, ann, monkeypatch, answer, "failed")
     assert (shown["error"]["type"], shown["error"]["message"]) == ("bad_weather", "It rained.")
 
 
 async def test_progress_that_cannot_be_written_is_left_out_and_the_lease_is_kept(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    painter = troupe.players["echo"]
+    painter = actor_harness.actors["echo"]
     painter.gate.clear()
-    task = await troupe.submit(ann, "echo")
+    task = await actor_harness.submit(ann, "echo")
     await until(lambda: painter.begun)
     for percent, message in [(math.nan, "half"), (math.inf, None), (50.0, "a\ud800b")]:
         painter.begun[-1].say(percent, message)
         painter.begun[-1].say(25.0, "Mixing colours")
 
     async def is_said() -> bool:
-        progress = (await troupe.get(ann, task))["progress"]
+        progress = (await actor_harness.get(ann, task))["progress"]
         return progress is not None and progress["message"] == "Mixing colours"
 
     await until(is_said)
     painter.gate.set()
-    assert (await troupe.ended(ann, task))["retry_count"] == 0
+    assert (await actor_harness.ended(ann, task))["retry_count"] == 0
 
 
-async def test_a_runner_that_is_drained_takes_nothing_and_goes_on_when_the_drain_is_over(troupe: Troupe) -> None:
-    runner = troupe.plane.task_runner
+async def test_a_runner_that_is_drained_takes_nothing_and_goes_on_when_the_drain_is_over(
+    actor_harness: ActorHarness,
+) -> None:
+    runner = actor_harness.plane.task_runner
     assert runner is not None
     path = f"/api/admin/workers/{runner.worker_id}"
-    bob = await troupe.person()
-    assert (await troupe.ask(troupe.desk.admin, "POST", f"{path}/drain")).status_code == 200
+    bob = await actor_harness.person()
+    assert (await actor_harness.ask(actor_harness.jobs_api.admin, "POST", f"{path}/drain")).status_code == 200
     try:
-        waiting = await troupe.submit(bob, "echo")
+        waiting = await actor_harness.submit(bob, "echo")
         await until(lambda: not runner.is_ready)
 
         # A poll that waited may have been given it, and gives it back as soon as it looks at its worker again.
         async def is_back() -> bool:
-            return (await troupe.get(bob, waiting))["status"] == "queued"
+            return (await actor_harness.get(bob, waiting))["status"] == "queued"
 
         await until(is_back)
     finally:
-        assert (await troupe.ask(troupe.desk.admin, "POST", f"{path}/undrain")).status_code == 200
-    await troupe.ended(bob, waiting)
+        assert (await actor_harness.ask(actor_harness.jobs_api.admin, "POST", f"{path}/undrain")).status_code == 200
+    await actor_harness.ended(bob, waiting)
 
 
 async def test_a_runner_that_was_revoked_takes_nothing_until_it_is_approved_and_registers_again(
-    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_process_plane, "RETRY_CAP_SECONDS", 0.1)
-    runner, echo, admin = troupe.plane.task_runner, troupe.players["echo"], troupe.desk.admin
+    runner, echo, admin = actor_harness.plane.task_runner, actor_harness.actors["echo"], actor_harness.jobs_api.admin
     assert runner is not None
     echo.gate.clear()
-    task = await troupe.submit(ann, "echo")
+    task = await actor_harness.submit(ann, "echo")
     await until(lambda: echo.begun)
     path = f"/api/admin/workers/{runner.worker_id}"
-    assert (await troupe.ask(admin, "POST", f"{path}/revoke")).status_code == 200
+    assert (await actor_harness.ask(admin, "POST", f"{path}/revoke")).status_code == 200
     # Found out by the heartbeat of what it runs: from then on nothing is begun here.
     await until(lambda: not runner.is_ready)
-    assert (await troupe.ask(admin, "POST", f"{path}/approve")).status_code == 200
+    assert (await actor_harness.ask(admin, "POST", f"{path}/approve")).status_code == 200
     echo.gate.set()
-    await troupe.ended(ann, task)
+    await actor_harness.ended(ann, task)
     # Its polls that were waiting may have leased it and given it back; begun it was once before, and once after.
     assert len(echo.begun) == 2
-    for each in await asyncio.gather(*(troupe.submit(ann, "echo") for _ in range(5))):
-        await troupe.ended(ann, each)
+    for each in await asyncio.gather(*(actor_harness.submit(ann, "echo") for _ in range(5))):
+        await actor_harness.ended(ann, each)
     assert runner.is_ready

@@ -11,23 +11,23 @@ import pytest
 
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.tasks import task_id_of
+from tests.support.actor_harness import ActorHarness
 from tests.support.answers import assert_refused
 from tests.support.catalog import MP4
 from tests.support.event_stream import opened
 from tests.support.fleet import Crew
 from tests.support.people import Person
 from tests.support.scripted_worker import ScriptedWorker
-from tests.support.troupe import Troupe
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def ann(troupe: Troupe) -> Person:
-    return await troupe.person("pool_2")
+async def ann(actor_harness: ActorHarness) -> Person:
+    return await actor_harness.person("pool_2")
 
 
-async def test_a_task_is_asked_for_run_and_answered(troupe: Troupe, ann: Person) -> None:
-    task = await troupe.submit(ann, "echo", {"word": "hello", "workflow_run_id": "run-1"}, max_retries=2)
+async def test_a_task_is_asked_for_run_and_answered(actor_harness: ActorHarness, ann: Person) -> None:
+    task = await actor_harness.submit(ann, "echo", {"word": "hello", "workflow_run_id": "run-1"}, max_retries=2)
     assert task["task_id"].startswith("tq_")
     expected = {
         "actor": "echo",
@@ -40,130 +40,134 @@ async def test_a_task_is_asked_for_run_and_answered(troupe: Troupe, ann: Person)
         "max_retries": 2,
     }
     assert {name: task[name] for name in expected} == expected
-    shown = await troupe.ended(ann, task)
+    shown = await actor_harness.ended(ann, task)
     answered = {"payload": expected["payload"], "attempt": 1}
     assert shown["result"] == {"metadata_id": None, "content_ids": [], "urls": [], "outputs": [], "data": answered}
     assert (shown["progress"]["percent"], shown["progress"]["message"]) == (100, "Completed")
     assert shown["error"] is None
-    assert await troupe.balance(ann) == 97
-    [listed] = (await troupe.ask(ann, "GET", "/api/task?workflow_run_id=run-1")).json()["items"]
+    assert await actor_harness.balance(ann) == 97
+    [listed] = (await actor_harness.ask(ann, "GET", "/api/task?workflow_run_id=run-1")).json()["items"]
     assert listed == {**shown, "payload": None}, "lists have no payloads"
     # It is a job like every other.
-    job = (await troupe.ask(ann, "GET", f"/api/ai-jobs/{task['job_id']}")).json()
+    job = (await actor_harness.ask(ann, "GET", f"/api/ai-jobs/{task['job_id']}")).json()
     assert (job["kind"], job["status"]) == ("task", "completed")
 
 
-async def test_what_a_task_made_is_read_at_addresses_signed_when_asked_for(troupe: Troupe, ann: Person) -> None:
-    troupe.players["painter"].gate.clear()
-    task = await troupe.submit(ann, "painter", {})
+async def test_what_a_task_made_is_read_at_addresses_signed_when_asked_for(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
+    actor_harness.actors["painter"].gate.clear()
+    task = await actor_harness.submit(ann, "painter", {})
 
     async def says_how_far() -> bool:
-        return (await troupe.get(ann, task))["progress"]["percent"] == 40
+        return (await actor_harness.get(ann, task))["progress"]["percent"] == 40
 
     await until(says_how_far)
-    running = await troupe.get(ann, task)
+    running = await actor_harness.get(ann, task)
     assert (running["status"], running["progress"]["message"]) == ("processing", "Mixing colours")
     assert running["progress"]["updated_at"] is not None
-    troupe.players["painter"].gate.set()
-    result = (await troupe.ended(ann, task))["result"]
+    actor_harness.actors["painter"].gate.set()
+    result = (await actor_harness.ended(ann, task))["result"]
     assert (result["data"], result["metadata_id"]) == ({"style": "cubist"}, task["job_id"])
     [file_id] = result["content_ids"]
     [url] = result["urls"]
-    assert (await troupe.client.get(url)).content.startswith(b"\x89PNG")
-    file = (await troupe.ask(ann, "GET", f"/api/files/{file_id}")).json()
+    assert (await actor_harness.client.get(url)).content.startswith(b"\x89PNG")
+    file = (await actor_harness.ask(ann, "GET", f"/api/files/{file_id}")).json()
     assert (file["name"], file["mime_type"]) == ("picture.png", "image/png")
 
 
-async def test_g9_closing_the_stream_changes_nothing_and_reconnecting_resumes(troupe: Troupe, ann: Person) -> None:
-    troupe.players["echo"].gate.clear()
-    task = await troupe.submit(ann, "echo", {"word": "hello"})
+async def test_g9_closing_the_stream_changes_nothing_and_reconnecting_resumes(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
+    actor_harness.actors["echo"].gate.clear()
+    task = await actor_harness.submit(ann, "echo", {"word": "hello"})
     address = f"/api/task/{task['task_id']}/stream"
-    async with opened(troupe.client, ann, address) as stream:
+    async with opened(actor_harness.client, ann, address) as stream:
         seen = await stream.next(3)
-    troupe.players["echo"].gate.set()
-    await troupe.ended(ann, task)
-    async with opened(troupe.client, ann, address, last_event_id=seen[-1].id) as stream:
+    actor_harness.actors["echo"].gate.set()
+    await actor_harness.ended(ann, task)
+    async with opened(actor_harness.client, ann, address, last_event_id=seen[-1].id) as stream:
         seen += await stream.rest()
     statuses = [event.to_status for event in seen if event.id is not None]
     assert statuses == ["pending", "queued", "processing", "completed"]
     assert {event.data["task_id"] for event in seen} == {task["task_id"]}
-    async with opened(troupe.client, ann, address, last_event_id=seen[-1].id) as stream:
+    async with opened(actor_harness.client, ann, address, last_event_id=seen[-1].id) as stream:
         assert stream.answer.status_code == 204
 
 
-async def test_users_are_told_what_happened_and_admins_where(troupe: Troupe, ann: Person) -> None:
-    task = await troupe.submit(ann, "broken", {})
-    shown = await troupe.ended(ann, task, "failed")
+async def test_users_are_told_what_happened_and_admins_where(actor_harness: ActorHarness, ann: Person) -> None:
+    task = await actor_harness.submit(ann, "broken", {})
+    shown = await actor_harness.ended(ann, task, "failed")
     assert shown["error"] == {"type": "bad_weather", "message": "It rained."}
     assert (shown["progress"]["message"], shown["result"]) == ("Failed", None)
     path = f"/api/admin/tenants/{ann.tenant.id}/jobs/{task['job_id']}"
-    full = (await troupe.ask(troupe.desk.admin, "GET", path)).json()["full_error"]
+    full = (await actor_harness.ask(actor_harness.jobs_api.admin, "GET", path)).json()["full_error"]
     assert full["details"]["cloud"] == 9
     assert full["traceback"] == "Traceback of the cloud"
 
 
-async def test_a_failed_task_is_retried_and_counts_it(troupe: Troupe, ann: Person) -> None:
-    task = await troupe.submit(ann, "broken", {})
-    await troupe.ended(ann, task, "failed")
-    answer = await troupe.ask(ann, "POST", f"/api/task/{task['task_id']}/retry")
+async def test_a_failed_task_is_retried_and_counts_it(actor_harness: ActorHarness, ann: Person) -> None:
+    task = await actor_harness.submit(ann, "broken", {})
+    await actor_harness.ended(ann, task, "failed")
+    answer = await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/retry")
     assert answer.status_code == 200, answer.text
     assert answer.json()["retry_count"] == 1
-    await troupe.ended(ann, task, "failed")
-    assert len(troupe.players["broken"].begun) == 2
+    await actor_harness.ended(ann, task, "failed")
+    assert len(actor_harness.actors["broken"].begun) == 2
 
 
-async def test_a_canceled_task_ends_and_its_actor_with_it(troupe: Troupe, ann: Person) -> None:
-    echo = troupe.players["echo"]
+async def test_a_canceled_task_ends_and_its_actor_with_it(actor_harness: ActorHarness, ann: Person) -> None:
+    echo = actor_harness.actors["echo"]
     echo.gate.clear()
-    task = await troupe.submit(ann, "echo", {})
+    task = await actor_harness.submit(ann, "echo", {})
     await until(lambda: echo.begun)
-    canceled = (await troupe.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")).json()
-    assert (canceled["status"], await troupe.balance(ann)) == ("canceled", 100)
-    again = await troupe.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")
+    canceled = (await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")).json()
+    assert (canceled["status"], await actor_harness.balance(ann)) == ("canceled", 100)
+    again = await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")
     assert_refused(again, 409, "invalid_transition")
 
 
-async def test_a_task_that_waits_says_so_and_why(troupe: Troupe, ann: Person) -> None:
-    limited = troupe.players["limited"]
+async def test_a_task_that_waits_says_so_and_why(actor_harness: ActorHarness, ann: Person) -> None:
+    limited = actor_harness.actors["limited"]
     limited.gate.clear()
     payload = {"identifier": f"one-at-a-time-{uuid7()}", "limit": 1}
-    first = await troupe.submit(ann, "limited", payload)
+    first = await actor_harness.submit(ann, "limited", payload)
     await until(lambda: limited.begun)
-    second = await troupe.submit(ann, "limited", payload)
+    second = await actor_harness.submit(ann, "limited", payload)
     assert second["status"] == "queued"
     assert (second["progress"]["percent"], second["progress"]["message"]) == (0, "Queued")
     assert second["why_waiting"]["code"] == "provider_at_limit"
     limited.gate.set()
-    await troupe.ended(ann, first)
-    await troupe.ended(ann, second)
+    await actor_harness.ended(ann, first)
+    await actor_harness.ended(ann, second)
 
 
-async def test_g5_the_same_key_is_the_same_task_and_charges_once(troupe: Troupe, ann: Person) -> None:
+async def test_g5_the_same_key_is_the_same_task_and_charges_once(actor_harness: ActorHarness, ann: Person) -> None:
     key = {"idempotency_key": "key-1"}
-    answers = await asyncio.gather(*(troupe.try_submit(ann, "echo", {"n": 1}, **key) for _ in range(5)))
+    answers = await asyncio.gather(*(actor_harness.try_submit(ann, "echo", {"n": 1}, **key) for _ in range(5)))
     assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
     replayed = [answer.headers.get("idempotent-replayed") for answer in answers]
     assert (replayed.count("true"), replayed.count(None)) == (4, 1)
     assert len({answer.json()["task_id"] for answer in answers}) == 1
-    assert await troupe.balance(ann) == 97
+    assert await actor_harness.balance(ann) == 97
     # `task_type` is the same request; another payload is not.
-    same = await troupe.ask(ann, "POST", "/api/task", {"task_type": "echo", "payload": {"n": 1}, **key})
+    same = await actor_harness.ask(ann, "POST", "/api/task", {"task_type": "echo", "payload": {"n": 1}, **key})
     assert (same.status_code, same.json()["task_id"]) == (200, answers[0].json()["task_id"])
-    assert_refused(await troupe.try_submit(ann, "echo", {"n": 2}, **key), 422, "idempotency_key_reused")
+    assert_refused(await actor_harness.try_submit(ann, "echo", {"n": 2}, **key), 422, "idempotency_key_reused")
 
 
-async def test_tasks_are_listed_by_run_status_actor_and_queue(troupe: Troupe, ann: Person) -> None:
+async def test_tasks_are_listed_by_run_status_actor_and_queue(actor_harness: ActorHarness, ann: Person) -> None:
     run = {"workflow_run_id": "the run"}
-    made = [await troupe.submit(ann, "echo", run) for _ in range(3)]
-    made.append(await troupe.submit(ann, "picky", {**run, "word": "a"}, queue_name="fast"))
-    other = await troupe.submit(ann, "echo", {"workflow_run_id": "another"})
+    made = [await actor_harness.submit(ann, "echo", run) for _ in range(3)]
+    made.append(await actor_harness.submit(ann, "picky", {**run, "word": "a"}, queue_name="fast"))
+    other = await actor_harness.submit(ann, "echo", {"workflow_run_id": "another"})
     for task in (*made, other):
-        await troupe.ended(ann, task)
-    bob = await troupe.person(tenant_of=ann)
-    await troupe.submit(bob, "echo", run)
+        await actor_harness.ended(ann, task)
+    bob = await actor_harness.person(tenant_of=ann)
+    await actor_harness.submit(bob, "echo", run)
 
     async def listed(query: str) -> list[str]:
-        page = (await troupe.ask(ann, "GET", f"/api/task?{query}")).json()
+        page = (await actor_harness.ask(ann, "GET", f"/api/task?{query}")).json()
         return [task["task_id"] for task in page["items"]]
 
     ids = [task["task_id"] for task in reversed(made)]
@@ -175,7 +179,7 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(troupe: Troupe, an
     assert await listed("actor=picky&queue_name=fast") == ids[:1]
     pages, cursor = [], ""
     while True:
-        page = (await troupe.ask(ann, "GET", f"/api/task?workflow_run_id=the%20run&limit=3{cursor}")).json()
+        page = (await actor_harness.ask(ann, "GET", f"/api/task?workflow_run_id=the%20run&limit=3{cursor}")).json()
         pages += [task["task_id"] for task in page["items"]]
         if page["next_cursor"] is None:
             break
@@ -214,46 +218,52 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(troupe: Troupe, an
     ],
 )
 async def test_g10_what_cannot_be_run_is_refused_by_its_field(
-    troupe: Troupe, ann: Person, body: dict[str, Any], field: str
+    actor_harness: ActorHarness, ann: Person, body: dict[str, Any], field: str
 ) -> None:
-    answer = await troupe.ask(ann, "POST", "/api/task", body)
+    answer = await actor_harness.ask(ann, "POST", "/api/task", body)
     problem = assert_refused(answer, 422, "invalid_request", field)
     if body.get("actor") == "nobody":
         assert "echo, engine" in problem["errors"][0]["reason"]
-    assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
-    assert await troupe.balance(ann) == 100
+    assert (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"] == []
+    assert await actor_harness.balance(ann) == 100
 
 
-async def test_admins_may_go_before_others(troupe: Troupe) -> None:
-    await troupe.desk.credit(troupe.desk.admin, 10)
-    assert (await troupe.submit(troupe.desk.admin, "echo", {}, priority=7))["priority"] == 7
+async def test_admins_may_go_before_others(actor_harness: ActorHarness) -> None:
+    await actor_harness.jobs_api.credit(actor_harness.jobs_api.admin, 10)
+    assert (await actor_harness.submit(actor_harness.jobs_api.admin, "echo", {}, priority=7))["priority"] == 7
 
 
-async def test_too_few_tokens_are_too_few_for_a_task_too(troupe: Troupe) -> None:
-    poor = await troupe.person(tokens=2)
-    assert_refused(await troupe.try_submit(poor, "echo"), 422, "insufficient_tokens")
+async def test_too_few_tokens_are_too_few_for_a_task_too(actor_harness: ActorHarness) -> None:
+    poor = await actor_harness.person(tokens=2)
+    assert_refused(await actor_harness.try_submit(poor, "echo"), 422, "insufficient_tokens")
 
 
-async def test_g6_a_task_of_somebody_else_is_not_there(troupe: Troupe, ann: Person) -> None:
-    task = await troupe.submit(ann, "echo", {})
-    await troupe.ended(ann, task)
-    strangers = [await troupe.person("pool_1"), await troupe.person(tenant_of=ann), troupe.desk.admin]
+async def test_g6_a_task_of_somebody_else_is_not_there(actor_harness: ActorHarness, ann: Person) -> None:
+    task = await actor_harness.submit(ann, "echo", {})
+    await actor_harness.ended(ann, task)
+    strangers = [
+        await actor_harness.person("pool_1"),
+        await actor_harness.person(tenant_of=ann),
+        actor_harness.jobs_api.admin,
+    ]
     ids = [task["task_id"], task_id_of(uuid7()), "tq_x", task["job_id"], "x" * 99]
     for person, task_id in [(person, ids[0]) for person in strangers] + [(ann, each) for each in ids[1:]]:
         for method, path in (("GET", ""), ("GET", "/stream"), ("POST", "/cancel"), ("POST", "/retry")):
-            answer = await troupe.ask(person, method, f"/api/task/{task_id}{path}")
+            answer = await actor_harness.ask(person, method, f"/api/task/{task_id}{path}")
             assert_refused(answer, 404, "not_found")
 
 
-async def test_a_job_that_is_no_task_is_none(troupe: Troupe, ann: Person) -> None:
-    job = await troupe.desk.submit(ann, cost=0)
-    answer = await troupe.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
+async def test_a_job_that_is_no_task_is_none(actor_harness: ActorHarness, ann: Person) -> None:
+    job = await actor_harness.jobs_api.submit(ann, cost=0)
+    answer = await actor_harness.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
     assert_refused(answer, 404, "not_found")
-    assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
+    assert (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"] == []
 
 
-async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(troupe: Troupe, ann: Person) -> None:
-    actors = {each["name"]: each for each in (await troupe.ask(ann, "GET", "/api/actors")).json()}
+async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
+    actors = {each["name"]: each for each in (await actor_harness.ask(ann, "GET", "/api/actors")).json()}
     assert actors["echo"] == {
         "name": "echo",
         "title": "Echo",
@@ -266,37 +276,39 @@ async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(tr
         "example": None,
         "variants": [],
     }
-    assert set(actors) == set(troupe.players)
-    admin = troupe.desk.admin
-    switched = await troupe.ask(admin, "POST", "/api/admin/workflows/actor:tts:fast/deactivate")
+    assert set(actors) == set(actor_harness.actors)
+    admin = actor_harness.jobs_api.admin
+    switched = await actor_harness.ask(admin, "POST", "/api/admin/workflows/actor:tts:fast/deactivate")
     assert switched.status_code == 200, switched.text
 
     async def is_off() -> bool:
-        answer = await troupe.try_submit(ann, "tts", queue_name="fast")
+        answer = await actor_harness.try_submit(ann, "tts", queue_name="fast")
         return answer.status_code == 422
 
     await until(is_off)
-    assert_refused(await troupe.try_submit(ann, "tts", queue_name="fast"), 422, "invalid_request", "actor")
+    assert_refused(await actor_harness.try_submit(ann, "tts", queue_name="fast"), 422, "invalid_request", "actor")
     # Another control plane that starts leaves it switched off.
-    await troupe.plane.tasks.actors.keep()
-    shown = (await troupe.ask(admin, "GET", "/api/admin/workflows/actor:tts:fast")).json()
+    await actor_harness.plane.tasks.actors.keep()
+    shown = (await actor_harness.ask(admin, "GET", "/api/admin/workflows/actor:tts:fast")).json()
     assert (shown["is_active"], shown["graph"]) == (False, None)
 
 
-async def test_actors_do_not_stand_among_the_workflows_of_engines_unless_asked_for(troupe: Troupe) -> None:
+async def test_actors_do_not_stand_among_the_workflows_of_engines_unless_asked_for(actor_harness: ActorHarness) -> None:
     async def listed(query: str) -> set[str]:
-        page = (await troupe.ask(troupe.desk.admin, "GET", f"/api/admin/workflows?limit=200{query}")).json()
+        page = (
+            await actor_harness.ask(actor_harness.jobs_api.admin, "GET", f"/api/admin/workflows?limit=200{query}")
+        ).json()
         return {workflow["slug"] for workflow in page["items"]}
 
     assert not [slug for slug in await listed("") if slug.startswith("actor:")]
-    assert {"actor:echo", "actor:echo:fast", troupe.desk.workflow} <= await listed("&with_actors=true")
+    assert {"actor:echo", "actor:echo:fast", actor_harness.jobs_api.workflow} <= await listed("&with_actors=true")
     effect = {"slug": "no-effect", "name": "No effect", "workflow": "actor:echo"}
-    refused = await troupe.ask(troupe.desk.admin, "POST", "/api/admin/effects", effect)
+    refused = await actor_harness.ask(actor_harness.jobs_api.admin, "POST", "/api/admin/effects", effect)
     assert_refused(refused, 422, "invalid_request", "workflow")
 
 
-async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, ann: Person) -> None:
-    [provider] = (await troupe.ask(ann, "GET", "/api/providers")).json()
+async def test_providers_are_listed_and_say_what_they_would_do(actor_harness: ActorHarness, ann: Person) -> None:
+    [provider] = (await actor_harness.ask(ann, "GET", "/api/providers")).json()
     assert provider == {
         "name": "sketches",
         "finish": "sync",
@@ -306,7 +318,7 @@ async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, a
 
     async def preview(name: str = "sketches", **body: Any) -> httpx.Response:
         request = {"action_type": "txt2img", "prompt": "a cat", **body}
-        return await troupe.ask(ann, "POST", f"/api/providers/{name}/preview", request)
+        return await actor_harness.ask(ann, "POST", f"/api/providers/{name}/preview", request)
 
     shown = (await preview(params={"pictures": 4})).json()
     assert shown == {"provider": "sketches", "action_type": "txt2img", "info": {"pictures": 4}}
@@ -317,16 +329,20 @@ async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, a
     assert_refused(await preview(params={"pictures": "many"}), 422, "invalid_request", "params")
 
 
-async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_task(troupe: Troupe, ann: Person) -> None:
-    studio = await troupe.studio()
+async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_task(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
+    studio = await actor_harness.studio()
     effect = await studio.effect(credits_cost=7)
     file_id = await studio.file(ann)
     payload = {"effect": effect["slug"], "params": {"prompt": "a cat"}, "input_file_id": file_id}
-    task = await troupe.submit(ann, "engine", payload, max_retries=0)
+    task = await actor_harness.submit(ann, "engine", payload, max_retries=0)
     assert (task["cost"], task["payload"], task["max_retries"]) == (7, payload, 0)
-    assert await troupe.balance(ann) == 93
-    secret = Crew(troupe.plane, troupe.desk).secret["x-fleet-secret"]
-    worker = await ScriptedWorker(troupe.client, "engine-1").register(secret, workflow_slugs=[effect["workflow"]])
+    assert await actor_harness.balance(ann) == 93
+    secret = Crew(actor_harness.plane, actor_harness.jobs_api).secret["x-fleet-secret"]
+    worker = await ScriptedWorker(actor_harness.client, "engine-1").register(
+        secret, workflow_slugs=[effect["workflow"]]
+    )
     job = await worker.job(wait_seconds=10)
     assert (job["kind"], job["actor"], job["effect_id"]) == ("task", "engine", effect["id"])
     assert await worker.download(job["input_url"]) == MP4
@@ -334,20 +350,20 @@ async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_tas
     assert uploaded.is_success
     done = await worker.complete(job, output={"size": len(MP4), "mime_type": "video/mp4"})
     assert done.status_code == 200, done.text
-    shown = await troupe.ended(ann, task)
+    shown = await actor_harness.ended(ann, task)
     [url] = shown["result"]["urls"]
-    assert (await troupe.client.get(url)).content == MP4
+    assert (await actor_harness.client.get(url)).content == MP4
     # What the catalog made of it names objects in storage, which are not the user's to know.
     assert (shown["payload"], "tenants/" in str(shown["payload"])) == (payload, False)
     await worker.deregister()
 
 
 async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_wrote_it(
-    troupe: Troupe, ann: Person
+    actor_harness: ActorHarness, ann: Person
 ) -> None:
-    studio = await troupe.studio()
+    studio = await actor_harness.studio()
     effect = await studio.effect()
-    theirs = await studio.file(await troupe.person(tenant_of=ann))
+    theirs = await studio.file(await actor_harness.person(tenant_of=ann))
     for changes, field in (
         ({"params": {}}, "payload.params.prompt"),
         ({"input_file_id": None}, "payload.input_file_id"),
@@ -355,15 +371,17 @@ async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_w
         ({"input_file_id": "x"}, "payload.input_file_id"),
     ):
         payload = {"effect": effect["slug"], "params": {"prompt": "a cat"}, "input_file_id": theirs, **changes}
-        assert_refused(await troupe.try_submit(ann, "engine", payload), 422, "invalid_request", field)
-    assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
+        assert_refused(await actor_harness.try_submit(ann, "engine", payload), 422, "invalid_request", field)
+    assert (await actor_harness.ask(ann, "GET", "/api/task")).json()["items"] == []
 
 
 @pytest.mark.thorough
-async def test_g7_a_payload_that_looks_like_an_engines_gets_no_addresses(troupe: Troupe, ann: Person) -> None:
+async def test_g7_a_payload_that_looks_like_an_engines_gets_no_addresses(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
     """A user's own word must not be signed for: it may name what a colleague has in storage."""
     path = f"tenants/{ann.tenant.id}/uploads/somebody-elses/clip.mp4"
     payload = {"workflow": {}, "assets": [{"key": "a", "placeholder": "b", "path": path, "is_primary_input": True}]}
-    task = await troupe.submit(ann, "echo", payload)
-    shown = await troupe.ended(ann, task)
+    task = await actor_harness.submit(ann, "echo", payload)
+    shown = await actor_harness.ended(ann, task)
     assert shown["result"]["data"]["payload"] == payload

@@ -18,7 +18,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from tests.api.conftest import shared_plane
 from tests.support.answers import assert_refused
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
@@ -40,13 +40,13 @@ AD = {"provider": "replicate", "action_type": "static_ad", "prompt": "a lamp"}
 
 @dataclass(slots=True)
 class Agency:
-    desk: Desk
+    jobs_api: JobsApi
     ann: Person
     replicate: ReplicateServer
     shop: str
 
     async def generate(self, kind: str, **body: Any) -> httpx.Response:
-        return await self.desk.client.post(f"/api/generate/{kind}", json=body, headers=self.ann.headers)
+        return await self.jobs_api.client.post(f"/api/generate/{kind}", json=body, headers=self.ann.headers)
 
     async def made(self, kind: str, status: str = "completed", **body: Any) -> Json:
         answer = await self.generate(kind, **body)
@@ -64,10 +64,10 @@ class Agency:
 
     async def task(self, payload: Json) -> httpx.Response:
         body = {"actor": "media", "payload": payload}
-        return await self.desk.client.post("/api/task", json=body, headers=self.ann.headers)
+        return await self.jobs_api.client.post("/api/task", json=body, headers=self.ann.headers)
 
     async def shown(self, job_id: str) -> Json:
-        answer = await self.desk.client.get(f"/api/ai-jobs/{job_id}", headers=self.ann.headers)
+        answer = await self.jobs_api.client.get(f"/api/ai-jobs/{job_id}", headers=self.ann.headers)
         shown: Json = answer.json()
         return shown
 
@@ -76,7 +76,7 @@ class Agency:
             return [(await client.get(output["url"])).content for output in job["outputs"]]
 
     async def balance(self) -> int:
-        return int((await self.desk.get(self.ann, "/api/wallet")).json()["balance"])
+        return int((await self.jobs_api.get(self.ann, "/api/wallet")).json()["balance"])
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +124,8 @@ async def agency(making_plane: ControlPlane, service: ReplicateServer, shop: str
     service.forget()
     address = making_plane.settings.public_url
     async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
-        desk = await Desk.open(making_plane, client, People(making_plane.accounts, making_plane.keys))
-        yield Agency(desk, await desk.person(tokens=100), service, shop)
+        jobs_api = await JobsApi.open(making_plane, client, People(making_plane.accounts, making_plane.keys))
+        yield Agency(jobs_api, await jobs_api.person(tokens=100), service, shop)
 
 
 @pytest.mark.thorough
@@ -182,7 +182,7 @@ async def test_a_typed_job_without_the_medium_it_promises_fails_and_is_refunded(
     assert (failed["error"]["type"], failed["outputs"]) == ("output_unusable", [])
     assert reason in failed["error"]["message"]
     assert await agency.balance() == 100
-    await agency.desk.core.check()
+    await agency.jobs_api.core.check()
 
 
 async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_a_price(agency: Agency) -> None:
@@ -199,15 +199,15 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     assert await agency.balance() == 90
     step = {"name": "Ads", "workflow": "actor:media", "payload": {**AD, "action_type": "flux"}}
     pipeline = {"slug": "ads", "name": "Ads", "steps": [step]}
-    answer = await agency.desk.client.post("/api/pipelines", json=pipeline, headers=agency.ann.headers)
+    answer = await agency.jobs_api.client.post("/api/pipelines", json=pipeline, headers=agency.ann.headers)
     assert answer.status_code == 422, answer.text
     assert "replicate/flux" in answer.text
 
-    offered = (await agency.desk.get(agency.ann, "/api/providers")).json()
+    offered = (await agency.jobs_api.get(agency.ann, "/api/providers")).json()
     costs = {each["name"]: each["costs"] for each in offered}
     assert costs["replicate"] == {"static_ad": 5, "ugc_video": 20, "tts": 2, "flux": None}
     assert costs["comfyui"] == {"effect": None}
-    listed = {each["name"]: each for each in (await agency.desk.get(agency.ann, "/api/actors")).json()}
+    listed = {each["name"]: each for each in (await agency.jobs_api.get(agency.ann, "/api/actors")).json()}
     variants = {each["title"]: each["cost"] for each in listed["media"]["variants"]}
     assert (variants["replicate: static ad"], variants["replicate: flux"], variants["comfyui: effect"]) == (
         5,

@@ -52,7 +52,7 @@ async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_pl
         video = (await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})).json()
         assert (video["status"], video["title"]) == ("uploaded", "clip.mp4")
         for url in (file["url"], video["original_file_url"]):
-            fetched = await studio.desk.client.get(url)
+            fetched = await studio.jobs_api.client.get(url)
             assert (fetched.status_code, fetched.content) == (200, CLIP)
             assert fetched.headers["content-type"] == "video/mp4"
 
@@ -239,7 +239,7 @@ async def test_what_was_confirmed_cannot_be_replaced(studio: Studio, sha256: str
     for bytes_sent in (other, CLIP):
         await studio.send(created, bytes_sent)
         assert (await studio.confirm(created["file"])).json()["sha256"] == file["sha256"]
-        assert (await studio.desk.client.get(file["url"])).content == CLIP
+        assert (await studio.jobs_api.client.get(file["url"])).content == CLIP
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ async def test_an_upload_may_be_repeated_until_it_is_confirmed(studio: Studio) -
     for _ in range(2):
         assert (await studio.send(created)).is_success
     file = (await studio.confirm(created["file"])).json()
-    assert (await studio.desk.client.get(file["url"])).content == CLIP
+    assert (await studio.jobs_api.client.get(file["url"])).content == CLIP
     paths = [entry.key async for entry in studio.plane.storage.list(f"tenants/{studio.tenant_id}/uploads")]
     assert len(paths) == 1, "neither copies that were refused nor the uploaded object stay"
 
@@ -280,16 +280,16 @@ async def test_a_file_has_a_fresh_address_and_may_be_saved_under_its_name(studio
     assert (await studio.ask("GET", f"/api/files/{file['id']}")).json() == file
     await studio.confirm(file)
     shown = (await studio.ask("GET", f"/api/files/{file['id']}")).json()
-    assert "content-disposition" not in (await studio.desk.client.get(shown["url"])).headers
+    assert "content-disposition" not in (await studio.jobs_api.client.get(shown["url"])).headers
     saved = (await studio.ask("GET", f"/api/files/{file['id']}?download=true")).json()
-    assert "%C3%9Cbung.mp4" in (await studio.desk.client.get(saved["url"])).headers["content-disposition"]
+    assert "%C3%9Cbung.mp4" in (await studio.jobs_api.client.get(saved["url"])).headers["content-disposition"]
 
 
 async def test_what_a_browser_could_run_is_saved_whatever_storage_it_comes_from(studio: Studio) -> None:
     drawing = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
     file = await studio.uploaded(drawing, name="drawing.svg", mime_type="image/svg+xml")
     url = (await studio.confirm(file)).json()["url"]
-    served = await studio.desk.client.get(url)
+    served = await studio.jobs_api.client.get(url)
     assert (served.status_code, served.content) == (200, drawing)
     assert served.headers["content-disposition"] == 'attachment; filename="drawing.svg"'
 
@@ -323,7 +323,7 @@ async def test_nothing_is_given_without_a_key(local: Studio) -> None:
         ("GET", "/api/videos"),
         ("POST", "/api/videos"),
     ):
-        assert_refused(await local.desk.client.request(method, path), 401, "not_authenticated")
+        assert_refused(await local.jobs_api.client.request(method, path), 401, "not_authenticated")
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
@@ -344,9 +344,9 @@ async def test_a_deleted_file_is_gone_and_so_is_its_object(studio: Studio, confi
 async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(studio: Studio) -> None:
     file = await studio.uploaded(PICTURE, mime_type="image/png")
     await studio.confirm(file)
-    await studio.desk.core.submit(studio.member, input_file_ids=(UUID(file["id"]),))
+    await studio.jobs_api.core.submit(studio.member, input_file_ids=(UUID(file["id"]),))
     assert_refused(await studio.ask("DELETE", f"/api/files/{file['id']}"), 409, "in_use")
-    await studio.desk.core.complete(await studio.desk.start())
+    await studio.jobs_api.core.complete(await studio.jobs_api.start())
     assert (await studio.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
     video = await studio.video()
     problem = assert_refused(await studio.ask("DELETE", f"/api/files/{video['original_file_id']}"), 409, "in_use")
@@ -374,7 +374,7 @@ async def test_an_upload_that_broke_is_sent_again_to_the_same_url(studio: Studio
 
     upload = created["upload"]
     with pytest.raises((httpx.HTTPError, OSError)):
-        await studio.desk.client.put(upload["url"], content=broken(), headers=upload["headers"])
+        await studio.jobs_api.client.put(upload["url"], content=broken(), headers=upload["headers"])
     assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "file_id")
     assert (await studio.send(created)).status_code == 200
     assert (await studio.confirm(created["file"])).json()["status"] == "ready"

@@ -16,7 +16,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
 from tests.support.answers import assert_refused
 from tests.support.event_stream import opened
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import PASSWORD, People, Person, sign_in
 
 
@@ -37,8 +37,8 @@ async def boss(people: People, ann: Person) -> Person:
 
 
 @pytest.fixture
-async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
-    return await Desk.open(plane, client, people)
+async def jobs_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
+    return await JobsApi.open(plane, client, people)
 
 
 def of(person: Person, rest: str = "") -> str:
@@ -145,23 +145,23 @@ async def test_a_tenant_admin_manages_the_users_of_its_tenant(
 
 
 async def test_jobs_are_shown_without_what_the_role_may_not_see(
-    desk: Desk, people: People, ann: Person, boss: Person, operator: Person
+    jobs_api: JobsApi, people: People, ann: Person, boss: Person, operator: Person
 ) -> None:
-    owner = await desk.person("pool_1", tokens=100)
-    job = await desk.submit(owner)
-    await desk.core.fail(await desk.start())
+    owner = await jobs_api.person("pool_1", tokens=100)
+    job = await jobs_api.submit(owner)
+    await jobs_api.core.fail(await jobs_api.start())
     path = f"/api/admin/tenants/{owner.tenant.id}/jobs"
     viewer = await people.user(role=Role.VIEWER)
     manager = await people.user(owner.tenant, Role.TENANT_ADMIN)
     for person, payload, dispatch in ((operator, True, True), (viewer, False, True), (manager, False, False)):
-        one = (await desk.get(person, f"{path}/{job['id']}")).json()
+        one = (await jobs_api.get(person, f"{path}/{job['id']}")).json()
         assert (one["payload"] is not None, one["dispatch"] is not None) == (payload, dispatch), person.user.role
-        listed = (await desk.get(person, path)).json()["items"]
-        by_user = (await desk.get(person, of(owner, "/jobs"))).json()["items"]
+        listed = (await jobs_api.get(person, path)).json()["items"]
+        by_user = (await jobs_api.get(person, of(owner, "/jobs"))).json()["items"]
         for seen in (one, *listed, *by_user):
             assert (seen["full_error"] is not None) is payload
             assert seen["error"]["type"] == "engine_error"
-    assert (await desk.get(boss, f"{path}/{job['id']}")).status_code == 404
+    assert (await jobs_api.get(boss, f"{path}/{job['id']}")).status_code == 404
 
 
 async def test_a_new_operator_has_no_key_and_no_session_of_before(
@@ -192,49 +192,51 @@ async def test_a_role_that_ends_is_gone_with_the_next_request(
 
 @pytest.mark.parametrize("whole_tenant", [False, True])
 async def test_disabling_refuses_at_once_and_lets_accepted_jobs_end(
-    desk: Desk, people: People, operator: Person, whole_tenant: bool
+    jobs_api: JobsApi, people: People, operator: Person, whole_tenant: bool
 ) -> None:
-    ann = await desk.person("pool_2", tokens=100)
-    started_job, queued = await desk.submit(ann), await desk.submit(ann)
-    started = await desk.start()
-    cookie = (await sign_in(desk.client, ann)).cookies["callsheet_session"]
-    desk.client.cookies.clear()
+    ann = await jobs_api.person("pool_2", tokens=100)
+    started_job, queued = await jobs_api.submit(ann), await jobs_api.submit(ann)
+    started = await jobs_api.start()
+    cookie = (await sign_in(jobs_api.client, ann)).cookies["callsheet_session"]
+    jobs_api.client.cookies.clear()
     where = f"/api/admin/tenants/{ann.tenant.id}" if whole_tenant else of(ann)
-    async with opened(desk.client, ann, "/api/ai-jobs/stream") as stream:
+    async with opened(jobs_api.client, ann, "/api/ai-jobs/stream") as stream:
         await stream.comment("open")
-        disabled = await desk.client.post(f"{where}/disable", headers=operator.headers)
+        disabled = await jobs_api.client.post(f"{where}/disable", headers=operator.headers)
         assert disabled.json()["disabled_at"] is not None
-        again = await desk.client.post(f"{where}/disable", headers=operator.headers)
+        again = await jobs_api.client.post(f"{where}/disable", headers=operator.headers)
         assert again.json() == disabled.json()
-        await desk.core.complete(started)
+        await jobs_api.core.complete(started)
         assert await stream.rest() == []
     for headers in (ann.headers, {"cookie": f"callsheet_session={cookie}"}):
-        assert_refused(await desk.client.get("/api/me", headers=headers), 401, "not_authenticated")
-    assert_refused(await sign_in(desk.client, ann), 401, "invalid_credentials")
-    await desk.core.complete(await desk.start())
+        assert_refused(await jobs_api.client.get("/api/me", headers=headers), 401, "not_authenticated")
+    assert_refused(await sign_in(jobs_api.client, ann), 401, "invalid_credentials")
+    await jobs_api.core.complete(await jobs_api.start())
 
-    assert (await desk.client.post(f"{where}/enable", headers=operator.headers)).json()["disabled_at"] is None
+    assert (await jobs_api.client.post(f"{where}/enable", headers=operator.headers)).json()["disabled_at"] is None
     for job in (started_job, queued):
-        assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "completed"
+        assert (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "completed"
     assert_refused(
-        await desk.client.get("/api/me", headers={"cookie": f"callsheet_session={cookie}"}), 401, "not_authenticated"
+        await jobs_api.client.get("/api/me", headers={"cookie": f"callsheet_session={cookie}"}),
+        401,
+        "not_authenticated",
     )
 
 
-async def test_deleting_waits_for_jobs_or_cancels_them(desk: Desk, people: People, operator: Person) -> None:
-    ann = await desk.person("pool_1", tokens=100)
-    job = await desk.submit(ann)
-    refused = await desk.client.delete(of(ann), headers=operator.headers)
+async def test_deleting_waits_for_jobs_or_cancels_them(jobs_api: JobsApi, people: People, operator: Person) -> None:
+    ann = await jobs_api.person("pool_1", tokens=100)
+    job = await jobs_api.submit(ann)
+    refused = await jobs_api.client.delete(of(ann), headers=operator.headers)
     assert_refused(refused, 409, "in_use")
     assert "1 job and 0 runs active" in refused.json()["detail"]
-    assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
+    assert (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
 
-    deleted = await desk.client.delete(of(ann, "?cancel_jobs=true"), headers=operator.headers)
+    deleted = await jobs_api.client.delete(of(ann, "?cancel_jobs=true"), headers=operator.headers)
     assert deleted.status_code == 200, deleted.text
-    seen = (await desk.get(operator, f"/api/admin/tenants/{ann.tenant.id}/jobs/{job['id']}")).json()
+    seen = (await jobs_api.get(operator, f"/api/admin/tenants/{ann.tenant.id}/jobs/{job['id']}")).json()
     assert (seen["status"], seen["user_id"]) == ("canceled", str(ann.user.id))
     # The ledger is whole: what was reserved came back.
-    assert (await desk.get(operator, of(ann, "/wallet"))).json()["balance"] == 100
+    assert (await jobs_api.get(operator, of(ann, "/wallet"))).json()["balance"] == 100
 
 
 async def test_a_deleted_user_leaves_the_id_and_nothing_of_the_person(
@@ -265,14 +267,14 @@ async def test_a_deleted_user_leaves_the_id_and_nothing_of_the_person(
 
 @pytest.mark.parametrize("point", [Failpoint.DELETE_USER_BEFORE_CANCEL, Failpoint.DELETE_USER_BEFORE_ROW])
 async def test_a_deletion_that_crashed_is_repeated(
-    plane: ControlPlane, desk: Desk, operator: Person, point: Failpoint
+    plane: ControlPlane, jobs_api: JobsApi, operator: Person, point: Failpoint
 ) -> None:
-    ann = await desk.person("pool_1", tokens=100)
-    await desk.submit(ann)
+    ann = await jobs_api.person("pool_1", tokens=100)
+    await jobs_api.submit(ann)
     work = UserWork(plane.databases, plane.pipelines.runs, plane.jobs.cancellation)
     deletion = UserDeletion(plane.databases, UserManagement(plane.databases, plane.keys), work)
     with armed({point: crash}), pytest.raises(Crashed):
         await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)
-    assert_refused(await desk.client.get("/api/me", headers=ann.headers), 401, "not_authenticated")
+    assert_refused(await jobs_api.client.get("/api/me", headers=ann.headers), 401, "not_authenticated")
     deleted = await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)
     assert deleted.deleted_at is not None

@@ -46,7 +46,7 @@ async def say(
     """What a heartbeat of this lease, or of another, leaves behind."""
     lease_seq = started.lease.lease_seq if lease_seq is None else lease_seq
     values = (studio.tenant_id, started.lease.job_id, charge_cycle, lease_seq, PICTURE, kind)
-    await studio.desk.core.rows(studio.pool, PROGRESS, *values)
+    await studio.jobs_api.core.rows(studio.pool, PROGRESS, *values)
 
 
 def state(video: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: 
     assert seen == [video["id"] for video in reversed(videos)]
     queued = (await local.ask("GET", "/api/videos?status=queued")).json()
     assert [(video["id"], video["status"]) for video in queued["items"]] == [(videos[1]["id"], "queued")]
-    assert (await local.desk.client.get(queued["items"][0]["original_file_url"])).content == CLIP
+    assert (await local.jobs_api.client.get(queued["items"][0]["original_file_url"])).content == CLIP
     assert (await local.ask("GET", "/api/videos?status=expired")).json()["items"] == []
     for query in ("status=gone", "cursor=x", "limit=0"):
         field = f"query.{query.partition('=')[0]}"
@@ -126,7 +126,7 @@ async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where
         more = """UPDATE ai_jobs SET result = jsonb_set(result, '{outputs}', result -> 'outputs' || (
                       SELECT jsonb_agg(jsonb_build_object('file_id', gen_random_uuid())) FROM generate_series(2, $2)
                   )) WHERE video_id = $1"""
-        await local.desk.core.rows(local.pool, more, UUID(video["id"]), listed)
+        await local.jobs_api.core.rows(local.pool, more, UUID(video["id"]), listed)
     ids.insert(0, (await local.video())["id"])
     pages: list[list[str]] = []
     cursor = ""
@@ -143,7 +143,7 @@ async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(studio: S
     job_id = await studio.submit(video)
     seen = await studio.look(video)
     assert (seen["status"], seen["job_id"]) == ("queued", str(job_id))
-    started = await studio.desk.start()
+    started = await studio.jobs_api.start()
     assert state(await studio.look(video)) == ("processing", None, None, None, None)
     await say(studio, started)
     running = await studio.look(video)
@@ -156,36 +156,36 @@ async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(studio: S
     done = await studio.look(video)
     assert state(done)[:4] == ("completed", None, None, None)
     assert done["processed_file_id"] == str(first.file_id)
-    assert (await studio.desk.client.get(done["processed_file_url"])).content == b"the result"
+    assert (await studio.jobs_api.client.get(done["processed_file_url"])).content == b"the result"
     assert [output["id"] for output in done["outputs"]] == [str(first.file_id), str(second.file_id)]
     assert [output["purpose"] for output in done["outputs"]] == ["output", "output"]
-    assert (await studio.desk.client.get(done["outputs"][1]["url"])).content == b"its depth map"
+    assert (await studio.jobs_api.client.get(done["outputs"][1]["url"])).content == b"its depth map"
     assert (await studio.ask("GET", "/api/videos")).json()["items"][0]["outputs"][1]["id"] == str(second.file_id)
 
 
 async def test_a_failure_is_told_and_a_retry_takes_it_back(local: Studio) -> None:
     video = await local.video()
     job_id = await local.submit(video)
-    await local.desk.core.fail(await local.desk.start())
+    await local.jobs_api.core.fail(await local.jobs_api.start())
     assert state(await local.look(video)) == ("failed", None, None, "The engine stopped.", None)
-    await local.desk.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+    await local.jobs_api.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
     assert state(await local.look(video)) == ("queued", None, None, None, None)
 
 
 async def test_only_the_run_that_goes_on_is_heard(local: Studio) -> None:
     video = await local.video()
     job_id = await local.submit(video)
-    stale = await local.desk.start()
+    stale = await local.jobs_api.start()
     await say(local, stale)
-    await local.desk.core.room.lease_reports.requeue(report(stale), "spot")
+    await local.jobs_api.core.room.lease_reports.requeue(report(stale), "spot")
     assert state(await local.look(video)) == ("queued", None, None, None, None)
-    started = await local.desk.start()
+    started = await local.jobs_api.start()
     assert state(await local.look(video)) == ("processing", None, None, None, None)
     await say(local, started)
     assert (await local.look(video))["progress"] is not None
-    await local.desk.core.fail(started)
-    await local.desk.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
-    again = await local.desk.start()
+    await local.jobs_api.core.fail(started)
+    await local.jobs_api.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+    again = await local.jobs_api.start()
     await say(local, again, charge_cycle=1)
     assert state(await local.look(video)) == ("processing", None, None, None, None)
     assert_refused(await local.ask("GET", f"/api/videos/{video['id']}/preview"), 404, "not_found")
@@ -199,7 +199,7 @@ async def test_a_preview_is_a_picture_that_can_do_no_harm(local: Studio, kind: s
     address = f"/api/videos/{video['id']}/preview"
     assert_refused(await local.ask("GET", address), 404, "not_found")
     await local.submit(video)
-    started = await local.desk.start()
+    started = await local.jobs_api.start()
     assert_refused(await local.ask("GET", address), 404, "not_found")
     await say(local, started, kind=kind)
     answer = await local.ask("GET", address)
@@ -218,9 +218,9 @@ async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> N
     for outputs in ("text", [1, None, {}, {"file_id": 7}, {"file_id": "x"}], [{"file_id": foreign}]):
         video = await local.video()
         await local.submit(video)
-        started = await local.desk.start()
+        started = await local.jobs_api.start()
         output = await local.put_output(started.lease.job_id, b"made")
-        await local.desk.core.room.lease_reports.complete(report(started), {"outputs": outputs}, outputs=[output])
+        await local.jobs_api.core.room.lease_reports.complete(report(started), {"outputs": outputs}, outputs=[output])
         seen = await local.look(video)
         assert (seen["status"], seen["outputs"], seen["processed_file_id"]) == ("completed", [], str(output.file_id))
         assert (await local.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []
@@ -229,7 +229,7 @@ async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> N
 async def test_g6_another_user_and_another_tenant_find_no_video(studio: Studio) -> None:
     video = await studio.video()
     await studio.submit(video)
-    await say(studio, await studio.desk.start())
+    await say(studio, await studio.jobs_api.start())
     assert (await studio.ask("GET", f"/api/videos/{video['id']}/preview")).status_code == 200
     for other in (await studio.colleague(), await studio.stranger("pool_1"), await studio.stranger("pool_2")):
         for method, path in (("GET", ""), ("GET", "/preview"), ("DELETE", "")):
@@ -257,17 +257,17 @@ async def test_a_video_that_a_job_needs_is_not_deleted(studio: Studio) -> None:
     await studio.submit(video)
     address = f"/api/videos/{video['id']}"
     assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    started = await studio.desk.start()
+    started = await studio.jobs_api.start()
     assert_refused(await studio.ask("DELETE", address), 409, "in_use")
     [output] = await studio.complete(started, b"a result")
     # Also by a job that does not read its file.
-    other = await studio.desk.core.submit(studio.member, video_id=UUID(video["id"]))
+    other = await studio.jobs_api.core.submit(studio.member, video_id=UUID(video["id"]))
     assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    await studio.desk.post_as(studio.person, f"/api/ai-jobs/{other.id}/cancel")
+    await studio.jobs_api.post_as(studio.person, f"/api/ai-jobs/{other.id}/cancel")
     # Its result is the input of a job that has nothing to do with the video.
-    await studio.desk.core.submit(studio.member, input_file_ids=(output.file_id,))
+    await studio.jobs_api.core.submit(studio.member, input_file_ids=(output.file_id,))
     assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    await studio.desk.core.fail(await studio.desk.start())
+    await studio.jobs_api.core.fail(await studio.jobs_api.start())
     assert (await studio.ask("DELETE", address)).status_code == 204
     assert await studio.paths() == set()
 
@@ -278,8 +278,8 @@ async def test_what_another_video_shows_stays_until_that_one_goes_too(local: Stu
     twin = (await local.ask("POST", "/api/videos", {"original_file_id": video["original_file_id"]})).json()
     child = (await local.ask("POST", "/api/videos", {"original_file_id": str(output.file_id)})).json()
     assert (await local.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
-    assert (await local.desk.client.get((await local.look(twin))["original_file_url"])).content == CLIP
-    assert (await local.desk.client.get((await local.look(child))["original_file_url"])).content == b"a result"
+    assert (await local.jobs_api.client.get((await local.look(twin))["original_file_url"])).content == CLIP
+    assert (await local.jobs_api.client.get((await local.look(child))["original_file_url"])).content == b"a result"
     for each in (twin, child):
         assert (await local.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
     assert await local.paths() == set()
@@ -288,8 +288,8 @@ async def test_what_another_video_shows_stays_until_that_one_goes_too(local: Stu
 async def test_a_job_on_a_deleted_video_is_refused(local: Studio) -> None:
     video = await local.video()
     job_id = await local.submit(video)
-    await local.desk.core.fail(await local.desk.start())
+    await local.jobs_api.core.fail(await local.jobs_api.start())
     assert (await local.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
-    retried = await local.desk.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+    retried = await local.jobs_api.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
     assert 400 <= retried.status_code < 500
-    assert await local.desk.core.status(local.member, job_id) == "failed"
+    assert await local.jobs_api.core.status(local.member, job_id) == "failed"

@@ -23,14 +23,14 @@ from tests.api.conftest import shared_plane
 from tests.api.test_worker_requests import spied, without_looks
 from tests.support.answers import assert_refused
 from tests.support.core import Member
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import Person
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.scripted_worker import ScriptedWorker, in_an_hour
 from tests.support.services import LOCAL, service_settings
 from tests.support.waiting import until
-from tests.support.workshop import Workshop, open_workshop
+from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 Json = dict[str, Any]
 PROVIDER = "replicate"
@@ -55,23 +55,23 @@ def replicate(service: ReplicateServer) -> ReplicateServer:
 class Counter:
     """Where jobs of the provider are handed out and called about."""
 
-    shop: Workshop
+    worker_harness: WorkerHarness
     replicate: ReplicateServer
     worker: ScriptedWorker
     ann: Person
 
     @property
-    def desk(self) -> Desk:
-        return self.shop.desk
+    def jobs_api(self) -> JobsApi:
+        return self.worker_harness.jobs_api
 
     async def submit(self, person: Person | None = None) -> UUID:
         """Not over HTTP: there, the provider comes with an actor's plan."""
-        new = self.desk.core.new_job(await self.member(person), provider=PROVIDER, kind="task", cost=7)
-        return (await self.shop.plane.jobs.submission.submit(new)).job.id
+        new = self.jobs_api.core.new_job(await self.member(person), provider=PROVIDER, kind="task", cost=7)
+        return (await self.worker_harness.plane.jobs.submission.submit(new)).job.id
 
     async def member(self, person: Person | None = None) -> Member:
         person = person or self.ann
-        pool = await self.shop.plane.databases.pool(person.tenant.pool)
+        pool = await self.worker_harness.plane.databases.pool(person.tenant.pool)
         return Member(person.tenant.id, person.user.id, pool)
 
     async def down_for(self, *people: Person) -> None:
@@ -102,13 +102,13 @@ class Counter:
 
     async def becomes(self, job_id: UUID, status: str) -> Json:
         async def has() -> bool:
-            return bool((await self.shop.shown(self.ann, str(job_id)))["status"] == status)
+            return bool((await self.worker_harness.shown(self.ann, str(job_id)))["status"] == status)
 
         await until(has)
-        return await self.shop.shown(self.ann, str(job_id))
+        return await self.worker_harness.shown(self.ann, str(job_id))
 
     async def providers(self) -> dict[str, Json]:
-        answer = await self.desk.client.get("/api/admin/providers", headers=self.desk.admin.headers)
+        answer = await self.jobs_api.client.get("/api/admin/providers", headers=self.jobs_api.admin.headers)
         return {each["name"]: each for each in answer.json()["providers"]}
 
 
@@ -130,35 +130,37 @@ async def calling_plane(
 
 
 @pytest.fixture
-async def shop(calling_plane: ControlPlane, replicate: ReplicateServer) -> AsyncIterator[Workshop]:
+async def worker_harness(calling_plane: ControlPlane, replicate: ReplicateServer) -> AsyncIterator[WorkerHarness]:
     """Where no call is under way, and no provider is paused."""
-    async with open_workshop(calling_plane) as shop:
-        await shop.central("DELETE FROM provider_calls")
-        assert (await shop.desk.post(f"/api/admin/providers/{PROVIDER}/reset", {})).status_code == 200
-        yield shop
+    async with open_worker_harness(calling_plane) as worker_harness:
+        await worker_harness.central("DELETE FROM provider_calls")
+        assert (await worker_harness.jobs_api.post(f"/api/admin/providers/{PROVIDER}/reset", {})).status_code == 200
+        yield worker_harness
 
 
 @pytest.fixture
-async def counter(shop: Workshop, replicate: ReplicateServer) -> Counter:
-    worker = await shop.worker(providers=[PROVIDER, "self_hosted"])
-    return Counter(shop, replicate, worker, await shop.desk.person(tokens=100))
+async def counter(worker_harness: WorkerHarness, replicate: ReplicateServer) -> Counter:
+    worker = await worker_harness.worker(providers=[PROVIDER, "self_hosted"])
+    return Counter(worker_harness, replicate, worker, await worker_harness.jobs_api.person(tokens=100))
 
 
 async def test_from_submit_to_the_file_in_the_users_hands(counter: Counter, logged: io.StringIO) -> None:
     job_id, job, prediction_id = await counter.waiting()
     assert job["callback"]["may_exist"] is False
-    assert job["callback"]["url"].startswith(f"{counter.shop.plane.settings.public_url}/api/webhooks/replicate/")
+    assert job["callback"]["url"].startswith(
+        f"{counter.worker_harness.plane.settings.public_url}/api/webhooks/replicate/"
+    )
     counter.replicate.end(prediction_id, Scenario())
     answer = await counter.replicate.call_back(prediction_id)
     assert (answer.status_code, answer.content) == (204, b"")
     shown = await counter.becomes(job_id, "completed")
     [output] = shown["outputs"]
     assert await counter.worker.download(output["url"]) == content_of("picture.png")
-    assert await counter.shop.balance(counter.ann) == 93
+    assert await counter.worker_harness.balance(counter.ann) == 93
     assert job["callback"]["url"].rpartition("/")[2] not in logged.getvalue()
     # Once more, as providers do.
     assert (await counter.replicate.call_back(prediction_id)).status_code == 204
-    assert await counter.shop.balance(counter.ann) == 93
+    assert await counter.worker_harness.balance(counter.ann) == 93
 
 
 async def test_what_is_not_to_be_believed_gets_one_and_the_same_answer(counter: Counter) -> None:
@@ -178,31 +180,31 @@ async def test_what_is_not_to_be_believed_gets_one_and_the_same_answer(counter: 
     for answer in answers:
         assert_refused(answer, 404, "not_found")
     assert len({str({**answer.json(), "request_id": None}) for answer in answers}) == 1
-    assert (await counter.shop.shown(counter.ann, str(job_id)))["status"] == "processing"
+    assert (await counter.worker_harness.shown(counter.ann, str(job_id)))["status"] == "processing"
     large = await counter.replicate.call_back(prediction_id, body=b" " * 2_000_000)
     assert_refused(large, 413, "body_too_large", "body")
-    assert (await counter.shop.client.get(url)).status_code == 405
-    assert await counter.shop.balance(counter.ann) == 93
+    assert (await counter.worker_harness.client.get(url)).status_code == 405
+    assert await counter.worker_harness.balance(counter.ann) == 93
 
 
 async def test_a_canceled_job_is_canceled_at_the_provider_and_its_late_callback_changes_nothing(
     counter: Counter,
 ) -> None:
     job_id, _, prediction_id = await counter.waiting()
-    assert (await counter.desk.post_as(counter.ann, f"/api/ai-jobs/{job_id}/cancel")).is_success
+    assert (await counter.jobs_api.post_as(counter.ann, f"/api/ai-jobs/{job_id}/cancel")).is_success
     await until(lambda: counter.replicate.predictions[prediction_id]["status"] == "canceled")
     counter.replicate.end(prediction_id, Scenario())
     assert (await counter.replicate.call_back(prediction_id)).status_code == 204
-    assert (await counter.shop.shown(counter.ann, str(job_id)))["status"] == "canceled"
-    assert await counter.shop.balance(counter.ann) == 100
+    assert (await counter.worker_harness.shown(counter.ann, str(job_id)))["status"] == "canceled"
+    assert await counter.worker_harness.balance(counter.ann) == 100
 
 
 async def test_what_an_overtaken_worker_submitted_is_canceled_at_the_provider(counter: Counter) -> None:
     counter.replicate.scenario = Scenario(held=True)
     job_id = await counter.submit()
     first = await counter.take()
-    await counter.desk.core.expire_lease(first["dispatch_id"])
-    await counter.desk.core.reap()
+    await counter.jobs_api.core.expire_lease(first["dispatch_id"])
+    await counter.jobs_api.core.reap()
     second = await counter.take()
     kept = await counter.call(second)
     assert (await counter.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
@@ -214,11 +216,11 @@ async def test_what_an_overtaken_worker_submitted_is_canceled_at_the_provider(co
     counter.replicate.end(kept, Scenario())
     assert (await counter.replicate.call_back(kept)).status_code == 204
     await counter.becomes(job_id, "completed")
-    assert await counter.shop.balance(counter.ann) == 93
+    assert await counter.worker_harness.balance(counter.ann) == 93
 
 
 async def counted(counter: Counter) -> collections.Counter[str]:
-    text = (await counter.shop.client.get("/metrics")).text
+    text = (await counter.worker_harness.client.get("/metrics")).text
     found = re.findall(r"^(callsheet_provider_call(?:back)?s_total\{.*\}) (\S+)$", text, re.MULTILINE)
     return collections.Counter({labels: int(float(value)) for labels, value in found})
 
@@ -252,34 +254,38 @@ async def test_a_worker_that_asks_again_is_told_that_the_provider_may_know_it(co
 
 
 async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_can_end_it(counter: Counter) -> None:
-    await counter.down_for(await counter.desk.person(tokens=10), counter.ann)
+    await counter.down_for(await counter.jobs_api.person(tokens=10), counter.ann)
     job_id = await counter.submit()
     assert (await counter.worker.poll())["reason"] == "empty"
 
-    shown = await counter.shop.shown(counter.ann, str(job_id))
+    shown = await counter.worker_harness.shown(counter.ann, str(job_id))
     assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
     assert "does not respond" in shown["why_waiting"]["message"]
     assert datetime.fromisoformat(shown["why_waiting"]["retry_at"]) > datetime.now(UTC)
     provider = (await counter.providers())[PROVIDER]
     assert (provider["state"], provider["failures"], provider["last_error"]) == ("open", 2, "It answered 503.")
-    alerts = (await counter.desk.client.get("/api/admin/alerts", headers=counter.desk.admin.headers)).json()["alerts"]
+    alerts = (await counter.jobs_api.client.get("/api/admin/alerts", headers=counter.jobs_api.admin.headers)).json()[
+        "alerts"
+    ]
     assert [alert["subject"] for alert in alerts if alert["code"] == "provider_paused"] == [PROVIDER]
     # Never handed over, never charged, never called.
     assert counter.replicate.calls == []
-    assert await counter.desk.core.steps(await counter.member(), job_id) == [">pending", "pending>queued"]
+    assert await counter.jobs_api.core.steps(await counter.member(), job_id) == [">pending", "pending>queued"]
 
-    reset = await counter.desk.post(f"/api/admin/providers/{PROVIDER}/reset", {})
+    reset = await counter.jobs_api.post(f"/api/admin/providers/{PROVIDER}/reset", {})
     assert reset.json()["state"] == "closed"
     assert await counter.take()
-    assert_refused(await counter.desk.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
+    assert_refused(await counter.jobs_api.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
 
 
 async def test_failing_jobs_of_one_tenant_hold_up_nobody_else(counter: Counter) -> None:
-    bob = await counter.desk.person(tokens=100)
+    bob = await counter.jobs_api.person(tokens=100)
     await counter.down_for(counter.ann, counter.ann)
     provider = (await counter.providers())[PROVIDER]
     assert (provider["state"], provider["open_for"]) == ("open", str(counter.ann.tenant.id))
-    alerts = (await counter.desk.client.get("/api/admin/alerts", headers=counter.desk.admin.headers)).json()["alerts"]
+    alerts = (await counter.jobs_api.client.get("/api/admin/alerts", headers=counter.jobs_api.admin.headers)).json()[
+        "alerts"
+    ]
     [alert] = [alert for alert in alerts if alert["code"] == "provider_paused"]
     assert f"the jobs of tenant {counter.ann.tenant.id}, the only tenant whose calls failed, wait" in alert["message"]
 
@@ -287,7 +293,7 @@ async def test_failing_jobs_of_one_tenant_hold_up_nobody_else(counter: Counter) 
     waiting, served = await counter.submit(), await counter.submit(bob)
     job = await counter.worker.job()
     assert job["job_id"] == str(served)
-    shown = await counter.shop.shown(counter.ann, str(waiting))
+    shown = await counter.worker_harness.shown(counter.ann, str(waiting))
     assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
     await counter.worker.defer(job, "prediction-1", in_an_hour())
 
@@ -303,16 +309,18 @@ async def test_a_job_that_always_fails_is_one_failure(counter: Counter) -> None:
     await counter.submit()
     for _ in range(2):
         await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
-        await counter.shop.central("UPDATE ai_job_dispatches SET not_before = now() WHERE not_before IS NOT NULL")
-        await counter.shop.plane.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
+        await counter.worker_harness.central(
+            "UPDATE ai_job_dispatches SET not_before = now() WHERE not_before IS NOT NULL"
+        )
+        await counter.worker_harness.plane.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
     provider = (await counter.providers())[PROVIDER]
     assert (provider["state"], provider["failures"]) == ("closed", 1)
 
 
 async def test_a_waiting_worker_is_woken_when_the_pause_is_over(counter: Counter) -> None:
-    await counter.down_for(await counter.desk.person(tokens=10), counter.ann)
+    await counter.down_for(await counter.jobs_api.person(tokens=10), counter.ann)
     await counter.submit()
-    await counter.shop.central("UPDATE provider_breakers SET open_until = clock_timestamp() + interval '1 s'")
+    await counter.worker_harness.central("UPDATE provider_breakers SET open_until = clock_timestamp() + interval '1 s'")
     job = await counter.take()
     assert (await counter.providers())[PROVIDER]["state"] == "half_open"
     await counter.worker.defer(job, "prediction-1", in_an_hour())
@@ -324,7 +332,7 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
 ) -> None:
     asked = spied(monkeypatch)
     await counter.submit()
-    counter.shop.client.headers["x-request-id"] = "counted"
+    counter.worker_harness.client.headers["x-request-id"] = "counted"
     job = await counter.take()
     assert without_looks(asked) == ["authenticate", "take", "move", "gate", "intend", "record_events"]
     asked.clear()
@@ -334,20 +342,22 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
 
 @pytest.mark.thorough
 async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback(
-    shop: Workshop, replicate: ReplicateServer
+    worker_harness: WorkerHarness, replicate: ReplicateServer
 ) -> None:
     """Nothing is scripted but the provider: its callbacks come when they come, maybe before the worker said so."""
     replicate.scenario, replicate.deliver = Scenario(), "twice"
-    ann = await shop.desk.person(tokens=10)
+    ann = await worker_harness.jobs_api.person(tokens=10)
     payload = {"provider": PROVIDER, "action_type": "txt2img", "prompt": "a cat"}
     tasks = []
     for _ in range(3):
-        answer = await shop.client.post("/api/task", json={"actor": "media", "payload": payload}, headers=ann.headers)
+        answer = await worker_harness.client.post(
+            "/api/task", json={"actor": "media", "payload": payload}, headers=ann.headers
+        )
         assert answer.status_code in (200, 201, 202), answer.text
         tasks.append(answer.json()["task_id"])
 
     async def shown(task_id: str) -> Json:
-        answer = await shop.client.get(f"/api/task/{task_id}", headers=ann.headers)
+        answer = await worker_harness.client.get(f"/api/task/{task_id}", headers=ann.headers)
         found: Json = answer.json()
         return found
 
@@ -360,8 +370,8 @@ async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback
         task = await shown(task_id)
         assert task["status"] == "completed", task
         [url] = task["result"]["urls"]
-        assert (await shop.client.get(url)).content == content_of("picture.png")
+        assert (await worker_harness.client.get(url)).content == content_of("picture.png")
         assert task["cost"] == 3
     assert len(replicate.submitted) == 3
     await until(lambda: len(replicate.delivered) == 6)
-    await shop.desk.core.check()
+    await worker_harness.jobs_api.core.check()

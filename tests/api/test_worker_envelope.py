@@ -11,15 +11,15 @@ import pytest
 from callsheet.app import ControlPlane
 from tests.support.answers import assert_refused
 from tests.support.scripted_worker import described
-from tests.support.workshop import OUTPUT, Workshop, open_workshop
+from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
 
 HEADER = "x-callsheet-envelope"
 
 
 @pytest.fixture
-async def shop(plane: ControlPlane) -> AsyncIterator[Workshop]:
-    async with open_workshop(plane) as shop:
-        yield shop
+async def worker_harness(plane: ControlPlane) -> AsyncIterator[WorkerHarness]:
+    async with open_worker_harness(plane) as worker_harness:
+        yield worker_harness
 
 
 def inside(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
@@ -31,16 +31,16 @@ def inside(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
     return data
 
 
-async def test_every_answer_is_inside_data_and_beside_it(shop: Workshop) -> None:
-    worker = await shop.worker()
-    shop.workers.remove(worker)
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
-    shop.client.headers[HEADER] = "data"
+async def test_every_answer_is_inside_data_and_beside_it(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    worker_harness.workers.remove(worker)
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
+    worker_harness.client.headers[HEADER] = "data"
     try:
-        body = {"worker_id": "enveloped", "workflow_slugs": [shop.desk.workflow]}
-        secret = {"x-fleet-secret": shop.secret}
-        registered = inside(await shop.client.post("/api/worker/register", json=body, headers=secret), 201)
+        body = {"worker_id": "enveloped", "workflow_slugs": [worker_harness.jobs_api.workflow]}
+        secret = {"x-fleet-secret": worker_harness.secret}
+        registered = inside(await worker_harness.client.post("/api/worker/register", json=body, headers=secret), 201)
         assert registered["worker_id"] == "enveloped"
         worker.token = registered["token"]
         job = inside(await worker.post("/api/worker/poll", {}))["job"]
@@ -53,28 +53,28 @@ async def test_every_answer_is_inside_data_and_beside_it(shop: Workshop) -> None
         assert inside(await worker.requeue(job, "too late"))["status"] == "completed"
         assert inside(await worker.deregister("bye")) == {}
     finally:
-        del shop.client.headers[HEADER]
+        del worker_harness.client.headers[HEADER]
 
 
-async def test_an_unknown_envelope_is_refused_before_anything_is_done(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    await shop.engine_job(person)
+async def test_an_unknown_envelope_is_refused_before_anything_is_done(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    await worker_harness.engine_job(person)
     for path in ("register", "poll", "deregister"):
-        answer = await shop.client.post(
+        answer = await worker_harness.client.post(
             f"/api/worker/{path}",
-            json={"worker_id": "odd", "workflow_slugs": [shop.desk.workflow]},
+            json={"worker_id": "odd", "workflow_slugs": [worker_harness.jobs_api.workflow]},
             headers={
                 HEADER: "result",
-                "x-fleet-secret": shop.secret,
+                "x-fleet-secret": worker_harness.secret,
                 "authorization": f"Bearer {worker.token}",
             },
         )
         assert_refused(answer, 422, "invalid_request", HEADER)
-    assert await shop.central("SELECT 1 FROM comfyui_workers WHERE worker_id = 'odd'") == []
+    assert await worker_harness.central("SELECT 1 FROM comfyui_workers WHERE worker_id = 'odd'") == []
     assert (await worker.poll())["job"] is not None, "the refused poll took nothing"
 
 
-async def test_strangers_are_told_that_first(shop: Workshop) -> None:
-    answer = await shop.client.post("/api/worker/poll", json={}, headers={HEADER: "result"})
+async def test_strangers_are_told_that_first(worker_harness: WorkerHarness) -> None:
+    answer = await worker_harness.client.post("/api/worker/poll", json={}, headers={HEADER: "result"})
     assert_refused(answer, 401, "not_authenticated")

@@ -9,7 +9,7 @@ import pytest
 from callsheet.wire.environment import MOST_NODE_CLASSES
 from tests.support.people import Person
 from tests.support.scripted_worker import ScriptedWorker
-from tests.support.workshop import Workshop
+from tests.support.worker_harness import WorkerHarness
 
 GRAPH = {
     "1": {"class_type": "VHS_LoadVideo", "inputs": {"video": "none"}},
@@ -18,21 +18,21 @@ GRAPH = {
 
 
 @pytest.fixture
-async def ann(shop: Workshop) -> Person:
-    return await shop.desk.person("pool_2", tokens=1000)
+async def ann(worker_harness: WorkerHarness) -> Person:
+    return await worker_harness.jobs_api.person("pool_2", tokens=1000)
 
 
-async def change(shop: Workshop, **body: Any) -> dict[str, Any]:
-    path = f"/api/admin/workflows/{shop.desk.workflow}"
-    answer = await shop.client.patch(path, json=body, headers=shop.desk.admin.headers)
+async def change(worker_harness: WorkerHarness, **body: Any) -> dict[str, Any]:
+    path = f"/api/admin/workflows/{worker_harness.jobs_api.workflow}"
+    answer = await worker_harness.client.patch(path, json=body, headers=worker_harness.jobs_api.admin.headers)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
-async def report(shop: Workshop, worker: ScriptedWorker, **environment: Any) -> dict[str, Any]:
-    shop.plane.fleet.registry._reported.clear()
-    answer = await shop.client.post(
+async def report(worker_harness: WorkerHarness, worker: ScriptedWorker, **environment: Any) -> dict[str, Any]:
+    worker_harness.plane.fleet.registry._reported.clear()
+    answer = await worker_harness.client.post(
         "/api/worker/environment", json=environment, headers={"authorization": f"Bearer {worker.token}"}
     )
     assert answer.status_code == 200, answer.text
@@ -40,29 +40,31 @@ async def report(shop: Workshop, worker: ScriptedWorker, **environment: Any) -> 
     return found
 
 
-async def test_a_job_waits_for_a_worker_that_can_run_it_and_says_what_is_missing(shop: Workshop, ann: Person) -> None:
-    shown = await change(shop, graph=GRAPH)
+async def test_a_job_waits_for_a_worker_that_can_run_it_and_says_what_is_missing(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
+    shown = await change(worker_harness, graph=GRAPH)
     assert shown["required"]["node_classes"] == ["SaveImage", "VHS_LoadVideo"]
-    worker = await shop.worker(environment={"node_classes": ["SaveImage"]})
-    job = await shop.engine_job(ann)
+    worker = await worker_harness.worker(environment={"node_classes": ["SaveImage"]})
+    job = await worker_harness.engine_job(ann)
     assert (await worker.poll())["reason"] == "no_workflows"
-    why = (await shop.shown(ann, job["id"]))["why_waiting"]
+    why = (await worker_harness.shown(ann, job["id"]))["why_waiting"]
     assert (why["code"], why["message"]) == ("workers_lack", "No worker has the node class VHS_LoadVideo.")
-    alerts = (await shop.desk.get(shop.desk.admin, "/api/admin/alerts")).json()
+    alerts = (await worker_harness.jobs_api.get(worker_harness.jobs_api.admin, "/api/admin/alerts")).json()
     assert "VHS_LoadVideo" in str(alerts)
-    answer = await report(shop, worker, node_classes=["SaveImage", "VHS_LoadVideo"])
+    answer = await report(worker_harness, worker, node_classes=["SaveImage", "VHS_LoadVideo"])
     assert answer == {"cannot_run": []}
     assert (await worker.job())["job_id"] == job["id"]
 
 
-async def test_a_worker_hears_what_it_lacks(shop: Workshop) -> None:
-    await change(shop, graph=GRAPH, requirements={"from_graph": False, "engine_version": ">=0.8"})
-    worker = await shop.worker()
-    answer = await report(shop, worker, engine_versions=["0.7.0"])
+async def test_a_worker_hears_what_it_lacks(worker_harness: WorkerHarness) -> None:
+    await change(worker_harness, graph=GRAPH, requirements={"from_graph": False, "engine_version": ">=0.8"})
+    worker = await worker_harness.worker()
+    answer = await report(worker_harness, worker, engine_versions=["0.7.0"])
     lack = {"kind": "engine_version", "name": ">=0.8"}
-    assert answer == {"cannot_run": [{"workflow": shop.desk.workflow, "lacks": [lack]}]}
+    assert answer == {"cannot_run": [{"workflow": worker_harness.jobs_api.workflow, "lacks": [lack]}]}
     path = f"/api/admin/workers/{worker.worker_id}"
-    shown = (await shop.desk.get(shop.desk.admin, path)).json()
+    shown = (await worker_harness.jobs_api.get(worker_harness.jobs_api.admin, path)).json()
     assert (shown["workflows"], shown["cannot_run"]) == ([], answer["cannot_run"])
 
 
@@ -78,21 +80,23 @@ async def test_a_worker_hears_what_it_lacks(shop: Workshop) -> None:
     ],
 )
 async def test_a_report_that_cannot_be_read_is_refused_by_its_field(
-    shop: Workshop, environment: dict[str, Any], field: str
+    worker_harness: WorkerHarness, environment: dict[str, Any], field: str
 ) -> None:
-    worker = await shop.worker()
-    answer = await shop.client.post(
+    worker = await worker_harness.worker()
+    answer = await worker_harness.client.post(
         "/api/worker/environment", json=environment, headers={"authorization": f"Bearer {worker.token}"}
     )
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
 
 
-async def test_requirements_that_cannot_be_read_are_refused_by_their_field(shop: Workshop) -> None:
-    path = f"/api/admin/workflows/{shop.desk.workflow}"
+async def test_requirements_that_cannot_be_read_are_refused_by_their_field(worker_harness: WorkerHarness) -> None:
+    path = f"/api/admin/workflows/{worker_harness.jobs_api.workflow}"
     for requirements, field in (
         ({"engine_version": "new"}, "requirements.engine_version"),
         ({"models": [{"name": ""}]}, "requirements.models.0.name"),
         ({"nodes": []}, "requirements.nodes"),
     ):
-        answer = await shop.client.patch(path, json={"requirements": requirements}, headers=shop.desk.admin.headers)
+        answer = await worker_harness.client.patch(
+            path, json={"requirements": requirements}, headers=worker_harness.jobs_api.admin.headers
+        )
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)

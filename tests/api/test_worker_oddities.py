@@ -13,7 +13,7 @@ import pytest
 from tests.support.answers import assert_refused
 from tests.support.people import Person
 from tests.support.scripted_worker import ScriptedWorker, described
-from tests.support.workshop import OUTPUT, PNG, Workshop
+from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness
 
 
 async def send(worker: ScriptedWorker, path: str, job: dict[str, Any], **fields: Any) -> httpx.Response:
@@ -23,14 +23,14 @@ async def send(worker: ScriptedWorker, path: str, job: dict[str, Any], **fields:
     return await worker.client.post(f"/api/worker/{path}", content=json.dumps(body), headers=headers)
 
 
-async def expire(shop: Workshop, person: Person, job_id: str) -> None:
-    pool = await shop.plane.databases.pool(person.tenant.pool)
-    await shop.desk.core.rows(pool, "UPDATE ai_jobs SET deadline_at = now() WHERE id = $1", UUID(job_id))
-    await shop.desk.core.enforce_deadlines()
+async def expire(worker_harness: WorkerHarness, person: Person, job_id: str) -> None:
+    pool = await worker_harness.plane.databases.pool(person.tenant.pool)
+    await worker_harness.jobs_api.core.rows(pool, "UPDATE ai_jobs SET deadline_at = now() WHERE id = $1", UUID(job_id))
+    await worker_harness.jobs_api.core.enforce_deadlines()
 
 
-async def history(shop: Workshop, job: dict[str, Any]) -> Any:
-    [row] = await shop.central("SELECT * FROM dispatch_history WHERE dispatch_id = $1", job["dispatch_id"])
+async def history(worker_harness: WorkerHarness, job: dict[str, Any]) -> Any:
+    [row] = await worker_harness.central("SELECT * FROM dispatch_history WHERE dispatch_id = $1", job["dispatch_id"])
     return row
 
 
@@ -44,62 +44,66 @@ async def history(shop: Workshop, job: dict[str, Any]) -> Any:
         (137, "Processing failed."),
     ],
 )
-async def test_a_failure_is_reported_whatever_the_engine_said(shop: Workshop, message: Any, shown: str) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_a_failure_is_reported_whatever_the_engine_said(
+    worker_harness: WorkerHarness, message: Any, shown: str
+) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     answer = await send(worker, "fail", await worker.job(), error_message=message)
     assert (answer.status_code, answer.json().get("status")) == (200, "failed")
-    assert (await shop.shown(person, submitted["id"]))["error"]["message"] == shown
-    assert await shop.balance(person) == 10
+    assert (await worker_harness.shown(person, submitted["id"]))["error"]["message"] == shown
+    assert await worker_harness.balance(person) == 10
 
 
-async def test_a_clock_with_fractions_does_not_cost_the_lease(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_a_clock_with_fractions_does_not_cost_the_lease(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     for elapsed, kept in ((1200.6, 1201), (-3, 0), (float("inf"), 0)):
         assert (await send(worker, "heartbeat", job, progress={"elapsed_ms": elapsed})).status_code == 200
-        pool = await shop.plane.databases.pool(person.tenant.pool)
-        [row] = await shop.desk.core.rows(pool, "SELECT * FROM job_progress WHERE job_id = $1", UUID(submitted["id"]))
+        pool = await worker_harness.plane.databases.pool(person.tenant.pool)
+        [row] = await worker_harness.jobs_api.core.rows(
+            pool, "SELECT * FROM job_progress WHERE job_id = $1", UUID(submitted["id"])
+        )
         assert row["elapsed_ms"] == kept
 
 
 async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_a_picture_is_served_as_a_picture(
-    shop: Workshop,
+    worker_harness: WorkerHarness,
 ) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     [output] = await worker.deliver_named(job, {"a.png": ("text/html", b"<script>alert(1)</script>")})
     answer = await worker.complete(job, outputs=[{**output, "mime_type": "image/png"}])
     assert answer.json()["status"] == "completed", answer.text
-    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     served = await worker.client.get(shown["url"])
     assert (served.status_code, served.headers["content-type"]) == (200, "image/png")
 
 
-async def test_names_of_outputs_are_the_workers_own_to_the_last_space(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_names_of_outputs_are_the_workers_own_to_the_last_space(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     names = [" a.png", "a.png", "a.png ", "A.png", "é.png", "e\u0301.png", "../../a.png", "n" * 251 + ".png"]
     outputs = await worker.deliver_named(job, {name: ("image/png", PNG + name.encode()) for name in names})
     assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
-    files = await shop.files(person, submitted["id"])
+    files = await worker_harness.files(person, submitted["id"])
     assert sorted(file["name"] for file in files) == sorted(names)
     for file in files:
-        assert await shop.plane.storage.read(file["path"], 1000) == PNG + file["name"].encode()
+        assert await worker_harness.plane.storage.read(file["path"], 1000) == PNG + file["name"].encode()
 
 
 @pytest.mark.thorough
-async def test_a_run_may_bring_more_files_than_one_heartbeat_announces(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_a_run_may_bring_more_files_than_one_heartbeat_announces(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     frames = {f"frame-{number:03}.png": ("image/png", PNG) for number in range(120)}
     everything = list(frames.items())
@@ -110,29 +114,31 @@ async def test_a_run_may_bring_more_files_than_one_heartbeat_announces(shop: Wor
         *await worker.deliver_named(job, dict(everything[100:])),
     ]
     assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
-    result = (await shop.shown(person, submitted["id"]))["result"]
+    result = (await worker_harness.shown(person, submitted["id"]))["result"]
     assert [output["name"] for output in result["outputs"]] == list(frames)
 
 
-async def test_a_run_past_its_limit_is_not_extended_and_has_no_time_left(shop: Workshop) -> None:
-    worker = await shop.worker()
-    await shop.engine_job(await shop.desk.person(tokens=10))
+async def test_a_run_past_its_limit_is_not_extended_and_has_no_time_left(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
     job = await worker.job()
     await worker.heartbeat(job, run_started=True)
     over = """UPDATE ai_job_dispatches SET run_started_at = now() - interval '3700 s',
               lease_expires_at = now() - interval '100 s' WHERE dispatch_id = $1"""
-    await shop.central(over, job["dispatch_id"])
+    await worker_harness.central(over, job["dispatch_id"])
     answer = (await worker.heartbeat(job)).json()
     assert answer["lease_ttl_seconds"] == 0
     assert datetime.fromisoformat(answer["lease_expires_at"]) < datetime.now(UTC)
 
 
-async def test_a_poll_repeated_late_gets_addresses_for_as_long_as_its_lease_was_renewed(shop: Workshop) -> None:
-    worker = await shop.worker()
-    await shop.engine_job(await shop.desk.person(tokens=10))
+async def test_a_poll_repeated_late_gets_addresses_for_as_long_as_its_lease_was_renewed(
+    worker_harness: WorkerHarness,
+) -> None:
+    worker = await worker_harness.worker()
+    await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
     job = await worker.job(poll_id="poll-1")
     long_ago = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '1000 s' WHERE dispatch_id = $1"
-    await shop.central(long_ago, job["dispatch_id"])
+    await worker_harness.central(long_ago, job["dispatch_id"])
     await worker.heartbeat(job)
     again = await worker.job(poll_id="poll-1")
     assert again["lease_token"] == job["lease_token"]
@@ -141,78 +147,80 @@ async def test_a_poll_repeated_late_gets_addresses_for_as_long_as_its_lease_was_
 
 
 @pytest.mark.parametrize("retried", [1, 2])
-async def test_a_report_on_a_cycle_that_expired_says_so_also_after_retries(shop: Workshop, retried: int) -> None:
-    worker, other = await shop.worker(), await shop.worker()
-    person = await shop.desk.person(tokens=100)
-    submitted = await shop.engine_job(person)
+async def test_a_report_on_a_cycle_that_expired_says_so_also_after_retries(
+    worker_harness: WorkerHarness, retried: int
+) -> None:
+    worker, other = await worker_harness.worker(), await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=100)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
-    await expire(shop, person, submitted["id"])
+    await expire(worker_harness, person, submitted["id"])
     # Refused ones are in the history, too, and do not count.
-    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
-    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
-    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
+    await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
+    await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
     for _ in range(retried - 1):
         assert (await other.fail(await other.job(), "It broke.")).json()["status"] == "failed"
-        await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
+        await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
     await worker.deliver(job, OUTPUT)
     for _ in range(2):
         answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
         assert (answer.status_code, answer.json()["status"]) == (200, "expired")
-    assert (await history(shop, job))["status"] == "expired"
-    assert (await shop.shown(person, submitted["id"]))["status"] == "queued"
+    assert (await history(worker_harness, job))["status"] == "expired"
+    assert (await worker_harness.shown(person, submitted["id"]))["status"] == "queued"
 
 
 @pytest.mark.parametrize("how", ["requeue", "defer", "canceled"])
-async def test_what_became_of_a_lease_is_its_own_workers_to_know(shop: Workshop, how: str) -> None:
-    worker, other = await shop.worker(), await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_what_became_of_a_lease_is_its_own_workers_to_know(worker_harness: WorkerHarness, how: str) -> None:
+    worker, other = await worker_harness.worker(), await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     if how == "defer":
         await worker.defer(job, "prediction-1", (datetime.now(UTC) + timedelta(hours=1)).isoformat())
     else:
         await worker.requeue(job, "spot interruption")
     if how == "canceled":
-        await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+        await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
     status = {"requeue": "queued", "defer": "waiting"}.get(how, how)
     assert (await worker.requeue(job, "spot interruption")).json()["status"] == status
     assert_refused(await other.requeue(job, "spot interruption"), 404, "not_found")
     assert_refused(await other.heartbeat(job), 404, "not_found")
 
 
-async def test_what_ends_in_the_queue_took_no_time_to_run(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_what_ends_in_the_queue_took_no_time_to_run(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.requeue(job, "spot interruption")
-    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
-    row = await history(shop, job)
+    await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    row = await history(worker_harness, job)
     assert (row["status"], row["duration_seconds"]) == ("canceled", None)
 
 
-async def test_users_read_nothing_of_the_machine_that_their_job_left(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_users_read_nothing_of_the_machine_that_their_job_left(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     answer = await send(worker, "deregister", job, reason="no room in /mnt/scratch\x07\udcff, token=abc")
     assert answer.status_code == 204
-    shop.workers.remove(worker)
-    events = await shop.desk.get(person, f"/api/ai-jobs/{submitted['id']}/events")
+    worker_harness.workers.remove(worker)
+    events = await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{submitted['id']}/events")
     assert "Requeued: no room in [path] ?, token=***" in events.text
     assert "scratch" not in events.text
 
 
-async def test_leaving_with_a_canceled_job_counts_as_nothing(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_leaving_with_a_canceled_job_counts_as_nothing(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
-    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
     assert (await worker.deregister("spot interruption")).status_code == 204
-    shop.workers.remove(worker)
-    session = await shop.session(worker)
+    worker_harness.workers.remove(worker)
+    session = await worker_harness.session(worker)
     assert (session["jobs_completed"], session["jobs_failed"], session["jobs_requeued"]) == (0, 0, 0)
     assert session["busy_seconds"] > 0
-    assert (await history(shop, job))["status"] == "canceled"
+    assert (await history(worker_harness, job))["status"] == "canceled"

@@ -17,40 +17,44 @@ from tests.support.answers import assert_refused
 from tests.support.holding import holding
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.waiting import until
-from tests.support.workshop import OUTPUT, Workshop, open_workshop
+from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
 
 
 class TestPolls:
-    async def test_without_work_the_answer_is_empty_and_says_why(self, shop: Workshop) -> None:
-        worker = await shop.worker()
+    async def test_without_work_the_answer_is_empty_and_says_why(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
         assert await worker.poll() == {"job": None, "reason": "empty"}
 
-    async def test_a_draining_worker_gets_nothing(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
-        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
+    async def test_a_draining_worker_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
+        await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
         assert await worker.poll(wait_seconds=5) == {"job": None, "reason": "draining"}
-        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/undrain", {})
+        await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/undrain", {})
         assert (await worker.job())["kind"] == "effect"
 
-    async def test_a_worker_nobody_approved_gets_nothing(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.central("UPDATE comfyui_workers SET is_approved = false WHERE worker_id = $1", worker.worker_id)
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_worker_nobody_approved_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.central(
+            "UPDATE comfyui_workers SET is_approved = false WHERE worker_id = $1", worker.worker_id
+        )
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         assert (await worker.poll())["reason"] == "not_approved"
-        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/approve", {})
+        await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/approve", {})
         assert (await worker.poll())["job"] is not None
 
-    async def test_g4_a_worker_without_active_workflows_gets_nothing(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
-        await shop.central("UPDATE workflows SET is_active = false WHERE slug = $1", shop.desk.workflow)
+    async def test_g4_a_worker_without_active_workflows_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
+        await worker_harness.central(
+            "UPDATE workflows SET is_active = false WHERE slug = $1", worker_harness.jobs_api.workflow
+        )
         assert (await worker.poll())["reason"] == "no_workflows"
 
     async def test_the_capacity_that_is_shown_is_what_the_last_poll_said_and_never_more_than_registered(
-        self, shop: Workshop
+        self, worker_harness: WorkerHarness
     ) -> None:
-        worker = await shop.worker(max_concurrency=3)
+        worker = await worker_harness.worker(max_concurrency=3)
         shown = []
         for said in (
             {"max_concurrency": 1},
@@ -61,27 +65,27 @@ class TestPolls:
         ):
             await worker.poll(**said)
             query = "SELECT max_concurrency FROM comfyui_workers WHERE worker_id = $1"
-            [row] = await shop.central(query, worker.worker_id)
+            [row] = await worker_harness.central(query, worker.worker_id)
             shown.append(row["max_concurrency"])
         assert shown == [1, 2, 3, 1, 3]
 
-    async def test_g4_only_declared_providers_are_served(self, shop: Workshop) -> None:
-        worker, cloud = await shop.worker(), await shop.worker(providers=["cloud"])
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_g4_only_declared_providers_are_served(self, worker_harness: WorkerHarness) -> None:
+        worker, cloud = await worker_harness.worker(), await worker_harness.worker(providers=["cloud"])
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         assert (await cloud.poll())["reason"] == "empty"
         assert (await worker.poll(providers=["cloud"]))["reason"] == "empty"
         assert (await worker.poll(providers=[]))["reason"] == "empty"
         # A poll names no more than was registered.
         assert (await cloud.poll(providers=["cloud", "self_hosted"]))["reason"] == "empty"
-        both = await shop.worker(providers=["cloud", "self_hosted"])
+        both = await worker_harness.worker(providers=["cloud", "self_hosted"])
         assert (await both.poll(providers=["cloud"]))["reason"] == "empty"
         assert (await both.poll(providers=["self_hosted"]))["job"] is not None
 
-    async def test_a_worker_at_capacity_gets_no_more(self, shop: Workshop) -> None:
-        worker = await shop.worker(max_concurrency=2)
-        person = await shop.desk.person(tokens=30)
+    async def test_a_worker_at_capacity_gets_no_more(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker(max_concurrency=2)
+        person = await worker_harness.jobs_api.person(tokens=30)
         for _ in range(3):
-            await shop.engine_job(person)
+            await worker_harness.engine_job(person)
         assert (await worker.poll(current_load=2))["reason"] == "at_capacity"
         assert (await worker.poll(max_concurrency=1))["job"] is not None
         # By what the queue knows, whatever the worker says.
@@ -89,29 +93,35 @@ class TestPolls:
         assert (await worker.poll())["job"] is not None
         assert (await worker.poll())["reason"] == "at_capacity"
 
-    async def test_one_may_be_fetched_ahead_while_more_is_queued_than_workers_can_take(self, shop: Workshop) -> None:
-        worker, idle = await shop.worker(), await shop.worker()
-        person = await shop.desk.person(tokens=100)
+    async def test_one_may_be_fetched_ahead_while_more_is_queued_than_workers_can_take(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker, idle = await worker_harness.worker(), await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=100)
         for _ in range(2):
-            await shop.engine_job(person)
+            await worker_harness.engine_job(person)
         first = await worker.job()
         # One is queued, and the other worker is free to take it.
         assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
-        await shop.engine_job(person)
+        await worker_harness.engine_job(person)
         ahead = await worker.job(prefetch=True)
         assert ahead["dispatch_id"] != first["dispatch_id"]
-        await shop.engine_job(person)
-        await shop.engine_job(person)
+        await worker_harness.engine_job(person)
+        await worker_harness.engine_job(person)
         assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
         assert (await idle.poll())["job"] is not None
 
     async def test_one_may_be_fetched_ahead_for_each_job_that_runs_while_no_other_worker_is_idle(
-        self, shop: Workshop
+        self, worker_harness: WorkerHarness
     ) -> None:
-        worker, neighbor, idle = await shop.worker(max_concurrency=2), await shop.worker(), await shop.worker()
-        for person in [await shop.desk.person(tokens=30) for _ in range(2)]:
+        worker, neighbor, idle = (
+            await worker_harness.worker(max_concurrency=2),
+            await worker_harness.worker(),
+            await worker_harness.worker(),
+        )
+        for person in [await worker_harness.jobs_api.person(tokens=30) for _ in range(2)]:
             for _ in range(3):
-                await shop.engine_job(person)
+                await worker_harness.engine_job(person)
         for prefetch in (False, False, True, True):
             assert (await worker.poll(prefetch=prefetch))["job"] is not None
         assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
@@ -120,11 +130,13 @@ class TestPolls:
         assert (await neighbor.poll(prefetch=True))["reason"] == "at_capacity"
         await idle.job()
 
-    async def test_a_repeated_poll_gets_the_same_lease_with_fresh_addresses(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=20)
+    async def test_a_repeated_poll_gets_the_same_lease_with_fresh_addresses(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=20)
         for _ in range(2):
-            await shop.engine_job(person)
+            await worker_harness.engine_job(person)
         first = await worker.job(poll_id="poll-1")
         again = await worker.job(poll_id="poll-1", current_load=1)
         assert (again["dispatch_id"], again["lease_token"]) == (first["dispatch_id"], first["lease_token"])
@@ -134,41 +146,45 @@ class TestPolls:
         assert (await worker.complete(first, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
         assert (await worker.job(poll_id="poll-1"))["dispatch_id"] != first["dispatch_id"]
 
-    async def test_a_poll_id_of_another_worker_gives_nothing_of_its_lease(self, shop: Workshop) -> None:
-        worker, other = await shop.worker(), await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_poll_id_of_another_worker_gives_nothing_of_its_lease(self, worker_harness: WorkerHarness) -> None:
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         await worker.job(poll_id="same")
         assert (await other.poll(poll_id="same"))["reason"] == "empty"
 
-    async def test_a_lease_its_worker_does_not_know_goes_back_with_its_attempt(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_lease_its_worker_does_not_know_goes_back_with_its_attempt(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         lost = await worker.job()
         # Too young: its answer may be on the way.
         assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
-        await make_old(shop, lost)
+        await make_old(worker_harness, lost)
         assert (await worker.poll(active_leases=[lost["lease_token"]]))["reason"] == "at_capacity"
         assert (await worker.poll())["reason"] == "at_capacity"
         found = await worker.job(active_leases=[])
         assert found["dispatch_id"] == lost["dispatch_id"]
         assert found["lease_token"] != lost["lease_token"]
-        row = await shop.dispatch(found)
+        row = await worker_harness.dispatch(found)
         assert (row["attempts"], row["requeues"]) == (1, 1)
-        await shop.audited(worker, "registered", "leased", "lease_put_back", "leased")
+        await worker_harness.audited(worker, "registered", "leased", "lease_put_back", "leased")
 
-    async def test_a_lease_with_a_heartbeat_is_never_taken_for_unknown(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_lease_with_a_heartbeat_is_never_taken_for_unknown(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         await worker.heartbeat(job)
-        await make_old(shop, job)
+        await make_old(worker_harness, job)
         assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
 
-    async def test_a_rotated_token_comes_with_every_answer_until_it_is_used(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_rotated_token_comes_with_every_answer_until_it_is_used(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         old = worker.token
-        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/rotate-token", {})
+        await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/rotate-token", {})
         job = await worker.job()
         assert worker.token != old
         new, worker.token = worker.token, old
@@ -178,68 +194,74 @@ class TestPolls:
         worker.token = old
         assert_refused(await worker.heartbeat(job), 401, "not_authenticated")
 
-    async def test_a_job_that_cannot_be_handed_out_fails_and_the_next_one_is_given(self, shop: Workshop) -> None:
+    async def test_a_job_that_cannot_be_handed_out_fails_and_the_next_one_is_given(
+        self, worker_harness: WorkerHarness
+    ) -> None:
         """G6: should a payload ever name a file of another tenant, nobody gets its address."""
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=20)
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=20)
         foreign = [{"key": "video", "path": f"tenants/{uuid4()}/uploads/x.mp4", "is_primary_input": True}]
-        broken = await shop.engine_job(person, assets=foreign)
-        good = await shop.engine_job(person)
+        broken = await worker_harness.engine_job(person, assets=foreign)
+        good = await worker_harness.engine_job(person)
         assert (await worker.job())["job_id"] == good["id"]
-        shown = await shop.shown(person, broken["id"])
+        shown = await worker_harness.shown(person, broken["id"])
         assert (shown["status"], shown["error"]["type"]) == ("failed", "undeliverable")
-        await shop.audited(worker, "registered", "undeliverable", "leased")
-        assert await shop.balance(person) == 13
+        await worker_harness.audited(worker, "registered", "undeliverable", "leased")
+        assert await worker_harness.balance(person) == 13
 
     async def test_an_error_between_lease_and_answer_releases_the_lease(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
 
         def cannot_sign(*_: Any, **__: Any) -> Any:
             raise Unavailable("The keys of the object store are being renewed.")
 
         with monkeypatch.context() as broken:
-            broken.setattr(shop.plane.storage, "presign_put", cannot_sign)
+            broken.setattr(worker_harness.plane.storage, "presign_put", cannot_sign)
             assert_refused(await worker.post("/api/worker/poll", {}), 503, "unavailable")
-        [row] = await shop.central("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"]))
+        [row] = await worker_harness.central(
+            "SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"])
+        )
         assert (row["status"], row["attempts"], row["requeues"]) == ("queued", 0, 0)
-        assert (await shop.shown(person, submitted["id"]))["status"] == "queued"
+        assert (await worker_harness.shown(person, submitted["id"]))["status"] == "queued"
         assert (await worker.job())["job_id"] == submitted["id"]
 
 
-async def make_old(shop: Workshop, job: dict[str, Any]) -> None:
+async def make_old(worker_harness: WorkerHarness, job: dict[str, Any]) -> None:
     query = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '61 s' WHERE dispatch_id = $1"
-    await shop.central(query, job["dispatch_id"])
+    await worker_harness.central(query, job["dispatch_id"])
 
 
 class TestLongPolls:
-    async def test_a_waiting_worker_gets_a_job_as_soon_as_there_is_one(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
+    async def test_a_waiting_worker_gets_a_job_as_soon_as_there_is_one(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
         polling = asyncio.create_task(worker.job(wait_seconds=55))
-        await waits(shop)
-        submitted = await shop.engine_job(person)
+        await waits(worker_harness)
+        submitted = await worker_harness.engine_job(person)
         assert (await polling)["job_id"] == submitted["id"]
 
-    async def test_a_poll_that_is_repeated_ends_the_one_before_which_nobody_hears(self, shop: Workshop) -> None:
-        worker = await shop.worker()
+    async def test_a_poll_that_is_repeated_ends_the_one_before_which_nobody_hears(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
         before = asyncio.create_task(worker.poll(wait_seconds=55, poll_id="same"))
-        await waits(shop)
+        await waits(worker_harness)
         repeated = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))
         # Not after 55 seconds, which is longer than the client waits.
         assert await before == {"job": None, "reason": "empty"}
-        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        submitted = await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         assert (await repeated)["job_id"] == submitted["id"]
 
     async def test_what_a_poll_is_given_while_it_is_repeated_is_repeated(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Not missed until its worker is found not to know it, a minute later."""
-        worker, person = await shop.worker(), await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+        worker, person = await worker_harness.worker(), await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         repeats, end = asyncio.Event(), polls_module.Polls._end
 
         async def notice(polls: polls_module.Polls, predecessors: Any) -> None:
@@ -249,10 +271,10 @@ class TestLongPolls:
 
         async def is_leased() -> bool:
             query = "SELECT 1 FROM ai_job_dispatches WHERE tenant_job_id = $1 AND status = 'leased'"
-            return bool(await shop.central(query, UUID(submitted["id"])))
+            return bool(await worker_harness.central(query, UUID(submitted["id"])))
 
         monkeypatch.setattr(polls_module.Polls, "_end", notice)
-        pool = await shop.plane.databases.pool(person.tenant.pool)
+        pool = await worker_harness.plane.databases.pool(person.tenant.pool)
         # Leased in central, not started yet in the pool.
         async with holding(pool, "SELECT 1 FROM ai_jobs WHERE id = $1 FOR UPDATE", UUID(submitted["id"])):
             before = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))
@@ -261,202 +283,224 @@ class TestLongPolls:
             await repeats.wait()
         assert (await before)["lease_token"] == (await repeated)["lease_token"]
 
-    async def test_a_wait_without_work_ends(self, shop: Workshop) -> None:
-        assert await (await shop.worker()).poll(wait_seconds=0.2) == {"job": None, "reason": "empty"}
+    async def test_a_wait_without_work_ends(self, worker_harness: WorkerHarness) -> None:
+        assert await (await worker_harness.worker()).poll(wait_seconds=0.2) == {"job": None, "reason": "empty"}
 
-    async def test_a_worker_that_leaves_while_it_waits_is_given_nothing(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        writer = await send_poll(shop, worker, wait_seconds=55)
-        await waits(shop)
+    async def test_a_worker_that_leaves_while_it_waits_is_given_nothing(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        writer = await send_poll(worker_harness, worker, wait_seconds=55)
+        await waits(worker_harness)
         writer.close()
-        await until(lambda: len(shop.plane.jobs.waiters) == 0)
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
-        [row] = await shop.central("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"]))
+        await until(lambda: len(worker_harness.plane.jobs.waiters) == 0)
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
+        [row] = await worker_harness.central(
+            "SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"])
+        )
         assert (row["status"], row["attempts"]) == ("queued", 0)
 
-    async def test_a_worker_that_leaves_while_it_is_given_a_job_gives_it_back(self, shop: Workshop) -> None:
+    async def test_a_worker_that_leaves_while_it_is_given_a_job_gives_it_back(
+        self, worker_harness: WorkerHarness
+    ) -> None:
         """Its connection closes while the start of the job waits for a lock in the tenant's database."""
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
-        pool = await shop.plane.databases.pool(person.tenant.pool)
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
+        pool = await worker_harness.plane.databases.pool(person.tenant.pool)
         lock = "SELECT FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
         dispatches = "SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1"
 
         async def row() -> Any:
-            return (await shop.central(dispatches, UUID(submitted["id"])))[0]
+            return (await worker_harness.central(dispatches, UUID(submitted["id"])))[0]
 
         async def has_status(status: str) -> bool:
             return bool((await row())["status"] == status)
 
         async with pool.transaction() as connection:
             await connection.fetch(lock, person.tenant.id, UUID(submitted["id"]))
-            writer = await send_poll(shop, worker, wait_seconds=55)
+            writer = await send_poll(worker_harness, worker, wait_seconds=55)
             await until(lambda: has_status("leased"))
             writer.close()
             await until(lambda: has_status("queued"))
         assert (await row())["attempts"] == 0
 
         async def is_queued() -> bool:
-            return bool((await shop.shown(person, submitted["id"]))["status"] == "queued")
+            return bool((await worker_harness.shown(person, submitted["id"]))["status"] == "queued")
 
         await until(is_queued)
         assert (await worker.job())["job_id"] == submitted["id"]
 
-    async def test_a_worker_that_waits_hears_at_once_that_it_is_drained(self, shop: Workshop) -> None:
-        worker, other = await shop.worker(), await shop.worker()
+    async def test_a_worker_that_waits_hears_at_once_that_it_is_drained(self, worker_harness: WorkerHarness) -> None:
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
         polling = asyncio.create_task(worker.poll(wait_seconds=55))
-        await waits(shop)
-        assert (await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/drain", {})).status_code == 200
+        await waits(worker_harness)
+        assert (
+            await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
+        ).status_code == 200
         async with asyncio.timeout(50):
             assert await polling == {"job": None, "reason": "draining"}
-        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        submitted = await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         assert await worker.poll() == {"job": None, "reason": "draining"}
         job = await other.job()
         assert job["job_id"] == submitted["id"]
-        row = await shop.dispatch(job)
+        row = await worker_harness.dispatch(job)
         assert (row["attempts"], row["lease_seq"]) == (1, 1), "nobody had it before"
 
-    async def test_a_drained_worker_whose_poll_did_not_hear_of_it_is_leased_nothing(self, shop: Workshop) -> None:
+    async def test_a_drained_worker_whose_poll_did_not_hear_of_it_is_leased_nothing(
+        self, worker_harness: WorkerHarness
+    ) -> None:
         """The notification was lost; the wait goes on to its end, and the job to another worker."""
-        worker = await shop.worker()
+        worker = await worker_harness.worker()
         polling = asyncio.create_task(worker.poll(wait_seconds=1))
-        await waits(shop)
+        await waits(worker_harness)
         query = "INSERT INTO worker_drains (worker_id, drained_by) VALUES ($1, 'operator')"
-        await shop.central(query, worker.worker_id)
-        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        await worker_harness.central(query, worker.worker_id)
+        submitted = await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         assert await polling == {"job": None, "reason": "empty"}
         assert await worker.poll() == {"job": None, "reason": "draining"}
-        job = await (await shop.worker()).job()
-        assert (job["job_id"], (await shop.dispatch(job))["lease_seq"]) == (submitted["id"], 1)
+        job = await (await worker_harness.worker()).job()
+        assert (job["job_id"], (await worker_harness.dispatch(job))["lease_seq"]) == (submitted["id"], 1)
 
-    async def test_work_that_a_drained_worker_was_woken_for_goes_to_another_that_waits(self, shop: Workshop) -> None:
+    async def test_work_that_a_drained_worker_was_woken_for_goes_to_another_that_waits(
+        self, worker_harness: WorkerHarness
+    ) -> None:
         """One arrival wakes two pollers; here both are drained, and the third has other workflows besides."""
         other = f"besides-{uuid4().hex}"
-        await shop.desk.core.add_workflow(other)
-        drained = [await shop.worker(), await shop.worker()]
-        third = await shop.worker(workflow_slugs=[shop.desk.workflow, other])
+        await worker_harness.jobs_api.core.add_workflow(other)
+        drained = [await worker_harness.worker(), await worker_harness.worker()]
+        third = await worker_harness.worker(workflow_slugs=[worker_harness.jobs_api.workflow, other])
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for worker in drained]
-        await until(lambda: len(shop.plane.jobs.waiters) == 2)
+        await until(lambda: len(worker_harness.plane.jobs.waiters) == 2)
         polls.append(asyncio.create_task(third.poll(wait_seconds=55)))
-        await until(lambda: len(shop.plane.jobs.waiters) == 3)
+        await until(lambda: len(worker_harness.plane.jobs.waiters) == 3)
         for worker in drained:
             query = "INSERT INTO worker_drains (worker_id, drained_by) VALUES ($1, 'operator')"
-            await shop.central(query, worker.worker_id)
-        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+            await worker_harness.central(query, worker.worker_id)
+        submitted = await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         for worker in drained:
-            await shop.central("SELECT pg_notify('assignments', $1)", worker.worker_id)
+            await worker_harness.central("SELECT pg_notify('assignments', $1)", worker.worker_id)
         async with asyncio.timeout(50):
             answers = await asyncio.gather(*polls)
         assert [answer["reason"] for answer in answers[:2]] == ["draining"] * 2
         assert answers[2]["job"]["job_id"] == submitted["id"]
 
     async def test_a_lease_that_came_before_the_drain_is_handed_over(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # What was true when it came is not believed at all any more.
         monkeypatch.setattr(polls_module, "TRUSTED_SECONDS", 0.0)
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
-        pool = await shop.plane.databases.pool(person.tenant.pool)
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
+        pool = await worker_harness.plane.databases.pool(person.tenant.pool)
 
         async def is_leased() -> bool:
-            return bool(await shop.central("SELECT FROM ai_job_dispatches WHERE worker_id = $1", worker.worker_id))
+            return bool(
+                await worker_harness.central("SELECT FROM ai_job_dispatches WHERE worker_id = $1", worker.worker_id)
+            )
 
         async with pool.transaction() as connection:
             lock = "SELECT FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
             await connection.fetch(lock, person.tenant.id, UUID(submitted["id"]))
             polling = asyncio.create_task(worker.poll(wait_seconds=55))
             await until(is_leased)
-            await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
+            await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
         answer = await polling
         assert answer["job"]["job_id"] == submitted["id"]
-        assert (await shop.dispatch(answer["job"]))["lease_seq"] == 1
+        assert (await worker_harness.dispatch(answer["job"]))["lease_seq"] == 1
         assert await worker.poll() == {"job": None, "reason": "draining"}
 
     async def test_a_worker_that_is_revoked_while_it_waits_gets_nothing(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # What was true when it came is not believed at all any more.
         monkeypatch.setattr(polls_module, "TRUSTED_SECONDS", 0.0)
-        worker, other = await shop.worker(), await shop.worker()
-        person = await shop.desk.person(tokens=10)
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
         polling = asyncio.create_task(worker.post("/api/worker/poll", {"wait_seconds": 55}))
-        await waits(shop)
-        assert (await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/revoke", {})).status_code == 200
-        submitted = await shop.engine_job(person)
+        await waits(worker_harness)
+        assert (
+            await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/revoke", {})
+        ).status_code == 200
+        submitted = await worker_harness.engine_job(person)
         assert_refused(await polling, 401, "not_authenticated")
-        shop.workers.remove(worker)
+        worker_harness.workers.remove(worker)
         job = await other.job()
         assert job["job_id"] == submitted["id"]
-        assert (await shop.dispatch(job))["attempts"] == 1
+        assert (await worker_harness.dispatch(job))["attempts"] == 1
 
-    async def test_a_worker_that_waits_hears_at_once_that_its_fleet_was_switched_off(self, shop: Workshop) -> None:
+    async def test_a_worker_that_waits_hears_at_once_that_its_fleet_was_switched_off(
+        self, worker_harness: WorkerHarness
+    ) -> None:
         slug = f"fleet-{uuid4().hex}"
         fleet = (
-            await shop.desk.post("/api/admin/fleets", {"slug": slug, "workflow_slugs": [shop.desk.workflow]})
+            await worker_harness.jobs_api.post(
+                "/api/admin/fleets", {"slug": slug, "workflow_slugs": [worker_harness.jobs_api.workflow]}
+            )
         ).json()
-        worker = await shop.worker(workflow_slugs=None, fleet_slug=slug)
+        worker = await worker_harness.worker(workflow_slugs=None, fleet_slug=slug)
         polling = asyncio.create_task(worker.poll(wait_seconds=55))
-        await waits(shop)
-        answer = await shop.client.patch(
-            f"/api/admin/fleets/{fleet['id']}", json={"is_active": False}, headers=shop.desk.admin.headers
+        await waits(worker_harness)
+        answer = await worker_harness.client.patch(
+            f"/api/admin/fleets/{fleet['id']}", json={"is_active": False}, headers=worker_harness.jobs_api.admin.headers
         )
         assert answer.status_code == 200, answer.text
         async with asyncio.timeout(50):
             assert await polling == {"job": None, "reason": "no_workflows"}
 
-    async def test_two_polls_of_one_worker_at_once_get_no_more_than_it_can_run(self, shop: Workshop) -> None:
+    async def test_two_polls_of_one_worker_at_once_get_no_more_than_it_can_run(
+        self, worker_harness: WorkerHarness
+    ) -> None:
         """A client that gave up waiting and asks again, while its first request still stands."""
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=30)
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=30)
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
-        await until(lambda: len(shop.plane.jobs.waiters) == 2)
+        await until(lambda: len(worker_harness.plane.jobs.waiters) == 2)
         for _ in range(3):
-            await shop.engine_job(person)
+            await worker_harness.engine_job(person)
         answers = await asyncio.gather(*polls)
         given = [answer["job"]["dispatch_id"] for answer in answers if answer["job"]]
         assert [answer["reason"] for answer in answers if not answer["job"]] == ["at_capacity"]
-        held = await shop.central(
+        held = await worker_harness.central(
             "SELECT dispatch_id, attempts FROM ai_job_dispatches WHERE worker_id = $1", worker.worker_id
         )
         assert [(row["dispatch_id"], row["attempts"]) for row in held] == [(number, 1) for number in given]
 
     async def test_one_worker_has_only_so_many_polls_waiting(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(polls_module, "MOST_AT_ONCE", 2)
-        worker, other = await shop.worker(), await shop.worker()
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
-        await until(lambda: len(shop.plane.jobs.waiters) == 2)
+        await until(lambda: len(worker_harness.plane.jobs.waiters) == 2)
         refused = await worker.post("/api/worker/poll", {"wait_seconds": 55})
         assert_refused(refused, 429, "rate_limited")
         assert refused.headers["retry-after"] == "1"
         assert (await other.poll())["reason"] == "empty"
         for _ in polls:
-            await shop.engine_job(await shop.desk.person(tokens=10))
+            await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         await asyncio.gather(*polls)
         assert (await worker.poll())["job"] is None
 
     @pytest.mark.parametrize("by_fleet", [True, False])
     async def test_a_worker_that_waits_hears_at_once_that_it_was_assigned_other_workflows(
-        self, shop: Workshop, by_fleet: bool
+        self, worker_harness: WorkerHarness, by_fleet: bool
     ) -> None:
         other = f"assigned-{uuid4().hex}"
-        await shop.desk.core.add_workflow(other)
-        fleet = (await shop.desk.post("/api/admin/fleets", {"slug": other, "workflow_slugs": [other]})).json()
+        await worker_harness.jobs_api.core.add_workflow(other)
+        fleet = (
+            await worker_harness.jobs_api.post("/api/admin/fleets", {"slug": other, "workflow_slugs": [other]})
+        ).json()
         joins = {"workflow_slugs": None, "fleet_slug": other} if by_fleet else {"workflow_slugs": [other]}
-        worker = await shop.worker(**joins)
-        await shop.engine_job(await shop.desk.person(tokens=10))
+        worker = await worker_harness.worker(**joins)
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         polling = asyncio.create_task(worker.poll(wait_seconds=55))
-        await waits(shop)
+        await waits(worker_harness)
         place = f"fleets/{fleet['id']}" if by_fleet else f"workers/{worker.worker_id}"
-        answer = await shop.client.put(
+        answer = await worker_harness.client.put(
             f"/api/admin/{place}/workflows",
-            json={"workflow_slugs": [shop.desk.workflow]},
-            headers=shop.desk.admin.headers,
+            json={"workflow_slugs": [worker_harness.jobs_api.workflow]},
+            headers=worker_harness.jobs_api.admin.headers,
         )
         assert answer.status_code == 200, answer.text
         async with asyncio.timeout(50):
@@ -465,21 +509,21 @@ class TestLongPolls:
 
     @pytest.mark.thorough
     async def test_a_stopping_control_plane_does_not_sit_out_long_polls(self, started: Started) -> None:
-        async with started() as (plane, _), open_workshop(plane) as shop:
-            worker = await shop.worker()
+        async with started() as (plane, _), open_worker_harness(plane) as worker_harness:
+            worker = await worker_harness.worker()
             polling = asyncio.create_task(worker.poll(wait_seconds=55))
-            await waits(shop)
+            await waits(worker_harness)
             plane.jobs.waiters.close()
             assert await polling == {"job": None, "reason": "empty"}
 
 
-async def waits(shop: Workshop) -> None:
-    await until(lambda: len(shop.plane.jobs.waiters) == 1)
+async def waits(worker_harness: WorkerHarness) -> None:
+    await until(lambda: len(worker_harness.plane.jobs.waiters) == 1)
 
 
-async def send_poll(shop: Workshop, worker: ScriptedWorker, **fields: Any) -> asyncio.StreamWriter:
+async def send_poll(worker_harness: WorkerHarness, worker: ScriptedWorker, **fields: Any) -> asyncio.StreamWriter:
     """On a connection that the test can close whenever it likes."""
-    parts = urlsplit(shop.plane.settings.public_url)
+    parts = urlsplit(worker_harness.plane.settings.public_url)
     _, writer = await asyncio.open_connection(parts.hostname, parts.port)
     body = json.dumps(fields).encode()
     head = (

@@ -22,20 +22,20 @@ from tests.support.holding import stalled_at
 from tests.support.people import Person
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.waiting import until
-from tests.support.workshop import INPUT, OUTPUT, PNG, Workshop, open_workshop
+from tests.support.worker_harness import INPUT, OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 
 @pytest.fixture
-async def shop(stored_plane: ControlPlane) -> AsyncIterator[Workshop]:
-    async with open_workshop(stored_plane) as shop:
-        yield shop
+async def worker_harness(stored_plane: ControlPlane) -> AsyncIterator[WorkerHarness]:
+    async with open_worker_harness(stored_plane) as worker_harness:
+        yield worker_harness
 
 
-async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(shop: Workshop) -> None:
-    worker = await shop.worker()
+async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
     for pool in ("pool_1", "pool_2"):
-        person = await shop.desk.person(pool, tokens=10)
-        submitted = await shop.engine_job(person)
+        person = await worker_harness.jobs_api.person(pool, tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         assert (job["job_id"], job["tenant_id"]) == (submitted["id"], str(person.tenant.id))
         assert (await worker.heartbeat(job, run_started=True)).status_code == 200
@@ -44,24 +44,24 @@ async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(s
         answer = await worker.complete(job, output={**described(OUTPUT, "video/mp4"), "metadata": {"frames": 24}})
         assert answer.json() == {"job_id": submitted["id"], "status": "completed"}
 
-        shown = await shop.shown(person, submitted["id"])
+        shown = await worker_harness.shown(person, submitted["id"])
         assert shown["status"] == "completed"
-        [file] = await shop.files(person, submitted["id"])
+        [file] = await worker_harness.files(person, submitted["id"])
         assert shown["result"] == {
             "outputs": [{"file_id": str(file["id"]), "name": "output.mp4", **described(OUTPUT, "video/mp4")}],
             "metadata": {"frames": 24},
         }
         assert file["path"].startswith(f"tenants/{person.tenant.id}/ai-jobs/{submitted['id']}/output-")
-        assert (file["metadata"], file["disk"]) == ({"frames": 24}, shop.plane.settings.storage.backend)
-        assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
-        assert (await shop.row(person, submitted["id"]))["output_file_id"] == file["id"]
-        assert await shop.balance(person) == 3
+        assert (file["metadata"], file["disk"]) == ({"frames": 24}, worker_harness.plane.settings.storage.backend)
+        assert await worker_harness.plane.storage.read(file["path"], 1000) == OUTPUT
+        assert (await worker_harness.row(person, submitted["id"]))["output_file_id"] == file["id"]
+        assert await worker_harness.balance(person) == 3
 
 
-async def test_the_job_says_everything_a_worker_needs(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    await shop.engine_job(person)
+async def test_the_job_says_everything_a_worker_needs(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    await worker_harness.engine_job(person)
     job = await worker.job()
     assert job["lease_ttl_seconds"] == 900
     assert datetime.fromisoformat(job["lease_expires_at"]) > datetime.now(UTC) + timedelta(minutes=14)
@@ -81,41 +81,41 @@ async def test_the_job_says_everything_a_worker_needs(shop: Workshop) -> None:
     assert job["output_headers"]["Content-Type"] == "video/mp4"
 
 
-async def test_several_outputs_are_announced_uploaded_and_listed(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_several_outputs_are_announced_uploaded_and_listed(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     files = {"first.png": ("image/png", PNG), "second.PNG": ("image/png", PNG + b"2"), "log": ("text/plain", b"ok")}
     outputs = await worker.deliver_named(job, files)
     answer = await worker.complete(job, outputs=outputs, metadata={"seed": 4})
     assert answer.json()["status"] == "completed"
-    result = (await shop.shown(person, submitted["id"]))["result"]
+    result = (await worker_harness.shown(person, submitted["id"]))["result"]
     assert [output["name"] for output in result["outputs"]] == list(files)
     assert result["metadata"] == {"seed": 4}
-    stored = {row["id"]: row for row in await shop.files(person, submitted["id"])}
+    stored = {row["id"]: row for row in await worker_harness.files(person, submitted["id"])}
     assert {row["path"].rpartition(".")[2] for row in stored.values()} == {"png", "bin"}
-    first = (await shop.row(person, submitted["id"]))["output_file_id"]
+    first = (await worker_harness.row(person, submitted["id"]))["output_file_id"]
     assert str(first) == result["outputs"][0]["file_id"]
 
 
-async def test_the_one_output_and_named_ones_go_together(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_the_one_output_and_named_ones_go_together(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.deliver(job, OUTPUT)
     outputs = await worker.deliver_named(job, {"poster.png": ("image/png", PNG)})
     answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"), outputs=outputs)
     assert answer.json()["status"] == "completed"
-    result = (await shop.shown(person, submitted["id"]))["result"]
+    result = (await worker_harness.shown(person, submitted["id"]))["result"]
     assert [output["name"] for output in result["outputs"]] == ["output.mp4", "poster.png"]
 
 
-async def test_an_announced_output_takes_no_other_bytes(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    await shop.engine_job(person)
+async def test_an_announced_output_takes_no_other_bytes(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    await worker_harness.engine_job(person)
     job = await worker.job()
     announced = {"name": "a.png", **described(PNG, "image/png")}
     [upload] = (await worker.heartbeat(job, outputs=[announced])).json()["uploads"]
@@ -135,19 +135,19 @@ async def test_an_announced_output_takes_no_other_bytes(shop: Workshop) -> None:
     ],
 )
 async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
-    shop: Workshop, delivered: bytes | None, claimed: bytes, reason: str
+    worker_harness: WorkerHarness, delivered: bytes | None, claimed: bytes, reason: str
 ) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     if delivered is not None:
         await worker.deliver(job, delivered)
     refused = await worker.complete(job, output=described(claimed, "video/mp4"))
     problem = assert_refused(refused, 422, "content_mismatch", "output")
     assert reason in problem["errors"][0]["reason"]
-    assert (await shop.shown(person, submitted["id"]))["status"] == "processing"
-    assert await shop.files(person, submitted["id"]) == []
+    assert (await worker_harness.shown(person, submitted["id"]))["status"] == "processing"
+    assert await worker_harness.files(person, submitted["id"]) == []
 
     # Still its worker's: it uploads, and reports again.
     await worker.deliver(job, claimed)
@@ -178,27 +178,27 @@ async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
     ids=["video", "image", "page", "playlist", "declared page"],
 )
 async def test_a_result_is_served_as_what_its_bytes_are(
-    shop: Workshop, delivered: bytes, called: str, name: str, served_as: str, disposition: str | None
+    worker_harness: WorkerHarness, delivered: bytes, called: str, name: str, served_as: str, disposition: str | None
 ) -> None:
     """From the origin of S3 too, where the object keeps the type that its worker put it with."""
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.deliver(job, delivered)
     assert (await worker.complete(job, output=described(delivered, called))).json()["status"] == "completed"
-    [output] = (await shop.shown(person, submitted["id"]))["result"]["outputs"]
-    file = (await shop.desk.get(person, f"/api/files/{output['file_id']}")).json()
+    [output] = (await worker_harness.shown(person, submitted["id"]))["result"]["outputs"]
+    file = (await worker_harness.jobs_api.get(person, f"/api/files/{output['file_id']}")).json()
     assert (output["name"], output["mime_type"]) == (file["name"], file["mime_type"]) == (name, served_as)
-    served = await shop.client.get(file["url"])
+    served = await worker_harness.client.get(file["url"])
     assert (served.status_code, served.content) == (200, delivered)
     assert (served.headers["content-type"], served.headers.get("content-disposition")) == (served_as, disposition)
 
 
-async def test_fresh_addresses_come_with_a_heartbeat(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_fresh_addresses_come_with_a_heartbeat(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     fresh = (await worker.heartbeat(job, refresh_inputs=True)).json()
     [asset] = fresh["inputs"]
@@ -207,20 +207,20 @@ async def test_fresh_addresses_come_with_a_heartbeat(shop: Workshop) -> None:
     assert await worker.download(fresh["input_url"]) == INPUT
     await worker.deliver(fresh, OUTPUT)
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
-    assert (await shop.shown(person, submitted["id"]))["status"] == "completed"
+    assert (await worker_harness.shown(person, submitted["id"]))["status"] == "completed"
 
 
-async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(shop: Workshop) -> None:
+async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(worker_harness: WorkerHarness) -> None:
     """Given for two seconds, its first addresses are refused when the lease has been renewed past them."""
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     lasts = "UPDATE ai_job_dispatches SET lease_seconds = $2 WHERE tenant_job_id = $1"
-    await shop.central(lasts, UUID(submitted["id"]), 2)
+    await worker_harness.central(lasts, UUID(submitted["id"]), 2)
     job = await worker.job()
     first = job["output_url"]
     # From its next heartbeat on it does not end while the machine stands still.
-    await shop.central(lasts, UUID(submitted["id"]), 900)
+    await worker_harness.central(lasts, UUID(submitted["id"]), 900)
 
     async def is_refused() -> bool:
         await worker.heartbeat(job)
@@ -233,14 +233,14 @@ async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(shop
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
 
 
-async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(shop: Workshop) -> None:
+async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(worker_harness: WorkerHarness) -> None:
     """Its addresses are still good, but lead to an object of its own lease."""
-    zombie, other = await shop.worker(), await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+    zombie, other = await worker_harness.worker(), await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     stale = await zombie.job()
-    await shop.desk.core.expire_lease(stale["dispatch_id"])
-    await shop.desk.core.reap()
+    await worker_harness.jobs_api.core.expire_lease(stale["dispatch_id"])
+    await worker_harness.jobs_api.core.reap()
     job = await other.job()
     assert job["job_id"] == stale["job_id"]
     await other.deliver(job, OUTPUT)
@@ -248,48 +248,52 @@ async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(shop: Workshop) ->
 
     await zombie.deliver(stale, b"overwritten")
     assert_refused(await zombie.complete(stale, output=described(b"overwritten", "video/mp4")), 409, "lease_lost")
-    [file] = await shop.files(person, submitted["id"])
-    assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
+    [file] = await worker_harness.files(person, submitted["id"])
+    assert await worker_harness.plane.storage.read(file["path"], 1000) == OUTPUT
 
 
-async def outputs_of(shop: Workshop, person: Person, job_id: str) -> set[str]:
+async def outputs_of(worker_harness: WorkerHarness, person: Person, job_id: str) -> set[str]:
     """Every object in the job's folder."""
     folder = f"tenants/{person.tenant.id}/ai-jobs/{job_id}"
-    return {entry.key async for entry in shop.plane.storage.list(folder)}
+    return {entry.key async for entry in worker_harness.plane.storage.list(folder)}
 
 
-async def swept(shop: Workshop, person: Person) -> None:
+async def swept(worker_harness: WorkerHarness, person: Person) -> None:
     """What the sweeper does by tomorrow, with whatever other tests left."""
-    pool = await shop.plane.databases.pool(person.tenant.pool)
-    while await shop.plane.media.sweeper.sweep(pool, datetime.now(UTC) + timedelta(days=1)):
+    pool = await worker_harness.plane.databases.pool(person.tenant.pool)
+    while await worker_harness.plane.media.sweeper.sweep(pool, datetime.now(UTC) + timedelta(days=1)):
         pass
 
 
-async def test_what_was_accepted_cannot_be_replaced_by_its_own_worker(shop: Workshop) -> None:
+async def test_what_was_accepted_cannot_be_replaced_by_its_own_worker(worker_harness: WorkerHarness) -> None:
     """Its signed URL is still good, and nothing that it stores from now on is ever served."""
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     # The answer to the first PUT may be lost on the way: until it is accepted, an output may be uploaded again.
     await worker.deliver(job, b"a first attempt")
     await worker.deliver(job, OUTPUT)
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
-    [file] = await shop.files(person, submitted["id"])
-    assert await outputs_of(shop, person, submitted["id"]) == {file["path"]}, "what was uploaded is not kept twice"
+    [file] = await worker_harness.files(person, submitted["id"])
+    assert await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}, (
+        "what was uploaded is not kept twice"
+    )
 
     await worker.deliver(job, OUTPUT[::-1])
-    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     assert await worker.download(shown["url"]) == OUTPUT
-    assert len(await outputs_of(shop, person, submitted["id"])) == 2
-    await swept(shop, person)
-    assert await outputs_of(shop, person, submitted["id"]) == {file["path"]}
+    assert len(await outputs_of(worker_harness, person, submitted["id"])) == 2
+    await swept(worker_harness, person)
+    assert await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}
 
 
-async def test_what_was_accepted_cannot_be_replaced_by_another_announcement_of_its_name(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_what_was_accepted_cannot_be_replaced_by_another_announcement_of_its_name(
+    worker_harness: WorkerHarness,
+) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     other = PNG[:-1] + b"!"
     second = {"name": "a.png", **described(other, "image/png")}
@@ -297,13 +301,13 @@ async def test_what_was_accepted_cannot_be_replaced_by_another_announcement_of_i
     outputs = await worker.deliver_named(job, {"a.png": ("image/png", PNG)})
     assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
     assert (await worker.upload(kept_back["url"], kept_back["headers"], other)).status_code == 200
-    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     assert await worker.download(shown["url"]) == PNG
 
 
-async def reported(shop: Workshop, worker: ScriptedWorker, job: dict[str, Any]) -> CompleteAnswer:
+async def reported(worker_harness: WorkerHarness, worker: ScriptedWorker, job: dict[str, Any]) -> CompleteAnswer:
     """A completion in the test's own context, where it can be stopped at a failpoint."""
-    plane = shop.plane
+    plane = worker_harness.plane
     principal = await plane.fleet.authentication.of(f"Bearer {worker.token}")
     protocol = open_protocol(
         plane.databases, plane.storage, plane.jobs, plane.fleet, plane.settings, CollectorRegistry()
@@ -313,59 +317,61 @@ async def reported(shop: Workshop, worker: ScriptedWorker, job: dict[str, Any]) 
     return await protocol.reports.complete(principal, request)
 
 
-async def test_bytes_put_while_the_completion_runs_are_not_the_output(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_bytes_put_while_the_completion_runs_are_not_the_output(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.deliver(job, OUTPUT)
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, reported(shop, worker, job)) as completing:
+    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, reported(worker_harness, worker, job)) as completing:
         await worker.deliver(job, OUTPUT[::-1])
     assert (await completing).status == "completed"
-    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     assert await worker.download(shown["url"]) == OUTPUT
 
 
 @pytest.mark.parametrize("point", [Failpoint.COMPLETE_BEFORE_POOL, Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE])
-async def test_g12_a_crash_around_the_acceptance_keeps_the_output_once(shop: Workshop, point: Failpoint) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_g12_a_crash_around_the_acceptance_keeps_the_output_once(
+    worker_harness: WorkerHarness, point: Failpoint
+) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.deliver(job, OUTPUT)
-    assert await crashed_at(point, reported(shop, worker, job))
-    assert len(await outputs_of(shop, person, submitted["id"])) == 2
+    assert await crashed_at(point, reported(worker_harness, worker, job))
+    assert len(await outputs_of(worker_harness, person, submitted["id"])) == 2
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
-    [file] = await shop.files(person, submitted["id"])
-    await swept(shop, person)
-    assert await outputs_of(shop, person, submitted["id"]) == {file["path"]}
-    assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
-    assert await shop.balance(person) == 3
+    [file] = await worker_harness.files(person, submitted["id"])
+    await swept(worker_harness, person)
+    assert await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}
+    assert await worker_harness.plane.storage.read(file["path"], 1000) == OUTPUT
+    assert await worker_harness.balance(person) == 3
 
 
-async def test_a_refused_completion_keeps_no_copy(shop: Workshop) -> None:
-    worker = await shop.worker()
-    person = await shop.desk.person(tokens=10)
-    submitted = await shop.engine_job(person)
+async def test_a_refused_completion_keeps_no_copy(worker_harness: WorkerHarness) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.deliver(job, b"something else")
     for _ in range(2):
         refused = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
         assert_refused(refused, 422, "content_mismatch", "output")
-    assert len(await outputs_of(shop, person, submitted["id"])) == 1
+    assert len(await outputs_of(worker_harness, person, submitted["id"])) == 1
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
-async def test_an_effect_is_applied_to_a_video_from_upload_to_result(shop: Workshop, pool: str) -> None:
+async def test_an_effect_is_applied_to_a_video_from_upload_to_result(worker_harness: WorkerHarness, pool: str) -> None:
     """All by HTTP: the catalog's graph and assets, a person's upload, the worker, and the result to download."""
-    studio = await Studio.open(shop.plane, shop.client, shop.desk.people)
+    studio = await Studio.open(worker_harness.plane, worker_harness.client, worker_harness.jobs_api.people)
     recipe = await studio.workflow()
     effect = await studio.effect(recipe["slug"], credits_cost=5)
     person = await studio.person(pool, tokens=8)
     video = await studio.video(person)
     submitted = await studio.submit(person, effect, video_id=video)
 
-    worker = await shop.worker(workflow_slugs=[recipe["slug"]])
+    worker = await worker_harness.worker(workflow_slugs=[recipe["slug"]])
     job = await worker.job(wait_seconds=20)
     assert (job["job_id"], job["effect_id"]) == (submitted["id"], effect["id"])
     assert job["input_payload"]["workflow"]["3"]["inputs"]["text"] == "a cat, in a noir look"
@@ -381,7 +387,7 @@ async def test_an_effect_is_applied_to_a_video_from_upload_to_result(shop: Works
     shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
     assert shown["status"] == "completed"
     assert await worker.download(shown["processed_file_url"]) == OUTPUT
-    assert await shop.balance(person) == 3
+    assert await worker_harness.balance(person) == 3
 
     async def is_timed() -> bool:
         sold = (await studio.call("GET", f"/api/effects/{effect['slug']}")).json()

@@ -17,7 +17,7 @@ from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.fleet import Agent, Crew, join, registry
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, sign_in
 
 numbers = itertools.count(1)
@@ -25,11 +25,11 @@ numbers = itertools.count(1)
 
 @pytest.fixture
 async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, people))
+    return Crew(plane, await JobsApi.open(plane, client, people))
 
 
 async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> Crew:
-    return Crew(plane, await Desk.open(plane, client, People(plane.accounts, plane.keys)))
+    return Crew(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
 
 
 async def session_of(crew: Crew, agent: Agent) -> dict[str, Any]:
@@ -39,8 +39,8 @@ async def session_of(crew: Crew, agent: Agent) -> dict[str, Any]:
 
 async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(crew: Crew) -> None:
     off = f"off-for-registration-{next(numbers)}"
-    await crew.desk.core.add_workflow(off, active=False)
-    fleet = await crew.fleet(crew.desk.workflow, off, stage="staging")
+    await crew.jobs_api.core.add_workflow(off, active=False)
+    fleet = await crew.fleet(crew.jobs_api.workflow, off, stage="staging")
     answer = await crew.register(
         "i-0abc",
         fleet_slug=fleet["slug"],
@@ -58,7 +58,7 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
     assert len(token) == 64
     assert body == {
         "worker_id": "i-0abc",
-        "workflows_assigned": [crew.desk.workflow],
+        "workflows_assigned": [crew.jobs_api.workflow],
         "fleet_slug": fleet["slug"],
         "stage": "staging",
         "is_approved": True,
@@ -70,7 +70,7 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
         "registration_source": "fleet",
         "fleet_id": fleet["id"],
         "providers": ["self_hosted", "cloud"],
-        "workflows": [crew.desk.workflow],
+        "workflows": [crew.jobs_api.workflow],
         "max_concurrency": 2,
         "capabilities": {"gpu": "L4"},
         "capacity_type": "spot",
@@ -87,9 +87,9 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
 
 async def test_a_worker_may_name_workflows_instead_of_a_fleet(crew: Crew) -> None:
     other = f"other-{next(numbers)}"
-    await crew.desk.core.add_workflow(other)
-    body = (await crew.register(workflow_slugs=[other, crew.desk.workflow, other])).json()
-    assert body["workflows_assigned"] == sorted([crew.desk.workflow, other])
+    await crew.jobs_api.core.add_workflow(other)
+    body = (await crew.register(workflow_slugs=[other, crew.jobs_api.workflow, other])).json()
+    assert body["workflows_assigned"] == sorted([crew.jobs_api.workflow, other])
     assert (body["fleet_slug"], body["stage"]) == (None, "production")
 
 
@@ -104,7 +104,9 @@ async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_olde
     nothing = dict.fromkeys(
         ("display_name", "max_concurrency", "capabilities", "capacity_type", "instance_type", "providers", "stage")
     )
-    answer = await crew.register(fleet_slug=None, workflow_slugs=[crew.desk.workflow], **nothing, invented={"later": 1})
+    answer = await crew.register(
+        fleet_slug=None, workflow_slugs=[crew.jobs_api.workflow], **nothing, invented={"later": 1}
+    )
     assert answer.status_code == 201
     worker = await crew.done("GET", f"workers/{answer.json()['worker_id']}")
     assert (worker["max_concurrency"], worker["providers"], worker["stage"]) == (1, ["self_hosted"], "production")
@@ -130,14 +132,14 @@ async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_olde
 async def test_a_wrong_registration_is_refused_by_the_name_of_its_field(
     crew: Crew, changes: dict[str, Any], field: str
 ) -> None:
-    body = {"worker_id": f"wrong-{next(numbers)}", "workflow_slugs": [crew.desk.workflow], **changes}
+    body = {"worker_id": f"wrong-{next(numbers)}", "workflow_slugs": [crew.jobs_api.workflow], **changes}
     answer = await crew.client.post("/api/worker/register", json=body, headers=crew.secret)
     assert_refused(answer, 422, "invalid_request", field)
 
 
 async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(crew: Crew) -> None:
-    off, slug = f"off-for-registration-{next(numbers)}", crew.desk.workflow
-    await crew.desk.core.add_workflow(off, active=False)
+    off, slug = f"off-for-registration-{next(numbers)}", crew.jobs_api.workflow
+    await crew.jobs_api.core.add_workflow(off, active=False)
     idle, closed, here = await crew.fleet(off), await crew.fleet(), await crew.fleet(stage="staging")
     await crew.done("PATCH", f"fleets/{closed['id']}", {"is_active": False})
     assert_refused(await crew.register(fleet_slug="nowhere"), 404, "not_found")
@@ -150,8 +152,13 @@ async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(crew: Cr
 
 
 async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(crew: Crew) -> None:
-    body = {"worker_id": "stranger", "workflow_slugs": [crew.desk.workflow]}
-    for headers in ({}, {"x-fleet-secret": "wrong"}, {"x-fleet-secret": "ünïcode".encode()}, crew.desk.admin.headers):
+    body = {"worker_id": "stranger", "workflow_slugs": [crew.jobs_api.workflow]}
+    for headers in (
+        {},
+        {"x-fleet-secret": "wrong"},
+        {"x-fleet-secret": "ünïcode".encode()},
+        crew.jobs_api.admin.headers,
+    ):
         answer = await crew.client.post("/api/worker/register", json=body, headers=headers)
         assert_refused(answer, 401, "not_authenticated")
     assert await crew.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
@@ -169,7 +176,7 @@ async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(
     assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
     assert (await crew.register()).status_code == 201
     # Sign-ins of the same address are counted apart.
-    assert (await sign_in(strict_client, await crew.desk.person())).status_code == 200
+    assert (await sign_in(strict_client, await crew.jobs_api.person())).status_code == 200
 
 
 async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
@@ -179,7 +186,7 @@ async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
     assert crew.secret == {"x-fleet-secret": "sixteen-or-more!"}
     assert (await crew.register()).status_code == 201
     derived = {"x-fleet-secret": fleet_secret(FleetSettings(), master_secret(strict.settings))}
-    body = {"worker_id": "late", "workflow_slugs": [crew.desk.workflow]}
+    body = {"worker_id": "late", "workflow_slugs": [crew.jobs_api.workflow]}
     answer = await strict_client.post("/api/worker/register", json=body, headers=derived)
     assert_refused(answer, 401, "not_authenticated")
 
@@ -208,10 +215,10 @@ async def test_an_id_that_was_seen_a_moment_ago_is_taken(crew: Crew) -> None:
 
 
 async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_and_leases_are_over(crew: Crew) -> None:
-    ann = await crew.desk.person(tokens=10)
-    job = await crew.desk.submit(ann)
+    ann = await crew.jobs_api.person(tokens=10)
+    job = await crew.jobs_api.submit(ann)
     old = await crew.agent()
-    await crew.desk.core.start(old.worker_id)
+    await crew.jobs_api.core.start(old.worker_id)
     await crew.silent_for(old, 91)
     new = await crew.agent(old.worker_id)
     assert not await crew.is_known(old)
@@ -222,15 +229,15 @@ async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_an
     assert second["ended_at"] is None
     [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
     assert (row["status"], row["attempts"], row["worker_id"]) == ("queued", 1, None)
-    assert (await crew.desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
+    assert (await crew.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
     assert await crew.events(new) == ["registered", "superseded", "registered", "lease_put_back"]
 
 
 async def test_what_is_held_under_an_id_that_is_new_goes_back_too(crew: Crew) -> None:
     """Its worker was removed while a poll of it was under way."""
-    ann = await crew.desk.person(tokens=10)
-    await crew.desk.submit(ann)
-    await crew.desk.core.start("left-over")
+    ann = await crew.jobs_api.person(tokens=10)
+    await crew.jobs_api.submit(ann)
+    await crew.jobs_api.core.start("left-over")
     await crew.agent("left-over")
     worker = await crew.done("GET", "workers/left-over")
     assert (worker["current_load"], worker["leases"]) == (0, [])
@@ -252,18 +259,18 @@ async def test_a_revoked_id_stays_out_until_an_admin_approves_it(crew: Crew) -> 
 async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(crew: Crew) -> None:
     cautious = registry(crew.plane.databases, crew.plane.jobs.lease_reports, auto_approve=False, max_workers=100_000)
     name = f"waits-{uuid4().hex}"
-    registered = await join(cautious, name, crew.desk.workflow)
+    registered = await join(cautious, name, crew.jobs_api.workflow)
     assert registered.is_approved is False
     await crew.done("POST", f"workers/{name}/approve")
     await crew.silent_for(Agent(name, registered.token), 91)
-    assert (await join(cautious, name, crew.desk.workflow)).is_approved is True
+    assert (await join(cautious, name, crew.jobs_api.workflow)).is_approved is True
 
 
 async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts(crew: Crew) -> None:
-    ann = await crew.desk.person(tokens=10)
-    job = await crew.desk.submit(ann)
+    ann = await crew.jobs_api.person(tokens=10)
+    job = await crew.jobs_api.submit(ann)
     agent = await crew.agent()
-    await crew.desk.core.start(agent.worker_id)
+    await crew.jobs_api.core.start(agent.worker_id)
     answer = await crew.client.post(
         "/api/worker/deregister", json={"reason": "spot\0 notice", "worker_id": None}, headers=agent.headers
     )
@@ -288,7 +295,7 @@ async def test_a_good_bye_needs_no_words(crew: Crew, content: bytes) -> None:
 
 async def test_only_a_workers_token_deregisters_and_it_opens_nothing_else(crew: Crew) -> None:
     agent = await crew.agent()
-    for headers in ({}, crew.desk.admin.headers, crew.secret, {"authorization": "Basic abc"}):
+    for headers in ({}, crew.jobs_api.admin.headers, crew.secret, {"authorization": "Basic abc"}):
         answer = await crew.client.post("/api/worker/deregister", json={}, headers=headers)
         assert_refused(answer, 401, "not_authenticated")
     assert_refused(await crew.client.get("/api/me", headers=agent.headers), 401, "not_authenticated")

@@ -15,7 +15,7 @@ import pytest
 from callsheet.app import ControlPlane
 from tests.support.answers import assert_refused
 from tests.support.scripted_worker import REPORTS, ScriptedWorker, described, in_an_hour
-from tests.support.workshop import OUTPUT, PNG, Workshop, open_workshop
+from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 
 async def report(worker: ScriptedWorker, kind: str, job: dict[str, Any]) -> httpx.Response:
@@ -32,11 +32,11 @@ async def report(worker: ScriptedWorker, kind: str, job: dict[str, Any]) -> http
             return await worker.defer(job, "prediction-1", in_an_hour())
 
 
-async def warnings(shop: Workshop) -> float:
+async def warnings(worker_harness: WorkerHarness) -> float:
     """How many outputs were accepted with one."""
-    token = shop.plane.settings.server.metrics_token
+    token = worker_harness.plane.settings.server.metrics_token
     headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
-    metrics = (await shop.client.get("/metrics", headers=headers)).text
+    metrics = (await worker_harness.client.get("/metrics", headers=headers)).text
     [count] = re.findall(r"^callsheet_output_warnings_total (\S+)$", metrics, re.MULTILINE)
     return float(count)
 
@@ -44,140 +44,144 @@ async def warnings(shop: Workshop) -> float:
 class TestReports:
     @pytest.mark.parametrize("kind", ["complete", "fail", "requeue"])
     async def test_a_repeated_report_gets_the_recorded_answer_and_changes_nothing(
-        self, shop: Workshop, kind: str
+        self, worker_harness: WorkerHarness, kind: str
     ) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         await worker.deliver(job, OUTPUT)
         first = await report(worker, kind, job)
-        before = await shop.row(person, submitted["id"])
+        before = await worker_harness.row(person, submitted["id"])
         second = await report(worker, kind, job)
         assert (first.status_code, second.status_code) == (200, 200)
         assert first.json() == second.json()
         assert first.json()["status"] == {"complete": "completed", "fail": "failed", "requeue": "queued"}[kind]
-        assert await shop.row(person, submitted["id"]) == before
-        assert await shop.balance(person) == (3 if kind != "fail" else 10)
+        assert await worker_harness.row(person, submitted["id"]) == before
+        assert await worker_harness.balance(person) == (3 if kind != "fail" else 10)
         noted = {"complete": "completed", "fail": "failed", "requeue": "requeued"}[kind]
-        await shop.audited(worker, "registered", "leased", noted)
+        await worker_harness.audited(worker, "registered", "leased", noted)
 
     @pytest.mark.parametrize("kind", REPORTS)
-    async def test_a_lease_that_another_took_over_is_lost(self, shop: Workshop, kind: str) -> None:
-        worker, other = await shop.worker(), await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_a_lease_that_another_took_over_is_lost(self, worker_harness: WorkerHarness, kind: str) -> None:
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         stale = await worker.job()
-        await shop.desk.core.expire_lease(stale["dispatch_id"])
-        await shop.desk.core.reap()
+        await worker_harness.jobs_api.core.expire_lease(stale["dispatch_id"])
+        await worker_harness.jobs_api.core.reap()
         job = await other.job()
-        before = await shop.dispatch(job)
+        before = await worker_harness.dispatch(job)
         assert_refused(await report(worker, kind, stale), 409, "lease_lost")
-        assert await shop.dispatch(job) == before
-        assert (await shop.shown(person, submitted["id"]))["status"] == "processing"
+        assert await worker_harness.dispatch(job) == before
+        assert (await worker_harness.shown(person, submitted["id"]))["status"] == "processing"
 
     @pytest.mark.parametrize("kind", REPORTS)
     async def test_a_lease_of_another_worker_an_unknown_token_and_an_unknown_dispatch_are_not_found(
-        self, shop: Workshop, kind: str
+        self, worker_harness: WorkerHarness, kind: str
     ) -> None:
-        worker, other = await shop.worker(), await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         for asker, about in (
             (other, job),
             (worker, {**job, "lease_token": str(uuid4())}),
             (worker, {**job, "dispatch_id": 2**52}),
         ):
-            before = await shop.dispatch(job)
+            before = await worker_harness.dispatch(job)
             assert_refused(await report(asker, kind, about), 404, "not_found")
-            assert await shop.dispatch(job) == before
+            assert await worker_harness.dispatch(job) == before
 
-    async def test_a_finished_lease_is_its_own_workers_only(self, shop: Workshop) -> None:
-        worker, other = await shop.worker(), await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_finished_lease_is_its_own_workers_only(self, worker_harness: WorkerHarness) -> None:
+        worker, other = await worker_harness.worker(), await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         assert (await worker.fail(job, "It broke.")).status_code == 200
         assert_refused(await other.fail(job, "It broke."), 404, "not_found")
 
-    async def test_a_canceled_job_tells_its_worker_and_keeps_nothing_of_the_report(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_a_canceled_job_tells_its_worker_and_keeps_nothing_of_the_report(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         assert (await worker.heartbeat(job)).json()["cancel_requested"] is False
-        await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+        await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
         assert (await worker.heartbeat(job)).json()["cancel_requested"] is True
         await worker.deliver(job, OUTPUT)
         for _ in range(2):
             answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
             assert (answer.status_code, answer.json()["status"]) == (200, "canceled")
-        assert (await shop.shown(person, submitted["id"]))["result"] is None
-        assert await shop.files(person, submitted["id"]) == []
-        assert await shop.balance(person) == 10
-        await shop.audited(worker, "registered", "leased", "completed")
-        await shop.session(worker, jobs_completed=0, jobs_failed=0, jobs_requeued=0)
+        assert (await worker_harness.shown(person, submitted["id"]))["result"] is None
+        assert await worker_harness.files(person, submitted["id"]) == []
+        assert await worker_harness.balance(person) == 10
+        await worker_harness.audited(worker, "registered", "leased", "completed")
+        await worker_harness.session(worker, jobs_completed=0, jobs_failed=0, jobs_requeued=0)
 
-    async def test_a_canceled_job_is_not_asked_for_an_output(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_a_canceled_job_is_not_asked_for_an_output(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
-        await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+        await worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
         answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
         assert (answer.status_code, answer.json()["status"]) == (200, "canceled")
-        assert await shop.balance(person) == 10
+        assert await worker_harness.balance(person) == 10
 
-    async def test_an_expired_job_answers_a_late_report_with_that(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_an_expired_job_answers_a_late_report_with_that(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
-        await shop.desk.core.rows(
-            await shop.plane.databases.pool(person.tenant.pool),
+        await worker_harness.jobs_api.core.rows(
+            await worker_harness.plane.databases.pool(person.tenant.pool),
             "UPDATE ai_jobs SET deadline_at = now() WHERE id = $1",
             UUID(submitted["id"]),
         )
-        await shop.desk.core.enforce_deadlines()
+        await worker_harness.jobs_api.core.enforce_deadlines()
         assert (await worker.fail(job, "too late")).json()["status"] == "expired"
 
-    async def test_a_requeue_gives_the_attempt_back(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        await shop.engine_job(person)
+    async def test_a_requeue_gives_the_attempt_back(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        await worker_harness.engine_job(person)
         first = await worker.job()
         assert (await worker.requeue(first, "spot\x07 interruption of /mnt/scratch")).json() == {
             "dispatch_id": first["dispatch_id"],
             "status": "queued",
         }
-        row = await shop.dispatch(first)
+        row = await worker_harness.dispatch(first)
         assert (row["attempts"], row["requeues"]) == (0, 1)
         assert row["last_error"] == "Requeued: spot interruption of [path]"
         second = await worker.job()
         assert second["dispatch_id"] == first["dispatch_id"]
         assert second["lease_token"] != first["lease_token"]
-        await shop.session(worker, jobs_requeued=1, jobs_failed=0)
+        await worker_harness.session(worker, jobs_requeued=1, jobs_failed=0)
 
-    async def test_a_retryable_failure_waits_and_comes_back_until_attempts_run_out(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_a_retryable_failure_waits_and_comes_back_until_attempts_run_out(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         for attempt in (1, 2, 3):
             job = await worker.job()
             answer = await worker.fail(job, "CUDA out of memory", error={"retryable": True, "type": "OOM"})
             assert answer.json()["status"] == ("queued" if attempt < 3 else "failed")
             if attempt < 3:
-                assert (await shop.dispatch(job))["not_before"] is not None
+                assert (await worker_harness.dispatch(job))["not_before"] is not None
                 assert (await worker.poll())["reason"] == "empty"
-                await shop.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
-        shown = await shop.shown(person, submitted["id"])
+                await worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+        shown = await worker_harness.shown(person, submitted["id"])
         assert (shown["status"], shown["error"]) == ("failed", {"type": "OOM", "message": "CUDA out of memory"})
-        assert await shop.balance(person) == 10
-        await shop.session(worker, jobs_failed=3)
+        assert await worker_harness.balance(person) == 10
+        await worker_harness.session(worker, jobs_failed=3)
 
-    async def test_users_read_a_clean_message_and_admins_keep_the_rest(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_users_read_a_clean_message_and_admins_keep_the_rest(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         engine = {
             "exception_type": "FileNotFoundError",
@@ -186,59 +190,67 @@ class TestReports:
         }
         answer = await worker.fail(job, engine)
         assert answer.json() == {"dispatch_id": job["dispatch_id"], "status": "failed"}
-        shown = await shop.shown(person, submitted["id"])
+        shown = await worker_harness.shown(person, submitted["id"])
         assert shown["error"] == {"type": "FileNotFoundError", "message": "No such file: x.safetensors"}
         assert "opt/ComfyUI" not in json.dumps(shown)
-        kept = (await shop.row(person, submitted["id"]))["error"]
+        kept = (await worker_harness.row(person, submitted["id"]))["error"]
         assert kept["traceback"] == "line one\nline two"
         assert "/opt/ComfyUI" in kept["details"]["reported"]["exception_message"]
-        events = await shop.desk.get(person, f"/api/ai-jobs/{submitted['id']}/events")
+        events = await worker_harness.jobs_api.get(person, f"/api/ai-jobs/{submitted['id']}/events")
         assert "opt/ComfyUI" not in events.text
 
-    async def test_a_deferred_job_waits_for_its_callback_and_frees_its_worker(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=20)
-        await shop.engine_job(person)
+    async def test_a_deferred_job_waits_for_its_callback_and_frees_its_worker(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=20)
+        await worker_harness.engine_job(person)
         job = await worker.job()
         answer = await worker.defer(job, "prediction-1", in_an_hour())
         assert answer.json() == {"dispatch_id": job["dispatch_id"], "status": "waiting"}
-        row = await shop.dispatch(job)
+        row = await worker_harness.dispatch(job)
         assert (row["status"], row["provider_job_id"], row["worker_id"]) == ("waiting", "prediction-1", None)
         assert (await worker.defer(job, "prediction-1", in_an_hour())).json()["status"] == "waiting"
-        await shop.engine_job(person)
+        await worker_harness.engine_job(person)
         assert (await worker.job())["dispatch_id"] != job["dispatch_id"]
 
     @pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
-    async def test_a_time_that_utc_does_not_have_is_refused_by_its_field(self, shop: Workshop, moment: str) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_time_that_utc_does_not_have_is_refused_by_its_field(
+        self, worker_harness: WorkerHarness, moment: str
+    ) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         answer = await worker.defer(await worker.job(), "prediction-1", moment)
         assert_refused(answer, 422, "invalid_request", "expires_at")
 
 
 class TestHeartbeats:
-    async def test_progress_and_preview_reach_the_user(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_progress_and_preview_reach_the_user(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         preview = {"mime_type": "image/png", "data": base64.b64encode(PNG).decode()}
         progress = {"percent": 40.5, "message": "step 8 of\x07 20", "elapsed_ms": 1200}
         assert (await worker.heartbeat(job, progress=progress, preview=preview)).status_code == 200
-        pool = await shop.plane.databases.pool(person.tenant.pool)
-        [row] = await shop.desk.core.rows(pool, "SELECT * FROM job_progress WHERE job_id = $1", UUID(submitted["id"]))
+        pool = await worker_harness.plane.databases.pool(person.tenant.pool)
+        [row] = await worker_harness.jobs_api.core.rows(
+            pool, "SELECT * FROM job_progress WHERE job_id = $1", UUID(submitted["id"])
+        )
         assert (row["percent"], row["message"], row["elapsed_ms"]) == (40.5, "step 8 of  20", 1200)
         assert (row["preview"], row["preview_type"]) == (PNG, "image/png")
 
-    async def test_a_heartbeat_extends_the_lease_and_marks_the_start_of_the_run(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_heartbeat_extends_the_lease_and_marks_the_start_of_the_run(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         answer = (await worker.heartbeat(job, run_started=True)).json()
         assert set(answer) == {"lease_expires_at", "lease_ttl_seconds", "cancel_requested"}
         assert datetime.fromisoformat(answer["lease_expires_at"]) > datetime.fromisoformat(job["lease_expires_at"])
         assert 899 < answer["lease_ttl_seconds"] <= 900
-        assert (await shop.dispatch(job))["run_started_at"] is not None
+        assert (await worker_harness.dispatch(job))["run_started_at"] is not None
 
     @pytest.mark.parametrize(
         ("preview", "field"),
@@ -249,104 +261,110 @@ class TestHeartbeats:
             ({"mime_type": "image/png"}, "preview.data"),
         ],
     )
-    async def test_a_preview_is_a_small_picture(self, shop: Workshop, preview: dict[str, str], field: str) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_preview_is_a_small_picture(
+        self, worker_harness: WorkerHarness, preview: dict[str, str], field: str
+    ) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         assert_refused(await worker.heartbeat(job, preview=preview), 422, "invalid_request", field)
         largest = {"mime_type": "image/png", "data": base64.b64encode(b"x" * 65_536).decode()}
         assert (await worker.heartbeat(job, preview=largest)).status_code == 200
 
-    async def test_timing_counts_from_the_start_of_the_run(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_timing_counts_from_the_start_of_the_run(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         await worker.heartbeat(job, run_started=True)
         back = """UPDATE ai_job_dispatches SET last_leased_at = now() - interval '100 s',
                   run_started_at = now() - interval '40 s' WHERE dispatch_id = $1"""
-        await shop.central(back, job["dispatch_id"])
+        await worker_harness.central(back, job["dispatch_id"])
         await worker.deliver(job, OUTPUT)
         await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-        [row] = await shop.central("SELECT * FROM dispatch_history WHERE dispatch_id = $1", job["dispatch_id"])
+        [row] = await worker_harness.central(
+            "SELECT * FROM dispatch_history WHERE dispatch_id = $1", job["dispatch_id"]
+        )
         assert 40 <= row["duration_seconds"] < 60
-        assert (await shop.session(worker, jobs_completed=1))["busy_seconds"] >= 100
+        assert (await worker_harness.session(worker, jobs_completed=1))["busy_seconds"] >= 100
 
 
 class TestOutputs:
-    async def test_a_job_of_an_engine_delivers_one_file_at_least(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_a_job_of_an_engine_delivers_one_file_at_least(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         for nothing in ({}, {"output": None, "outputs": None}, {"outputs": []}, {"result": {"text": "done"}}):
             assert_refused(await worker.complete(job, **nothing), 422, "content_mismatch", "output")
 
-    async def test_a_task_may_answer_without_files(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
+    async def test_a_task_may_answer_without_files(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
         # Its payload is its actor's: whatever stands in it is handed over as it is.
         payload = {"workflow": {}, "assets": [{"path": f"tenants/{uuid4()}/secret.mp4"}], "prompt": "a cat"}
-        submitted = await shop.desk.submit(person, kind="task", payload=payload)
+        submitted = await worker_harness.jobs_api.submit(person, kind="task", payload=payload)
         job = await worker.job()
         assert job["input_payload"] == payload
         assert (job["input_url"], job["output_url"], job["output_headers"]) == (None, None, {})
         assert (job["input_file"], job["output_file"]) == (None, None)
         answer = await worker.complete(job, result={"text": "a poem"}, metadata={"model": "m"}, provider_job_id="p-1")
         assert answer.json()["status"] == "completed"
-        row = await shop.row(person, submitted["id"])
+        row = await worker_harness.row(person, submitted["id"])
         assert row["result"] == {"outputs": [], "metadata": {"model": "m"}, "result": {"text": "a poem"}}
         assert row["provider_job_id"] == "p-1"
 
-    async def test_a_task_may_bring_files_too(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.desk.submit(person, kind="task", payload={"prompt": "a cat"})
+    async def test_a_task_may_bring_files_too(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.jobs_api.submit(person, kind="task", payload={"prompt": "a cat"})
         job = await worker.job()
         outputs = await worker.deliver_named(job, {"cat.png": ("image/png", PNG)})
         assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
-        assert [row["name"] for row in await shop.files(person, submitted["id"])] == ["cat.png"]
+        assert [row["name"] for row in await worker_harness.files(person, submitted["id"])] == ["cat.png"]
 
-    async def test_names_are_used_once_and_sizes_have_a_bound(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_names_are_used_once_and_sizes_have_a_bound(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         output = {"name": "a.png", **described(PNG, "image/png")}
         assert_refused(await worker.heartbeat(job, outputs=[output, output]), 422, "invalid_request", "outputs")
         assert_refused(await worker.complete(job, outputs=[output, output]), 422, "invalid_request", "outputs")
-        huge = {**output, "size": shop.plane.settings.storage.max_upload_bytes + 1}
+        huge = {**output, "size": worker_harness.plane.settings.storage.max_upload_bytes + 1}
         assert_refused(await worker.heartbeat(job, outputs=[huge]), 422, "invalid_request", "outputs.0.size")
 
-    async def test_the_refusal_names_each_output_that_is_missing(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_the_refusal_names_each_output_that_is_missing(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         [there] = await worker.deliver_named(job, {"there.png": ("image/png", PNG)})
         missing = {"name": "missing.png", **described(PNG, "image/png")}
         refused = await worker.complete(job, output=described(OUTPUT, "video/mp4"), outputs=[there, missing])
         assert_refused(refused, 422, "content_mismatch", "output", "outputs.1")
 
-    async def test_what_does_not_look_like_its_type_is_accepted_with_a_warning(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=10)
-        submitted = await shop.engine_job(person)
+    async def test_what_does_not_look_like_its_type_is_accepted_with_a_warning(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=10)
+        submitted = await worker_harness.engine_job(person)
         job = await worker.job()
         await worker.deliver(job, PNG)
-        before = await warnings(shop)
+        before = await warnings(worker_harness)
         assert (await worker.complete(job, output=described(PNG, "video/mp4"))).json()["status"] == "completed"
-        metadata = (await shop.shown(person, submitted["id"]))["result"]["metadata"]
+        metadata = (await worker_harness.shown(person, submitted["id"]))["result"]["metadata"]
         assert metadata == {"warnings": ["output.mp4: The output looks like image/png, but video/mp4 was declared."]}
-        assert await warnings(shop) == before + 1
+        assert await warnings(worker_harness) == before + 1
 
     async def test_warn_accepts_what_was_not_delivered_and_says_so(self, strict: ControlPlane) -> None:
-        async with open_workshop(strict) as shop:
-            worker = await shop.worker()
-            person = await shop.desk.person(tokens=10)
-            submitted = await shop.engine_job(person)
+        async with open_worker_harness(strict) as worker_harness:
+            worker = await worker_harness.worker()
+            person = await worker_harness.jobs_api.person(tokens=10)
+            submitted = await worker_harness.engine_job(person)
             job = await worker.job()
-            before = await warnings(shop)
+            before = await warnings(worker_harness)
             answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
             assert answer.json()["status"] == "completed"
-            result = (await shop.shown(person, submitted["id"]))["result"]
+            result = (await worker_harness.shown(person, submitted["id"]))["result"]
             assert result["metadata"] == {
                 "warnings": ["output.mp4: The output was not uploaded. Upload it and report again."]
             }
-            assert await warnings(shop) == before + 1
+            assert await warnings(worker_harness) == before + 1

@@ -16,22 +16,22 @@ from callsheet.plumbing.sql import Statement
 from tests.support.answers import assert_refused
 from tests.support.outages import closed
 from tests.support.scripted_worker import REPORTS, described, in_an_hour
-from tests.support.workshop import OUTPUT, PNG, Workshop, open_workshop
+from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 
 
 class TestRequests:
     @pytest.mark.parametrize("path", ["poll", *REPORTS])
-    async def test_every_address_wants_a_workers_token(self, shop: Workshop, path: str) -> None:
+    async def test_every_address_wants_a_workers_token(self, worker_harness: WorkerHarness, path: str) -> None:
         body = {
             "dispatch_id": 1,
             "lease_token": str(uuid4()),
             "provider_job_id": "p",
             "expires_at": in_an_hour(),
         }
-        person = await shop.desk.person()
+        person = await worker_harness.jobs_api.person()
         for headers in ({}, {"authorization": "Bearer " + "0" * 64}, person.headers, {"authorization": "Basic x"}):
             for sent in (body, {}, []):
-                answer = await shop.client.post(f"/api/worker/{path}", json=sent, headers=headers)
+                answer = await worker_harness.client.post(f"/api/worker/{path}", json=sent, headers=headers)
                 assert_refused(answer, 401, "not_authenticated")
 
     @pytest.mark.few_forms
@@ -56,21 +56,21 @@ class TestRequests:
         ],
     )
     async def test_a_bad_body_gets_the_same_answer_as_anywhere(
-        self, shop: Workshop, content: bytes, content_type: str, status: int, code: str, field: str
+        self, worker_harness: WorkerHarness, content: bytes, content_type: str, status: int, code: str, field: str
     ) -> None:
-        worker = await shop.worker()
+        worker = await worker_harness.worker()
         headers = {"authorization": f"Bearer {worker.token}", "content-type": content_type}
-        answer = await shop.client.post("/api/worker/poll", content=content, headers=headers)
+        answer = await worker_harness.client.post("/api/worker/poll", content=content, headers=headers)
         assert_refused(answer, status, code, field)
 
-    async def test_a_body_that_is_too_large_is_refused(self, shop: Workshop) -> None:
-        worker = await shop.worker()
+    async def test_a_body_that_is_too_large_is_refused(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
         answer = await worker.post("/api/worker/poll", {"capabilities": {"x": "y" * 1_100_000}})
         assert_refused(answer, 413, "body_too_large", "body")
 
-    async def test_unknown_fields_and_nulls_are_ignored(self, shop: Workshop) -> None:
-        worker = await shop.worker()
-        await shop.engine_job(await shop.desk.person(tokens=10))
+    async def test_unknown_fields_and_nulls_are_ignored(self, worker_harness: WorkerHarness) -> None:
+        worker = await worker_harness.worker()
+        await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         fields = (
             "max_concurrency",
             "capabilities",
@@ -88,29 +88,31 @@ class TestRequests:
         answer = await worker.complete(job, output=output, outputs=None, provider_job_id=None, worker_id="me")
         assert answer.json()["status"] == "completed"
 
-    async def test_other_methods_and_neighbouring_addresses_are_answered_as_anywhere(self, shop: Workshop) -> None:
-        refused = await shop.client.get("/api/worker/poll")
+    async def test_other_methods_and_neighbouring_addresses_are_answered_as_anywhere(
+        self, worker_harness: WorkerHarness
+    ) -> None:
+        refused = await worker_harness.client.get("/api/worker/poll")
         assert_refused(refused, 405, "method_not_allowed")
         assert refused.headers["allow"] == "POST"
-        assert_refused(await shop.client.post("/api/worker/poll/", json={}), 404, "not_found")
-        assert_refused(await shop.client.post("/api/worker/nothing", json={}), 404, "not_found")
+        assert_refused(await worker_harness.client.post("/api/worker/poll/", json={}), 404, "not_found")
+        assert_refused(await worker_harness.client.post("/api/worker/nothing", json={}), 404, "not_found")
 
-    async def test_requests_are_counted_by_their_address(self, shop: Workshop) -> None:
-        await (await shop.worker()).poll()
-        metrics = (await shop.client.get("/metrics")).text
+    async def test_requests_are_counted_by_their_address(self, worker_harness: WorkerHarness) -> None:
+        await (await worker_harness.worker()).poll()
+        metrics = (await worker_harness.client.get("/metrics")).text
         assert 'callsheet_http_requests_total{method="POST",route="/api/worker/poll",status="200"}' in metrics
 
     async def test_a_database_that_is_away_is_said_to_be_away(self, neighbour: ControlPlane) -> None:
-        async with open_workshop(neighbour) as shop:
-            worker = await shop.worker()
+        async with open_worker_harness(neighbour) as worker_harness:
+            worker = await worker_harness.worker()
             async with closed(neighbour.databases.central):
                 answer = await worker.post("/api/worker/poll", {})
             assert_refused(answer, 503, "unavailable")
             assert answer.headers["retry-after"] == "1"
             assert (await worker.poll())["reason"] == "empty"
 
-    async def test_the_document_describes_every_message(self, shop: Workshop) -> None:
-        document = (await shop.client.get("/openapi.json")).json()
+    async def test_the_document_describes_every_message(self, worker_harness: WorkerHarness) -> None:
+        document = (await worker_harness.client.get("/openapi.json")).json()
         for path, request, answer in (
             ("poll", "PollRequest", "PollAnswer"),
             ("heartbeat", "HeartbeatRequest", "HeartbeatAnswer"),
@@ -129,18 +131,18 @@ class TestRequests:
 
 class TestCost:
     async def test_each_request_asks_the_databases_a_known_number_of_times(
-        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+        self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Two checks are repeated after some seconds, which may pass in the middle of this test: the worker's token
         # during a poll, and the owner of the storage before a completion deletes the upload that it has copied.
         monkeypatch.setattr(polls, "TRUSTED_SECONDS", math.inf)
         monkeypatch.setattr(owner, "TRUSTED_SECONDS", math.inf)
-        await shop.plane.storage.delete("not/there")
+        await worker_harness.plane.storage.delete("not/there")
         asked = spied(monkeypatch)
-        worker = await shop.worker()
-        person = await shop.desk.person(tokens=20)
-        await shop.engine_job(person)
-        shop.client.headers["x-request-id"] = "counted"
+        worker = await worker_harness.worker()
+        person = await worker_harness.jobs_api.person(tokens=20)
+        await worker_harness.engine_job(person)
+        worker_harness.client.headers["x-request-id"] = "counted"
         asked.clear()
         job = await worker.job(wait_seconds=10)
         assert without_looks(asked) == ["authenticate", "take", "move", "record_events"]

@@ -13,11 +13,11 @@ from callsheet.providers.actor import Plan
 from callsheet.wire.candidates import Replay
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from tests.support.actor_harness import ScriptedActor, scripted_actors
 from tests.support.actor_steps import actor_step, with_actors
 from tests.support.core import Core, Member
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import FIX, NOW, PipelineHarness, open_pipeline_harness
-from tests.support.troupe import Player, players
 
 COST = 7
 BASE = actor_step("painter", {"words": "{{prompt}}", "seed": "{{seed}}"}, needs_run_prompt=True, max_children=1)
@@ -39,7 +39,7 @@ async def run_of(pipelines: PipelineHarness, *steps: dict[str, Any], **changes: 
 
 
 async def test_a_run_of_actors_is_held_priced_and_counted_like_any_other(pipelines: PipelineHarness) -> None:
-    pipelines, _ = await with_actors(pipelines, Player("painter"), painter=COST)
+    pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"), painter=COST)
     run = await pipelines.finish(await run_of(pipelines, BASE, CHILD))
     assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
     assert (run.draws, run.spent, await pipelines.shape(run)) == (2, 2 * COST, {1: 1, 2: 1})
@@ -51,7 +51,7 @@ async def test_a_run_of_actors_is_held_priced_and_counted_like_any_other(pipelin
 
 
 async def test_the_parents_picture_is_an_address_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:
-    pipelines, _ = await with_actors(pipelines, Player("painter"))
+    pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"))
     run = await run_of(pipelines, BASE, CHILD)
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
@@ -80,7 +80,7 @@ async def test_a_task_that_says_of_itself_which_files_it_reads_is_handed_no_addr
 
 
 async def test_a_failure_is_a_strike_against_the_parent_and_is_refunded(pipelines: PipelineHarness) -> None:
-    pipelines, _ = await with_actors(pipelines, Player("painter"), painter=COST)
+    pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"), painter=COST)
     run = await run_of(pipelines, BASE, CHILD, budget=3 * COST)
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
@@ -94,7 +94,7 @@ async def test_a_failure_is_a_strike_against_the_parent_and_is_refunded(pipeline
 
 
 async def test_a_run_whose_actor_is_gone_says_why_and_goes_on_when_it_is_back(pipelines: PipelineHarness) -> None:
-    pipelines, actors = await with_actors(pipelines, Player("painter"))
+    pipelines, actors = await with_actors(pipelines, ScriptedActor("painter"))
     run = await run_of(pipelines, BASE, CHILD)
     await pipelines.tick()
     painter = actors.pop("painter")
@@ -117,7 +117,7 @@ async def test_an_actor_may_refuse_what_a_run_drew_and_the_run_says_so(pipelines
         return Plan()
 
     refused: list[bool] = []
-    pipelines, _ = await with_actors(pipelines, Player("painter", planned=planned))
+    pipelines, _ = await with_actors(pipelines, ScriptedActor("painter", planned=planned))
     run = await run_of(pipelines, BASE)
     refused.append(True)
     await pipelines.tick()
@@ -128,7 +128,9 @@ async def test_an_actor_may_refuse_what_a_run_drew_and_the_run_says_so(pipelines
 
 async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(pipelines: PipelineHarness) -> None:
     """Its price is the effect's, and it takes the parent's picture by its id."""
-    pipelines, _ = await with_actors(pipelines, Player("painter"), players()["engine"], painter=COST, engine=99)
+    pipelines, _ = await with_actors(
+        pipelines, ScriptedActor("painter"), scripted_actors()["engine"], painter=COST, engine=99
+    )
     slug = await pipelines.workflow(FIX, cost=3, properties=[picture_input()])
     by_id = {"effect": slug, "input_file_id": "{{parent_file_id}}"}
     run = await run_of(pipelines, BASE, actor_step("engine", by_id, needs_parent_image_path=True))
@@ -144,7 +146,7 @@ async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(pipelines: Pip
 
 
 async def test_a_replay_asks_the_same_actor_the_same_at_todays_price(pipelines: PipelineHarness) -> None:
-    pipelines, actors = await with_actors(pipelines, Player("painter"), painter=COST)
+    pipelines, actors = await with_actors(pipelines, ScriptedActor("painter"), painter=COST)
     run = await pipelines.finish(await run_of(pipelines, BASE, CHILD))
     [_, leaf] = await pipelines.candidates(run)
     ann = principal_of(pipelines.ann)

@@ -24,7 +24,7 @@ from callsheet.wire.operations import WorkflowMetrics
 from callsheet.wire.tasks import task_id_of
 from tests.support.commands import Callsheet, Result
 from tests.support.installation import empty, isolated_installation
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import PASSWORD, People, Person
 
 
@@ -48,9 +48,9 @@ async def plane(_plane_of_all: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-async def desk(logged: io.StringIO, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+async def jobs_api(logged: io.StringIO, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
     """Its logs are out of the way: they would stand between what commands print in this process."""
-    return await Desk.open(plane, client, people)
+    return await JobsApi.open(plane, client, people)
 
 
 class Terminal:
@@ -75,15 +75,15 @@ def terminal(plane: ControlPlane, tmp_path: Path) -> Terminal:
     return Terminal(plane, tmp_path)
 
 
-async def test_a_login_is_kept_for_later_commands_and_for_nobody_else(desk: Desk, terminal: Terminal) -> None:
-    person = await desk.person(tokens=50)
+async def test_a_login_is_kept_for_later_commands_and_for_nobody_else(jobs_api: JobsApi, terminal: Terminal) -> None:
+    person = await jobs_api.person(tokens=50)
     said = await terminal.login(person, "--profile", "studio")
     assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
     assert (stat.S_IMODE(profiles_file().stat().st_mode), stat.S_IMODE(profiles_file().parent.stat().st_mode)) == (
         0o600,
         0o700,
     )
-    job = await desk.submit(person)
+    job = await jobs_api.submit(person)
     listed = await terminal.run("jobs", "list", "--json")
     assert [row["id"] for row in listed.json] == [job["id"]]
     shown = await terminal.run("jobs", "list", "-v")
@@ -91,7 +91,7 @@ async def test_a_login_is_kept_for_later_commands_and_for_nobody_else(desk: Desk
     assert f"callsheet: Control plane: {terminal.url} (profile studio)." in shown.err.splitlines()
 
 
-async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(desk: Desk, terminal: Terminal) -> None:
+async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(jobs_api: JobsApi, terminal: Terminal) -> None:
     refused = await terminal.run("login", terminal.url, "--key-stdin", input="cs_wrong\n")
     assert refused.sentence.startswith("The API key is missing, wrong or revoked.")
     for key, sentence in (("\n", "No API key was given."), ("two words\n", "CALLSHEET_CLIENT__API_KEY is ***")):
@@ -103,8 +103,10 @@ async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(desk: Desk, te
 
 
 @pytest.mark.thorough
-async def test_a_password_becomes_a_key_of_this_machine(plane: ControlPlane, desk: Desk, terminal: Terminal) -> None:
-    person = await desk.person()
+async def test_a_password_becomes_a_key_of_this_machine(
+    plane: ControlPlane, jobs_api: JobsApi, terminal: Terminal
+) -> None:
+    person = await jobs_api.person()
     by_email = ("login", terminal.url, "--email", person.user.email)
     refused = await terminal.run(*by_email, "--password-stdin", input="a wrong password\n")
     assert refused.sentence == "The e-mail address or the password is wrong."
@@ -121,8 +123,8 @@ async def test_a_password_becomes_a_key_of_this_machine(plane: ControlPlane, des
         assert await connection.fetchval(sessions, person.user.id) == 0
 
 
-async def test_several_profiles_are_listed_chosen_and_removed(desk: Desk, terminal: Terminal) -> None:
-    ann, bob = await desk.person(), await desk.person()
+async def test_several_profiles_are_listed_chosen_and_removed(jobs_api: JobsApi, terminal: Terminal) -> None:
+    ann, bob = await jobs_api.person(), await jobs_api.person()
     await terminal.login(ann, "--profile", "ann")
     await terminal.login(bob, "--profile", "bob")
     listed = (await terminal.run("profiles", "list", "--json")).json
@@ -148,10 +150,10 @@ async def test_several_profiles_are_listed_chosen_and_removed(desk: Desk, termin
     assert "Log in: callsheet login http" in (await terminal.run("jobs", "list")).sentence
 
 
-async def test_jobs_are_shown_canceled_and_retried(desk: Desk, terminal: Terminal) -> None:
-    person = await desk.person(tokens=100)
+async def test_jobs_are_shown_canceled_and_retried(jobs_api: JobsApi, terminal: Terminal) -> None:
+    person = await jobs_api.person(tokens=100)
     await terminal.login(person)
-    first, second = await desk.submit(person), await desk.submit(person)
+    first, second = await jobs_api.submit(person), await jobs_api.submit(person)
     shown = (await terminal.run("jobs", "show", first["id"])).out
     assert f"job        {first['id']}\n" in shown
     assert "status     queued\n" in shown
@@ -168,7 +170,7 @@ async def test_jobs_are_shown_canceled_and_retried(desk: Desk, terminal: Termina
 
     refused = await terminal.run("jobs", "retry", first["id"], "--json")
     assert json.loads(refused.err)["code"] == "invalid_transition"
-    await desk.core.fail(await desk.start())
+    await jobs_api.core.fail(await jobs_api.start())
     retried = (await terminal.run("jobs", "retry", second["id"], "--json")).json
     assert (retried["id"], retried["charge_cycle"]) == (second["id"], 2)
     by_task = await terminal.run("jobs", "show", task_id_of(UUID(second["id"])), "--json")
@@ -176,19 +178,19 @@ async def test_jobs_are_shown_canceled_and_retried(desk: Desk, terminal: Termina
     assert len((await terminal.run("jobs", "list", "--limit", "1", "--json")).json) == 1
 
 
-async def test_a_job_is_canceled_by_the_short_command_too(desk: Desk, terminal: Terminal) -> None:
-    person = await desk.person(tokens=100)
+async def test_a_job_is_canceled_by_the_short_command_too(jobs_api: JobsApi, terminal: Terminal) -> None:
+    person = await jobs_api.person(tokens=100)
     await terminal.login(person)
-    job = await desk.submit(person)
+    job = await jobs_api.submit(person)
     assert (await terminal.run("cancel", job["id"])).out == f"Job {job['id']} is canceled.\n"
     assert (await terminal.run("jobs", "show", job["id"], "--json")).json["status"] == "canceled"
 
 
 @pytest.mark.thorough
-async def test_what_the_control_plane_refuses_is_an_object_for_programs(desk: Desk, terminal: Terminal) -> None:
-    person, other = await desk.person(tokens=100), await desk.person(tokens=100)
+async def test_what_the_control_plane_refuses_is_an_object_for_programs(jobs_api: JobsApi, terminal: Terminal) -> None:
+    person, other = await jobs_api.person(tokens=100), await jobs_api.person(tokens=100)
     await terminal.login(person)
-    theirs = (await desk.submit(other))["id"]
+    theirs = (await jobs_api.submit(other))["id"]
     for command in (("show",), ("cancel",), ("retry",), ("events",)):
         refused = await terminal.run("jobs", *command, theirs, "--json")
         problem = json.loads(refused.err)
@@ -204,13 +206,13 @@ async def test_what_the_control_plane_refuses_is_an_object_for_programs(desk: De
 
 
 @pytest.mark.thorough
-async def test_an_operator_works_on_the_jobs_of_a_tenant(desk: Desk, terminal: Terminal) -> None:
-    person = await desk.person(tokens=100)
-    job = await desk.submit(person)
+async def test_an_operator_works_on_the_jobs_of_a_tenant(jobs_api: JobsApi, terminal: Terminal) -> None:
+    person = await jobs_api.person(tokens=100)
+    job = await jobs_api.submit(person)
     tenant = ("--tenant", person.tenant.slug)
     await terminal.login(person)
     assert (await terminal.run("jobs", "list", *tenant)).code == 1
-    await terminal.login(desk.admin)
+    await terminal.login(jobs_api.admin)
     assert (await terminal.run("jobs", "list", "--json")).json == []
     assert [row["id"] for row in (await terminal.run("jobs", "list", *tenant, "--json")).json] == [job["id"]]
     by_id = await terminal.run("jobs", "list", "--tenant", str(person.tenant.id), "--json")
@@ -221,30 +223,30 @@ async def test_an_operator_works_on_the_jobs_of_a_tenant(desk: Desk, terminal: T
     assert "no tenant 'nobody'" in (await terminal.run("jobs", "list", "--tenant", "nobody")).sentence
 
 
-async def test_the_queue_says_what_waits_and_why(desk: Desk, terminal: Terminal) -> None:
-    await terminal.login(desk.admin)
+async def test_the_queue_says_what_waits_and_why(jobs_api: JobsApi, terminal: Terminal) -> None:
+    await terminal.login(jobs_api.admin)
     assert (await terminal.run("queue")).out == "The queue is empty.\n"
-    await desk.submit(await desk.person(tokens=100))
+    await jobs_api.submit(await jobs_api.person(tokens=100))
     [row] = (await terminal.run("queue", "--json")).json
-    assert (row["workflow"], row["queued"], row["why_waiting"]) == (desk.workflow, 1, "no live worker serves it")
+    assert (row["workflow"], row["queued"], row["why_waiting"]) == (jobs_api.workflow, 1, "no live worker serves it")
     shown = (await terminal.run("queue")).out
-    assert desk.workflow in shown
+    assert jobs_api.workflow in shown
     assert "no live worker serves it" in shown
-    await desk.core.add_workflow("idle")
+    await jobs_api.core.add_workflow("idle")
     everything = (await terminal.run("queue", "--all", "--json")).json
-    assert {row["workflow"] for row in everything} == {desk.workflow, "idle"}
-    await terminal.login(await desk.person())
+    assert {row["workflow"] for row in everything} == {jobs_api.workflow, "idle"}
+    await terminal.login(await jobs_api.person())
     assert json.loads((await terminal.run("queue", "--json")).err)["code"] == "forbidden"
 
 
-async def test_a_critical_alert_makes_the_command_fail(desk: Desk, terminal: Terminal) -> None:
-    await terminal.login(desk.admin)
+async def test_a_critical_alert_makes_the_command_fail(jobs_api: JobsApi, terminal: Terminal) -> None:
+    await terminal.login(jobs_api.admin)
     quiet = await terminal.run("alerts")
     assert (quiet.code, quiet.out) == (0, "No alerts.\n")
-    await desk.submit(await desk.person(tokens=100))
+    await jobs_api.submit(await jobs_api.person(tokens=100))
     told = await terminal.run("alerts", "--json")
     assert told.code == 1
-    assert [(each["code"], each["subject"].split()[0]) for each in told.json] == [("no_live_worker", desk.workflow)]
+    assert [(each["code"], each["subject"].split()[0]) for each in told.json] == [("no_live_worker", jobs_api.workflow)]
     assert "→" in (await terminal.run("alerts")).out
 
 
@@ -280,18 +282,18 @@ def test_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> No
 
 @pytest.mark.thorough
 async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
-    desk: Desk, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs_api: JobsApi, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("callsheet.cli.operations_client.LARGEST_PAGE", 2)
-    person = await desk.person(tokens=1000)
+    person = await jobs_api.person(tokens=1000)
     file = tmp_path / "trace.csv"
     export = ("jobs", "export", str(file))
     for number in range(5):
-        await desk.submit(person, priority=-number)
-        await desk.core.complete(await desk.start())
+        await jobs_api.submit(person, priority=-number)
+        await jobs_api.core.complete(await jobs_api.start())
     await terminal.login(person)
     assert json.loads((await terminal.run(*export, "--json")).err)["code"] == "forbidden"
-    await terminal.login(desk.admin)
+    await terminal.login(jobs_api.admin)
     assert "should end in .csv or .jsonl" in (await terminal.run("jobs", "export", "trace.txt")).sentence
     assert "--since is '1y'" in (await terminal.run(*export, "--since", "1y")).sentence
     assert "There is no fleet 'x' in production" in (await terminal.run(*export, "--fleet", "x")).sentence
@@ -299,17 +301,17 @@ async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     assert "No job of the last 30d has run" in (await terminal.run(*export, "--workflow", "x")).sentence
     assert not file.exists()
     # One that waits has not run, and one of last year is not asked for.
-    await desk.submit(person)
-    async with desk.core.databases.central.connection() as connection:
+    await jobs_api.submit(person)
+    async with jobs_api.core.databases.central.connection() as connection:
         await connection.execute(
             "UPDATE dispatch_history SET created_at = created_at - interval '1 year'"
             " WHERE dispatch_id = (SELECT min(dispatch_id) FROM dispatch_history)"
         )
-    told = (await terminal.run(*export, "--workflow", desk.workflow)).out
+    told = (await terminal.run(*export, "--workflow", jobs_api.workflow)).out
     assert told == f"Wrote 4 jobs to {file}. To replay them, run: callsheet simulate --trace {file}\n"
     found = list(read_trace(file).rows())
     assert [key for _, _, key in found] == [
-        LaneKey(person.tenant.slug, "", -number, desk.workflow) for number in range(1, 5)
+        LaneKey(person.tenant.slug, "", -number, jobs_api.workflow) for number in range(1, 5)
     ]
     assert [submitted for submitted, _, _ in found] == sorted(submitted for submitted, _, _ in found)
     replayed = (await terminal.run("simulate", "--trace", str(file), "--json")).json
@@ -317,18 +319,18 @@ async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
 
 
 @pytest.mark.thorough
-async def test_a_simulation_uses_the_policy_that_a_fleet_has(desk: Desk, terminal: Terminal) -> None:
-    await terminal.login(desk.admin)
+async def test_a_simulation_uses_the_policy_that_a_fleet_has(jobs_api: JobsApi, terminal: Terminal) -> None:
+    await terminal.login(jobs_api.admin)
     made = ("--jobs-per-day", "100", "--days", "1", "--json", "--fleet", "gpu")
     assert "There is no fleet 'gpu'" in (await terminal.run("simulate", *made[:-3], *made[-2:])).sentence
-    fleet = (await desk.post("/api/admin/fleets", {"slug": "gpu"})).json()
+    fleet = (await jobs_api.post("/api/admin/fleets", {"slug": "gpu"})).json()
     assert "is not scaled" in (await terminal.run("simulate", *made[:-3], *made[-2:])).sentence
     rules = {"driver": "process", "maximum": 3, "target_seconds": 77.0}
     scaling = f"/api/admin/fleets/{fleet['id']}/scaling"
-    answer = await desk.client.put(scaling, json=rules, headers=desk.admin.headers)
+    answer = await jobs_api.client.put(scaling, json=rules, headers=jobs_api.admin.headers)
     assert answer.status_code == 200, answer.text
     found = (await terminal.run("simulate", *made, "--max", "4")).json["policies"]
     assert [(each["name"], each["policy"]["maximum"], each["policy"]["target_seconds"]) for each in found] == [
         ("gpu, max 4", 4, 77.0)
     ]
-    assert (await desk.client.delete(scaling, headers=desk.admin.headers)).status_code == 204
+    assert (await jobs_api.client.delete(scaling, headers=jobs_api.admin.headers)).status_code == 204

@@ -12,13 +12,13 @@ import pytest
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.interleaving.test_pipeline_races import Planes
+from tests.support.actor_harness import ScriptedActor
 from tests.support.actor_steps import actor_step, with_actors
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, open_pipeline_harness
 from tests.support.race import Race
-from tests.support.troupe import Player
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
 BASE = actor_step("painter", {"words": "{{prompt}}"}, needs_run_prompt=True, max_children=1)
@@ -32,7 +32,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
         for core in (race.one, race.two):
             media = await stack.enter_async_context(open_media_harness(core, race.ann, tmp_path / "home"))
             pipelines = open_pipeline_harness(core, race.ann, media, jobs_per_run=3, jobs_in_total=3)
-            harnesses.append((await with_actors(pipelines, Player("painter"), painter=5))[0])
+            harnesses.append((await with_actors(pipelines, ScriptedActor("painter"), painter=5))[0])
         yield Planes(*harnesses)
 
 

@@ -14,11 +14,11 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.registry import Registry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
+from tests.support.actor_harness import scripted_actors
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
 from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import CONSUMED, RESERVE, Race
-from tests.support.troupe import players
 
 LIMIT = 3
 LOOPS = 20
@@ -185,7 +185,7 @@ async def test_a_provider_follows_its_own_limit_until_an_admin_says_otherwise(ra
 
 
 async def test_control_planes_that_start_together_make_each_actors_workflows_once(race: Race) -> None:
-    registry = Registry(players(), {})
+    registry = Registry(scripted_actors(), {})
     settings = TaskSettings(queues=("fast", "slow"))
     rooms = [
         Actors(core.databases, registry.actors, registry.media, settings)

@@ -17,11 +17,11 @@ from pydantic import SecretStr
 
 from callsheet.app import running_control_plane
 from callsheet.settings import Settings
+from tests.support.actor_harness import ActorHarness
 from tests.support.installation import changed
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People
 from tests.support.plugin_wheel import NAME, plugin_wheel, unpacked_plugin
-from tests.support.troupe import Troupe
 from tests.support.wheels import fresh_environment, run
 
 SECRET = "the-secret-of-this-fleet"
@@ -91,7 +91,7 @@ def test_the_settings_of_the_package_are_listed_and_not_shown(environment: Path,
 
 
 @pytest.fixture
-async def house(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Troupe]:
+async def house(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ActorHarness]:
     """A control plane that has the package too, and runs no task itself."""
     monkeypatch.syspath_prepend(str(unpacked_plugin(tmp_path)))
     chosen = changed(settings, fleet={"secret": SecretStr(SECRET)})
@@ -99,12 +99,12 @@ async def house(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         running_control_plane(chosen) as plane,
         httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
     ):
-        yield Troupe(plane, client, await Desk.open(plane, client, People(plane.accounts, plane.keys)), {})
+        yield ActorHarness(plane, client, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)), {})
     sys.modules.pop(NAME, None)
 
 
 async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
-    environment: Path, house: Troupe, tmp_path: Path
+    environment: Path, house: ActorHarness, tmp_path: Path
 ) -> None:
     ann = await house.person()
     picture = {"provider": "tiny", "action_type": "txt2img", "prompt": "a dot"}

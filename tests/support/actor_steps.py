@@ -1,6 +1,6 @@
 """Pipeline steps that are actors, without HTTP and background loops: the test itself leases and completes the tasks.
 
-pipelines, actors = await with_actors(pipelines, Player("painter"), painter=3)
+pipelines, actors = await with_actors(pipelines, ScriptedActor("painter"), painter=3)
 step = actor_step("painter", {"words": "{{prompt}}"}, needs_run_prompt=True)
 run = await pipelines.run(await pipelines.define([step]))
 actors.pop("painter")                                             # an actor that is there no more
@@ -16,15 +16,15 @@ from callsheet.pipelines.room import open_pipelines
 from callsheet.providers.registry import Registry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.room import open_tasks
+from tests.support.actor_harness import ScriptedActor
 from tests.support.pipeline_harness import PipelineHarness
-from tests.support.troupe import Player
 
 
 async def with_actors(
-    pipelines: PipelineHarness, *players: Player, **costs: int
-) -> tuple[PipelineHarness, dict[str, Player]]:
+    pipelines: PipelineHarness, *given: ScriptedActor, **costs: int
+) -> tuple[PipelineHarness, dict[str, ScriptedActor]]:
     """The same installation with a control plane that runs tasks of these actors, at these costs."""
-    actors = {player.name: player for player in players}
+    actors = {actor.name: actor for actor in given}
     core = pipelines.core
     effects = EffectJobs(core.databases, pipelines.catalog, pipelines.media.room.files, core.room.submission)
     tasks = open_tasks(core.databases, core.room, effects, Registry(actors, {}), TaskSettings(costs=costs), None)

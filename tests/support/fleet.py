@@ -23,7 +23,7 @@ from callsheet.settings import FleetSettings
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.fleet import Registered, RegisterRequest
 from tests.support.core import Core
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 
 SECRET = b"a secret of the tests, long enough to be one"
 _numbers = itertools.count(1)
@@ -44,19 +44,19 @@ class Crew:
     """Agents of a running control plane, and an admin who looks after them."""
 
     plane: ControlPlane
-    desk: Desk
+    jobs_api: JobsApi
 
     @property
     def client(self) -> httpx.AsyncClient:
-        return self.desk.client
+        return self.jobs_api.client
 
     @property
     def secret(self) -> dict[str, str]:
         return {"x-fleet-secret": fleet_secret(self.plane.settings.fleet, master_secret(self.plane.settings))}
 
     async def register(self, worker_id: str | None = None, **body: Any) -> httpx.Response:
-        """Into the desk's workflow, unless the body names a fleet or workflows."""
-        place = {} if {"fleet_slug", "workflow_slugs"} & body.keys() else {"workflow_slugs": [self.desk.workflow]}
+        """Into the workflow of the jobs API, unless the body names a fleet or workflows."""
+        place = {} if {"fleet_slug", "workflow_slugs"} & body.keys() else {"workflow_slugs": [self.jobs_api.workflow]}
         worker_id = worker_id or f"worker-{next(_numbers)}"
         await forget_revocations(self.plane)
         return await self.client.post(
@@ -69,8 +69,8 @@ class Crew:
         return Agent(answer.json()["worker_id"], answer.json()["token"])
 
     async def fleet(self, *workflow_slugs: str, **body: Any) -> dict[str, Any]:
-        """A new fleet with these workflows, or with the desk's."""
-        slugs = list(workflow_slugs) or [self.desk.workflow]
+        """A new fleet with these workflows, or with that of the jobs API."""
+        slugs = list(workflow_slugs) or [self.jobs_api.workflow]
         request = {"slug": f"fleet-{next(_numbers)}", "workflow_slugs": slugs, **body}
         answer = await self.admin("POST", "fleets", request)
         assert answer.status_code == 201, answer.text
@@ -79,7 +79,7 @@ class Crew:
 
     async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
         return await self.client.request(
-            method, f"/api/admin/{path}", json=body, headers=self.desk.admin.headers, follow_redirects=False
+            method, f"/api/admin/{path}", json=body, headers=self.jobs_api.admin.headers, follow_redirects=False
         )
 
     async def done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Crew:
         return [row["event"] for row in rows]
 
     async def rows(self, query: str, *values: object) -> list[Mapping[str, Any]]:
-        return await self.desk.core.rows(self.plane.databases.central, query, *values)
+        return await self.jobs_api.core.rows(self.plane.databases.central, query, *values)
 
 
 def registry(databases: Databases, lease_reports: LeaseReports, **settings: Any) -> FleetRoom:

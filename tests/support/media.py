@@ -17,7 +17,7 @@ from callsheet.jobs.transition_requests import Output
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Member, report
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 
 CLIP = b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8
@@ -29,7 +29,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + 2 * b"\x00\x00\x00\x40" + byt
 class Studio:
     """A person with uploads, at a control plane."""
 
-    desk: Desk
+    jobs_api: JobsApi
     plane: ControlPlane
     person: Person
 
@@ -37,16 +37,16 @@ class Studio:
     @asynccontextmanager
     async def opened(cls, plane: ControlPlane, pool: str = "pool_1") -> AsyncIterator[Studio]:
         async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-            yield cls(desk, plane, await desk.person(pool, tokens=1000))
+            jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+            yield cls(jobs_api, plane, await jobs_api.person(pool, tokens=1000))
 
     async def colleague(self) -> Studio:
         """Another user of the same tenant."""
-        return Studio(self.desk, self.plane, await self.desk.person(tenant_of=self.person))
+        return Studio(self.jobs_api, self.plane, await self.jobs_api.person(tenant_of=self.person))
 
     async def stranger(self, pool: str = "pool_1") -> Studio:
         """A user of another tenant."""
-        return Studio(self.desk, self.plane, await self.desk.person(pool))
+        return Studio(self.jobs_api, self.plane, await self.jobs_api.person(pool))
 
     @property
     def tenant_id(self) -> UUID:
@@ -63,7 +63,7 @@ class Studio:
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
         headers = self.person.headers | {"content-type": "application/json"}
         content = None if body is None else json.dumps(body)
-        return await self.desk.client.request(method, path, content=content, headers=headers)
+        return await self.jobs_api.client.request(method, path, content=content, headers=headers)
 
     async def create(self, content: bytes = CLIP, **changes: Any) -> httpx.Response:
         return await self.ask("POST", "/api/videos/uploads", declared(content, **changes))
@@ -71,7 +71,7 @@ class Studio:
     async def send(self, created: Mapping[str, Any], content: bytes = CLIP) -> httpx.Response:
         """The bytes, with no credentials but what the address carries."""
         upload = created["upload"]
-        return await self.desk.client.request(
+        return await self.jobs_api.client.request(
             upload["method"], upload["url"], content=content, headers=upload["headers"]
         )
 
@@ -100,7 +100,7 @@ class Studio:
 
     async def submit(self, video: Mapping[str, Any]) -> UUID:
         """A job on the video, as the catalog would submit it."""
-        job = await self.desk.core.submit(
+        job = await self.jobs_api.core.submit(
             self.member, video_id=UUID(video["id"]), input_file_ids=(UUID(video["original_file_id"]),)
         )
         return job.id
@@ -108,13 +108,13 @@ class Studio:
     async def run(self, video: Mapping[str, Any], *outputs: bytes) -> list[Output]:
         """A job on the video that completes with these outputs."""
         await self.submit(video)
-        return await self.complete(await self.desk.start(), *outputs)
+        return await self.complete(await self.jobs_api.start(), *outputs)
 
     async def complete(self, started: StartedLease, *outputs: bytes) -> list[Output]:
         """With outputs that really are in storage."""
         made = [await self.put_output(started.lease.job_id, content) for content in outputs]
         result = {"outputs": [{"file_id": str(output.file_id)} for output in made], "metadata": {}}
-        await self.desk.core.room.lease_reports.complete(report(started), result, outputs=made)
+        await self.jobs_api.core.room.lease_reports.complete(report(started), result, outputs=made)
         return made
 
     async def put_output(self, job_id: UUID, content: bytes) -> Output:
@@ -129,7 +129,7 @@ class Studio:
 
     async def file_rows(self) -> Sequence[Mapping[str, Any]]:
         query = "SELECT * FROM files WHERE tenant_id = $1 ORDER BY id"
-        return await self.desk.core.rows(self.pool, query, self.tenant_id)
+        return await self.jobs_api.core.rows(self.pool, query, self.tenant_id)
 
 
 def declared(content: bytes, **changes: Any) -> dict[str, Any]:

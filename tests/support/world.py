@@ -15,7 +15,7 @@ from callsheet.wire.tasks import task_id_of
 from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
 from tests.support.fleet import Crew, forget_revocations
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.media_harness import principal_of
 from tests.support.people import PASSWORD, People, Person, session_of
 from tests.support.trees import Tree
@@ -45,9 +45,9 @@ class World:
     @classmethod
     async def open(cls, plane: ControlPlane, client: httpx.AsyncClient) -> World:
         people = People(plane.accounts, plane.keys)
-        desk = await Desk.open(plane, client, people)
+        jobs_api = await JobsApi.open(plane, client, people)
         studio = await Studio.open(plane, client, people)
-        crew = Crew(plane, desk)
+        crew = Crew(plane, jobs_api)
         owner = await studio.person("pool_1")
         effect = await studio.effect()
         slug = effect["workflow"]

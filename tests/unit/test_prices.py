@@ -13,7 +13,7 @@ from callsheet.providers.registry import open_registry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.prices import Prices
 from callsheet.wire.errors import InvalidRequest
-from tests.support.troupe import Player
+from tests.support.actor_harness import ScriptedActor
 
 MODELS = {name: {"model": "owner/model"} for name in ("static_ad", "flux")}
 SERVICE = {
@@ -66,7 +66,7 @@ CASES = {
 async def test_a_task_costs_what_its_action_costs_by_every_way(what: str) -> None:
     case = CASES[what]
     registry = open_registry(ProvidersConfig.model_validate(PROVIDERS))
-    actors = {**registry.actors, "writer": Player("writer", paid=True), "counter": Player("counter")}
+    actors = {**registry.actors, "writer": ScriptedActor("writer", paid=True), "counter": ScriptedActor("counter")}
     prices = Prices(TaskSettings(costs=case.costs).costs, registry.media)
     plan = Plan(provider=case.provider, action=case.action)
     try:
@@ -83,7 +83,7 @@ async def test_a_task_costs_what_its_action_costs_by_every_way(what: str) -> Non
 
 async def test_what_lacks_a_price_is_known_before_anybody_asks_for_it() -> None:
     registry = open_registry(ProvidersConfig.model_validate(PROVIDERS))
-    actors = {**registry.actors, "writer": Player("writer", paid=True)}
+    actors = {**registry.actors, "writer": ScriptedActor("writer", paid=True)}
     try:
         missing = list(Prices(TaskSettings().costs, registry.media).missing(actors, registry.media))
         assert missing == ["writer", "paid/txt2img", "replicate/flux"]

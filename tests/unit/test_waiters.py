@@ -142,7 +142,7 @@ async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> No
 async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed() -> None:
     waiters = Waiters()
 
-    class Desk(Starter):
+    class RecordingStarter(Starter):
         """Has nothing at first, and is given something the moment after it said so."""
 
         def __init__(self) -> None:
@@ -156,9 +156,9 @@ async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed()
                 waiters.received(Arrival(1, "production", "self_hosted").write())
             return None
 
-    desk = Desk()
-    assert await LongPoll(desk, waiters).next_job(GPU, "worker", 0.05) is None
-    assert desk.asked == 2
+    jobs_api = RecordingStarter()
+    assert await LongPoll(jobs_api, waiters).next_job(GPU, "worker", 0.05) is None
+    assert jobs_api.asked == 2
     assert len(waiters) == 0
 
 

@@ -22,7 +22,7 @@ from callsheet.worker.supervisor import UNSUPERVISED, Supervised
 from tests.support.engines import ReplayingEngine, replaying
 from tests.support.people import Person
 from tests.support.waiting import until
-from tests.support.workshop import Workshop, open_workshop
+from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
 _numbers = itertools.count(1)
 QUICK = Patience(stall=3600, absent=120, poll=0.05)
@@ -35,18 +35,18 @@ GRAPH: dict[str, Any] = {
 
 @dataclass
 class Site:
-    shop: Workshop
+    worker_harness: WorkerHarness
     engine: ReplayingEngine
     directory: Path
     agents: list[asyncio.Task[None]] = field(default_factory=list)
 
     def config(self, **changes: Any) -> AgentConfig:
         given: dict[str, Any] = {
-            "api_url": self.shop.plane.settings.public_url,
+            "api_url": self.worker_harness.plane.settings.public_url,
             "worker_id": f"agent-{next(_numbers)}",
-            "secret": self.shop.secret,
+            "secret": self.worker_harness.secret,
             "directory": self.directory,
-            "workflows": (self.shop.desk.workflow,),
+            "workflows": (self.worker_harness.jobs_api.workflow,),
             "heartbeat_seconds": 0.2,
             "progress_seconds": 0.05,
             "stop_seconds": 0.0,
@@ -74,10 +74,10 @@ class Site:
         await agent.task  # type: ignore[attr-defined]
 
     async def person(self) -> Person:
-        return await self.shop.desk.person(tokens=1000)
+        return await self.worker_harness.jobs_api.person(tokens=1000)
 
     async def submit(self, person: Person, **payload: Any) -> str:
-        job = await self.shop.engine_job(person, **{"workflow": GRAPH, "output_node_id": "2", **payload})
+        job = await self.worker_harness.engine_job(person, **{"workflow": GRAPH, "output_node_id": "2", **payload})
         return str(job["id"])
 
     async def ends(
@@ -87,13 +87,13 @@ class Site:
 
         async def is_there() -> bool:
             if hurry:
-                await self.shop.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
-            shown = await self.shop.shown(person, job_id)
+                await self.worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+            shown = await self.worker_harness.shown(person, job_id)
             assert shown["status"] not in {"completed", "failed", "canceled", "expired"} - {status}, shown
             return bool(shown["status"] == status)
 
         await until(is_there)
-        return await self.shop.shown(person, job_id)
+        return await self.worker_harness.shown(person, job_id)
 
     async def closed(self, job_id: str) -> dict[str, Any]:
         """What the queue keeps of a job that has ended, as soon as it does: the job itself is told first."""
@@ -101,7 +101,7 @@ class Site:
 
         async def is_closed() -> bool:
             query = "SELECT * FROM dispatch_history WHERE tenant_job_id = $1"
-            found[:] = await self.shop.central(query, UUID(job_id))
+            found[:] = await self.worker_harness.central(query, UUID(job_id))
             return bool(found)
 
         await until(is_closed)
@@ -110,7 +110,7 @@ class Site:
 
     async def polls(self, number: int = 1) -> None:
         """Waits until that many polls of this site's workers wait. A poll of the test before may still be there."""
-        waiting, workflow = self.shop.plane.jobs.waiters._waiting, self.shop.desk.core.workflow
+        waiting, workflow = self.worker_harness.plane.jobs.waiters._waiting, self.worker_harness.jobs_api.core.workflow
 
         def own() -> int:
             return sum(len(polls) for criteria, polls in waiting.items() if workflow in criteria.workflow_ids)
@@ -118,10 +118,10 @@ class Site:
         await until(lambda: own() == number)
 
     async def workers(self) -> list[Any]:
-        return await self.shop.central("SELECT * FROM comfyui_workers WHERE revoked_at IS NULL")
+        return await self.worker_harness.central("SELECT * FROM comfyui_workers WHERE revoked_at IS NULL")
 
     async def leases(self) -> int:
-        return len(await self.shop.central("SELECT 1 FROM ai_job_dispatches WHERE status = 'leased'"))
+        return len(await self.worker_harness.central("SELECT 1 FROM ai_job_dispatches WHERE status = 'leased'"))
 
     async def all_leased(self, number: int) -> None:
         """Waits until exactly so many leases are held."""
@@ -140,8 +140,8 @@ class Site:
 
 @asynccontextmanager
 async def open_site(plane: ControlPlane, directory: Path) -> AsyncIterator[Site]:
-    async with open_workshop(plane) as shop, replaying() as engine:
-        site = Site(shop, engine, directory)
+    async with open_worker_harness(plane) as worker_harness, replaying() as engine:
+        site = Site(worker_harness, engine, directory)
         try:
             yield site
         finally:

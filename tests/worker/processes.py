@@ -20,14 +20,14 @@ def worker_process(site: Site, directory: Path, worker_id: str, **variables: str
         name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "AWS_", "COVERAGE"))
     }
     environment |= {
-        "API_BASE_URL": site.shop.plane.settings.public_url,
-        "FLEET_SECRET": site.shop.secret,
+        "API_BASE_URL": site.worker_harness.plane.settings.public_url,
+        "FLEET_SECRET": site.worker_harness.secret,
         "WORKER_ID": worker_id,
         "COMFYUI_BASE_URL": site.engine.url,
         "MAX_CONCURRENCY": "1",
         "HEARTBEAT_INTERVAL_SECONDS": "1",
         "CAPABILITIES": '{"gpu": "none"}',
-        "CALLSHEET_WORKER__WORKFLOWS": site.shop.desk.workflow,
+        "CALLSHEET_WORKER__WORKFLOWS": site.worker_harness.jobs_api.workflow,
         "CALLSHEET_WORKER__STOP_SECONDS": "0",
         "CALLSHEET_WORKER__METADATA_URL": "http://127.0.0.1:9",
         **variables,

@@ -41,7 +41,7 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
             tasks={"in_process": 2, "costs": {**COSTS, "media": 4}},
         )
         async with running_control_plane(chosen) as plane, open_site(plane, tmp_path / "agent") as site:
-            studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
+            studio = await Studio.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
             ann = await studio.person(tokens=1000)
             slug = await studio.sold_picture(FIX)
             engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
@@ -71,7 +71,7 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
             # One job makes two bases; each has a child by the agent and a leaf by the actor.
             assert [step["active"] for step in shown["steps"]] == [2, 2, 2]
             assert (shown["draws"], shown["spent"]) == (5, 4 + 2 * 5 + 2 * 4)
-            assert await site.shop.balance(ann) == 1000 - 22
+            assert await site.worker_harness.balance(ann) == 1000 - 22
             await _check_pictures(studio, ann, run["id"])
             await _check_replay(studio, ann, run["id"])
 

@@ -17,7 +17,7 @@ from callsheet.wire.worker import UPLOADING
 from callsheet.worker.transfers import Transfers
 from tests.support.engines import PNG
 from tests.support.waiting import until
-from tests.support.workshop import INPUT, engine_payload
+from tests.support.worker_harness import INPUT, engine_payload
 from tests.worker.harness import GRAPH, QUICK, Site
 
 
@@ -26,9 +26,9 @@ async def test_a_job_is_rendered_delivered_and_nothing_is_left_behind(site: Site
     person = await site.person()
     job_id = await site.submit(person)
     job = await site.ends(person, job_id)
-    files = await site.shop.files(person, job_id)
+    files = await site.worker_harness.files(person, job_id)
     assert [file["mime_type"] for file in files] == ["image/png"] * 3
-    assert await site.shop.plane.storage.read(files[0]["path"], 1_000_000) == PNG
+    assert await site.worker_harness.plane.storage.read(files[0]["path"], 1_000_000) == PNG
     assert len(job["outputs"]) == 3
     await until(lambda: site.left_over() == [])
     await until(lambda: site.engine.history == {})
@@ -51,7 +51,7 @@ async def test_the_engine_gets_the_users_file_in_a_folder_of_its_own_under_a_nam
 
 async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_from_users_files(site: Site) -> None:
     content = b"a logo"
-    await site.shop.plane.storage.put("catalog/logo.png", content, content_type="image/png")
+    await site.worker_harness.plane.storage.put("catalog/logo.png", content, content_type="image/png")
     name = f"{sha256(content).hexdigest()}.png"
     person = await site.person()
 
@@ -59,7 +59,7 @@ async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_
         payload = engine_payload(f"tenants/{person.tenant.id}/uploads/1/clip.mp4")
         logo = {"key": "logo", "placeholder": "__LOGO__", "asset_id": str(uuid4()), "path": "catalog/logo.png"}
         logo |= {"content_hash": name.removesuffix(".png"), "name": "Logo.PNG"}
-        await site.shop.plane.storage.put(payload["assets"][0]["path"], INPUT, content_type="video/mp4")
+        await site.worker_harness.plane.storage.put(payload["assets"][0]["path"], INPUT, content_type="video/mp4")
         graph = GRAPH | {"4": {"class_type": "LoadImage", "inputs": {"image": "__LOGO__"}}}
         await site.ends(person, await site.submit(person, workflow=graph, assets=[*payload["assets"], logo]))
 
@@ -102,7 +102,7 @@ async def test_users_see_progress_while_it_renders(site: Site) -> None:
     job_id = await site.submit(person)
 
     async def has_progress() -> bool:
-        progress = (await site.shop.shown(person, job_id)).get("progress") or {}
+        progress = (await site.worker_harness.shown(person, job_id)).get("progress") or {}
         return bool(progress.get("message"))
 
     await until(has_progress)
@@ -126,12 +126,12 @@ async def test_users_see_when_it_is_rendered_and_on_its_way_to_storage(
     job_id = await site.submit(person)
 
     async def is_uploading() -> bool:
-        progress = (await site.shop.shown(person, job_id)).get("progress") or {}
+        progress = (await site.worker_harness.shown(person, job_id)).get("progress") or {}
         return bool(progress.get("message") == UPLOADING)
 
     await until(is_uploading)
     # Not where the engine's last word left it: what is left is the upload.
-    assert (await site.shop.shown(person, job_id))["progress"]["percent"] == 99.0
+    assert (await site.worker_harness.shown(person, job_id))["progress"]["percent"] == 99.0
     go_on.set()
     await site.ends(person, job_id)
 
@@ -146,10 +146,10 @@ async def test_a_run_that_fails_fails_the_job_with_what_the_engine_said(
     site.engine.scenario = scenario
     site.agent()
     person = await site.person()
-    balance = await site.shop.balance(person)
+    balance = await site.worker_harness.balance(person)
     job = await site.ends(person, await site.submit(person), "failed")
     assert job["error"]["message"] == message
-    assert await site.shop.balance(person) == balance
+    assert await site.worker_harness.balance(person) == balance
 
 
 async def test_a_workflow_that_would_kill_the_engine_never_reaches_it(site: Site) -> None:
@@ -168,7 +168,7 @@ async def test_out_of_memory_puts_the_job_back_for_another_attempt(site: Site) -
     job_id = await site.submit(person)
 
     async def was_put_back() -> bool:
-        rows = await site.shop.central("SELECT attempts, status FROM ai_job_dispatches")
+        rows = await site.worker_harness.central("SELECT attempts, status FROM ai_job_dispatches")
         return [(row["attempts"], row["status"]) for row in rows] == [(1, "queued")]
 
     await until(was_put_back)
@@ -182,7 +182,7 @@ async def test_a_canceled_job_is_stopped_at_the_engine(site: Site) -> None:
     person = await site.person()
     job_id = await site.submit(person)
     await until(lambda: site.engine.running)
-    answer = await site.shop.desk.post_as(person, f"/api/ai-jobs/{job_id}/cancel")
+    answer = await site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job_id}/cancel")
     assert answer.status_code == 200, answer.text
     await until(lambda: site.engine.running is None)
     [prompt] = site.engine.called("/prompt")
@@ -201,15 +201,17 @@ async def test_a_lease_that_was_lost_stops_the_run_and_reports_nothing(site: Sit
     person = await site.person()
     job_id = await site.submit(person)
     await until(lambda: site.engine.running)
-    await site.shop.central("UPDATE ai_job_dispatches SET lease_token = gen_random_uuid(), worker_id = 'other'")
+    await site.worker_harness.central(
+        "UPDATE ai_job_dispatches SET lease_token = gen_random_uuid(), worker_id = 'other'"
+    )
     await until(lambda: site.engine.running is None)
     await until(lambda: site.left_over() == [])
-    assert (await site.shop.shown(person, job_id))["status"] == "processing"
+    assert (await site.worker_harness.shown(person, job_id))["status"] == "processing"
 
 
 async def test_a_run_that_takes_longer_than_it_may_is_stopped(site: Site) -> None:
     site.engine.scenario = "held"
-    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
     site.agent()
     person = await site.person()
     job = await site.ends(person, await site.submit(person), "failed")
@@ -230,7 +232,7 @@ async def test_a_result_that_cannot_be_fetched_is_within_the_run_limit_although_
 
     monkeypatch.setattr(engine, "run", run)
     monkeypatch.setattr(engine, "fetch", fetch)
-    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
     site.agent(engines=[engine])
     person = await site.person()
     job = await site.ends(person, await site.submit(person), "failed")
@@ -251,7 +253,7 @@ async def test_the_next_jobs_files_are_fetched_while_the_engine_works_and_never_
     site.engine.release.set()
     for job_id in jobs:
         await site.ends(person, job_id)
-    most = await site.shop.central("SELECT count(*) FROM worker_audit_logs WHERE event = 'leased'")
+    most = await site.worker_harness.central("SELECT count(*) FROM worker_audit_logs WHERE event = 'leased'")
     assert most[0]["count"] == 4
 
 
@@ -295,7 +297,7 @@ async def test_the_token_is_for_nobody_else_and_serves_the_next_start(site: Site
     site.agent(worker_id="gpu-7")
     person = await site.person()
     await site.ends(person, await site.submit(person))
-    rows = await site.shop.central("SELECT 1 FROM worker_sessions")
+    rows = await site.worker_harness.central("SELECT 1 FROM worker_sessions")
     assert len(rows) == 1
 
 
@@ -304,7 +306,7 @@ async def test_a_revoked_token_makes_it_register_again(site: Site) -> None:
     token = site.directory / "token.json"
     await until(token.exists)
     before = token.read_text()
-    await site.shop.central("DELETE FROM comfyui_workers")
+    await site.worker_harness.central("DELETE FROM comfyui_workers")
     await until(lambda: token.exists() and token.read_text() != before)
     person = await site.person()
     await site.ends(person, await site.submit(person))
@@ -319,8 +321,10 @@ async def test_an_agent_that_was_removed_as_stale_is_told_to_register_again_and_
         before = token.read_text()
 
         async def has_registered_again() -> bool:
-            await site.shop.central("UPDATE comfyui_workers SET last_seen_at = last_seen_at - interval '1 day'")
-            await site.shop.plane.fleet.sweeper.sweep()
+            await site.worker_harness.central(
+                "UPDATE comfyui_workers SET last_seen_at = last_seen_at - interval '1 day'"
+            )
+            await site.worker_harness.plane.fleet.sweeper.sweep()
             return token.read_text() != before
 
         await until(has_registered_again)

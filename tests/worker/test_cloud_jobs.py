@@ -63,7 +63,7 @@ async def cloud(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cloud]:
         lightbox_here(tmp_path / "lightbox", as_cloud=True, cloud_api_key=KEY) as lightbox,
         open_site(plane, tmp_path / "agent") as site,
     ):
-        studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
+        studio = await Studio.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
         made = await studio.workflow(graph=GRAPH, properties=[PRIMARY], output_node_id="2")
         yield Cloud(site, lightbox.url, studio, made["slug"])
 
@@ -90,17 +90,17 @@ async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_a
     job = await studio.submit(person, effect, input_file_id=file_id, input_payload={})
     here = await studio.submit(person, await cloud.effect(), input_file_id=file_id, input_payload={})
     await site.ends(person, here["id"])
-    assert (await site.shop.shown(person, job["id"]))["status"] == "queued"
+    assert (await site.worker_harness.shown(person, job["id"]))["status"] == "queued"
     cloud.worker(monkeypatch)
     await site.ends(person, job["id"])
-    [file] = await site.shop.files(person, job["id"])
-    content = await site.shop.plane.storage.read(file["path"], 1_000_000)
+    [file] = await site.worker_harness.files(person, job["id"])
+    content = await site.worker_harness.plane.storage.read(file["path"], 1_000_000)
     with Image.open(io.BytesIO(content)) as result:
         assert result.getpixel((5, 5)) == (245, 235, 55)
-    name = (await site.shop.row(person, job["id"]))["provider_job_id"]
+    name = (await site.worker_harness.row(person, job["id"]))["provider_job_id"]
     assert (await cloud.account(f"/api/jobs/{name}"))["status"] == "completed"
     assert len(site.engine.called("/prompt")) == 1
-    own = (await site.shop.row(person, here["id"]))["provider_job_id"]
+    own = (await site.worker_harness.row(person, here["id"]))["provider_job_id"]
     assert own == site.engine.called("/prompt")[0]["prompt_id"]
 
 
@@ -121,7 +121,7 @@ async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkey
         return bool((await cloud.account("/api/queue"))["queue_running"])
 
     await until(runs)
-    await cloud.site.shop.desk.post_as(person, f"/api/ai-jobs/{job['id']}/cancel")
+    await cloud.site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job['id']}/cancel")
 
     async def is_idle() -> bool:
         return not await runs()
@@ -150,6 +150,6 @@ async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
         person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
     )
     await cloud.site.ends(person, job["id"])
-    files = await cloud.site.shop.files(person, job["id"])
+    files = await cloud.site.worker_harness.files(person, job["id"])
     assert sorted(file["name"] for file in files) == [f"frame_{number:05}_.png" for number in range(1, count + 1)]
-    assert len(await cloud.site.shop.plane.storage.read(files[-1]["path"], 1_000_000)) == files[-1]["size"]
+    assert len(await cloud.site.worker_harness.plane.storage.read(files[-1]["path"], 1_000_000)) == files[-1]["size"]

@@ -88,7 +88,7 @@ async def test_a_job_that_can_be_finished_before_the_machine_goes_is_finished_an
         await until(lambda: metadata.asked > asked + 10)
         site.engine.release.set()
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    statuses = [(await site.shop.shown(person, job_id))["status"] for job_id in jobs]
+    statuses = [(await site.worker_harness.shown(person, job_id))["status"] for job_id in jobs]
     assert statuses == ["completed", "queued"]
     assert await site.workers() == []
 

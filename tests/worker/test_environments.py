@@ -27,15 +27,17 @@ async def test_a_job_waits_until_the_node_is_installed_and_the_engine_restarted(
         lightbox_process(tmp_path / "lightbox", probes=False) as lightbox,
         open_site(plane, tmp_path / "agent") as site,
     ):
-        shop = site.shop
-        path = f"/api/admin/workflows/{shop.desk.workflow}"
-        changed = await shop.client.patch(path, json={"graph": PROBED}, headers=shop.desk.admin.headers)
+        worker_harness = site.worker_harness
+        path = f"/api/admin/workflows/{worker_harness.jobs_api.workflow}"
+        changed = await worker_harness.client.patch(
+            path, json={"graph": PROBED}, headers=worker_harness.jobs_api.admin.headers
+        )
         assert changed.status_code == 200, changed.text
         person = await site.person()
         site.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))])
         await until(site.workers)
         job_id = await site.submit(person, workflow=PROBED, assets=[])
-        why = (await shop.shown(person, job_id))["why_waiting"]
+        why = (await worker_harness.shown(person, job_id))["why_waiting"]
         assert why["message"] == "No worker has the node class ProbeSleep."
         # As when somebody installs the package and restarts ComfyUI.
         await lightbox.kill()
@@ -43,5 +45,9 @@ async def test_a_job_waits_until_the_node_is_installed_and_the_engine_restarted(
         await lightbox.start()
         await site.ends(person, job_id)
         [worker] = await site.workers()
-        shown = (await shop.desk.get(shop.desk.admin, f"/api/admin/workers/{worker['worker_id']}")).json()
+        shown = (
+            await worker_harness.jobs_api.get(
+                worker_harness.jobs_api.admin, f"/api/admin/workers/{worker['worker_id']}"
+            )
+        ).json()
         assert shown["cannot_run"] == []

@@ -24,7 +24,7 @@ async def processing(site: Site, count: int = 1) -> None:
 
 async def put_back(site: Site) -> None:
     async def is_queued() -> bool:
-        rows = await site.shop.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return bool(rows) and all((row["status"], row["attempts"]) == ("queued", 0) for row in rows)
 
     await until(is_queued)
@@ -57,12 +57,12 @@ async def test_a_job_that_can_be_finished_in_time_is_finished(site: Site) -> Non
     agent.departure.begin("SIGTERM", 60)
     site.engine.release.set()
     await agent.task  # type: ignore[attr-defined]
-    assert (await site.shop.shown(person, job_id))["status"] == "completed"
+    assert (await site.worker_harness.shown(person, job_id))["status"] == "completed"
     assert await site.workers() == []
 
 
 async def drain(site: Site, agent: Agent, what: str = "drain") -> None:
-    answer = await site.shop.desk.post(f"/api/admin/workers/{agent.config.worker_id}/{what}", {})
+    answer = await site.worker_harness.jobs_api.post(f"/api/admin/workers/{agent.config.worker_id}/{what}", {})
     assert answer.status_code == 200, answer.text
 
 
@@ -90,7 +90,7 @@ async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undo
     await until(lambda: agent._is_draining)
     person = await site.person()
     job_id = await site.submit(person)
-    [row] = await site.shop.central("SELECT status, lease_seq FROM ai_job_dispatches")
+    [row] = await site.worker_harness.central("SELECT status, lease_seq FROM ai_job_dispatches")
     assert (row["status"], row["lease_seq"]) == ("queued", 0)
     assert len(await site.workers()) == 1
     await drain(site, agent, "undrain")
@@ -102,17 +102,17 @@ async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undo
 async def test_a_process_that_was_drained_earlier_ends_with_a_code_that_keeps_it_down(
     site: Site, tmp_path: Path
 ) -> None:
-    await site.shop.central("INSERT INTO worker_drains (worker_id, drained_by) VALUES ('gpu-1', 'operator')")
+    await site.worker_harness.central("INSERT INTO worker_drains (worker_id, drained_by) VALUES ('gpu-1', 'operator')")
     await site.submit(await site.person())
     with worker_process(site, tmp_path, "gpu-1", CALLSHEET_WORKER__WHEN_DRAINED="exit") as process:
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == DRAINED_EXIT_CODE
-    [row] = await site.shop.central("SELECT status, lease_seq FROM ai_job_dispatches")
+    [row] = await site.worker_harness.central("SELECT status, lease_seq FROM ai_job_dispatches")
     assert (row["status"], row["lease_seq"]) == ("queued", 0)
     assert await site.workers() == []
 
 
 async def test_a_control_plane_that_is_away_is_outlived(site: Site) -> None:
-    async with wire_to(site.shop.plane.settings.public_url) as wire:
+    async with wire_to(site.worker_harness.plane.settings.public_url) as wire:
         site.engine.scenario = "held"
         person = await site.person()
         job_id = await site.submit(person)
@@ -121,14 +121,14 @@ async def test_a_control_plane_that_is_away_is_outlived(site: Site) -> None:
         await wire.cut()
         site.engine.release.set()
         await until(lambda: len(site.engine.called("/view")) == 3)
-        assert (await site.shop.shown(person, job_id))["status"] == "processing"
+        assert (await site.worker_harness.shown(person, job_id))["status"] == "processing"
         await wire.connect()
         await site.ends(person, job_id)
         await site.leave(agent)
 
 
 async def test_a_report_that_could_not_be_sent_is_sent_by_the_next_agent(site: Site) -> None:
-    async with gate_to(site.shop.plane.settings.public_url) as gate:
+    async with gate_to(site.worker_harness.plane.settings.public_url) as gate:
         gate.closed_for.add("/api/worker/complete")
         person = await site.person()
         job_id = await site.submit(person)
@@ -158,7 +158,7 @@ async def test_an_engine_that_was_killed_costs_one_attempt_and_the_job_is_done_b
     await site.engine.start()
 
     async def was_put_back() -> bool:
-        rows = await site.shop.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
     await until(was_put_back)
@@ -217,7 +217,7 @@ async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease
     async def has_run_out() -> bool:
         # Again, should the killed one's last heartbeat come after it.
         expire = "UPDATE ai_job_dispatches SET lease_expires_at = now() WHERE worker_id = 'gpu-1' RETURNING 1"
-        return await site.shop.central(expire) == []
+        return await site.worker_harness.central(expire) == []
 
     await until(has_run_out)
     await site.ends(person, job_id)
@@ -236,7 +236,7 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     person = await site.person()
     job_id = await site.submit(person)
     asked = {**poll_id, "wait_seconds": 20}
-    answer = await site.shop.client.post(
+    answer = await site.worker_harness.client.post(
         "/api/worker/poll", json=asked, headers={"authorization": f"Bearer {token['token']}"}
     )
     assert answer.json()["job"]["job_id"] == job_id
@@ -245,7 +245,7 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     row = await site.closed(job_id)
     assert (row["attempts"], row["requeues"]) == (1, 0)
     repeated = "SELECT 1 FROM worker_audit_logs WHERE event = 'lease_repeated'"
-    assert len(await site.shop.central(repeated)) == 1
+    assert len(await site.worker_harness.central(repeated)) == 1
 
 
 async def test_a_killed_agents_jobs_do_not_wait_for_an_engine_that_is_away_as_well(site: Site) -> None:
@@ -278,7 +278,7 @@ async def test_files_that_were_damaged_are_no_reason_not_to_start(site: Site) ->
 
 
 async def test_a_heartbeat_that_comes_after_the_report_is_no_lost_lease(site: Site, logged: io.StringIO) -> None:
-    async with gate_to(site.shop.plane.settings.public_url) as gate:
+    async with gate_to(site.worker_harness.plane.settings.public_url) as gate:
         # The job is settled, and the agent waits for the answer that says so while its heartbeats go on.
         gate.swallows.add("/api/worker/complete")
         person = await site.person()

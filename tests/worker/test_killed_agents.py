@@ -73,12 +73,12 @@ def held_runs(comfyui: Path) -> int:
 async def check_done_once(site: Site, person: Person, jobs: list[str]) -> None:
     for job_id in jobs:
         await site.ends(person, job_id)
-        assert len(await site.shop.files(person, job_id)) == 1
-    pool = await site.shop.plane.databases.pool(person.tenant.pool)
+        assert len(await site.worker_harness.files(person, job_id)) == 1
+    pool = await site.worker_harness.plane.databases.pool(person.tenant.pool)
     query = "SELECT type, count(*) AS times FROM token_transactions WHERE job_id IS NOT NULL GROUP BY type"
-    rows = await site.shop.desk.core.rows(pool, query)
+    rows = await site.worker_harness.jobs_api.core.rows(pool, query)
     assert {row["type"]: row["times"] for row in rows} == {"JOB_RESERVE": JOBS, "JOB_CONSUME": JOBS}
-    assert await site.shop.balance(person) == 1000 - COST * JOBS
+    assert await site.worker_harness.balance(person) == 1000 - COST * JOBS
 
 
 async def test_the_next_process_on_the_machine_finishes_the_jobs_of_all_engines_at_once(
@@ -105,7 +105,7 @@ async def test_the_next_process_on_the_machine_finishes_the_jobs_of_all_engines_
         assert run_id in {body["prompt_id"] for body in engine.called("/interrupt")}
         assert engine.history == {}
     assert [attempts for attempts, _ in await spent(site, jobs)] == [1] * JOBS
-    assert await site.shop.balance(person) == 1000 - COST * JOBS
+    assert await site.worker_harness.balance(person) == 1000 - COST * JOBS
 
 
 async def test_engines_that_it_started_end_with_it_and_the_next_process_starts_its_own(
@@ -144,7 +144,7 @@ async def test_without_a_next_process_another_machine_finishes_the_jobs_when_the
     async def have_expired() -> bool:
         # Repeated, because the last heartbeat of the killed agent may arrive after the first time.
         expire = "UPDATE ai_job_dispatches SET lease_expires_at = now() WHERE worker_id = 'own' RETURNING 1"
-        return await site.shop.central(expire) == []
+        return await site.worker_harness.central(expire) == []
 
     await until(have_expired)
     machine = tmp_path / "another machine"

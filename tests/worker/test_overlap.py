@@ -56,12 +56,12 @@ async def test_the_last_jobs_output_is_uploaded_while_the_engine_renders_the_nex
 async def counted(site: Site) -> AsyncIterator[dict[str, int]]:
     """The most leases that each worker held at any one moment; filled at the end."""
     most: dict[str, int] = {}
-    central = site.shop.plane.databases.central
+    central = site.worker_harness.plane.databases.central
     async with central.connection() as connection:
         await connection.execute(WATCH)
     try:
         yield most
-        for row in await site.shop.central("SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"):
+        for row in await site.worker_harness.central("SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"):
             most[row["worker_id"]] = row["live"]
     finally:
         async with central.connection() as connection:
@@ -101,6 +101,6 @@ async def test_no_agent_ever_holds_more_leases_than_it_has_places_and_twice_as_m
     if prefetch:
         # It was a play worth seeing.
         assert max(most.values()) > max_concurrency
-    history = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
+    history = await site.worker_harness.central("SELECT attempts, requeues FROM dispatch_history")
     assert {(row["attempts"], row["requeues"]) for row in history} == {(1, 0)}
     assert len(site.engine.called("/prompt")) == len(jobs) + len(late)

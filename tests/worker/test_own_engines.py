@@ -67,7 +67,7 @@ async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agen
         person = await site.person()
         wedging = await site.submit(person, workflow=made(("ProbeDeadly", {})), output_node_id="save")
         await capacity_is(site, 1)
-        await site.shop.desk.post_as(person, f"/api/ai-jobs/{wedging}/cancel")
+        await site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{wedging}/cancel")
         await capacity_is(site, 2)
         second = pids(site.directory)
         assert len(set(first.items()) & set(second.items())) == 1, "the other one goes on"
@@ -81,7 +81,7 @@ async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agen
         assert pids(site.directory) == {}
     left = [path for folder in (comfyui / "input", site.directory / "engines") for path in folder.rglob("callsheet/*")]
     assert left == [], "what jobs left is removed, since the directories are known"
-    assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1
+    assert len(await site.worker_harness.central("SELECT 1 FROM worker_sessions")) == 1
 
 
 @pytest.mark.thorough

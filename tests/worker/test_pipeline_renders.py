@@ -45,7 +45,7 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
         lightbox_here(tmp_path / "lightbox") as lightbox,
         open_site(plane, tmp_path / "agent") as site,
     ):
-        studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
+        studio = await Studio.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
         ann = await studio.person(tokens=1000)
         slugs = [await studio.sold_picture(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
@@ -68,7 +68,7 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
         assert (shown["status"], shown["reason"]) == ("completed", "target_reached")
         assert [step["active"] for step in shown["steps"]] == [LEAVES] * 4
         assert (shown["draws"], shown["spent"], shown["candidates"]) == (40, 200, 40)
-        assert await site.shop.balance(ann) == 800
+        assert await site.worker_harness.balance(ann) == 800
         tree = (await studio.shown(ann, f"/api/runs/{run['id']}/tree"))["items"]
         assert all(one["child_count"] == (0 if one["position"] == 4 else 1) for one in tree)
         await _check_pictures(studio, ann, run["id"])

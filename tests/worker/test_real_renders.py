@@ -38,7 +38,7 @@ class Studio:
     async def submit(self, person: Person, graph: dict[str, Any]) -> str:
         content = self.clip.read_bytes()
         path = f"tenants/{person.tenant.id}/uploads/real/clip.mp4"
-        storage = self.site.shop.plane.storage
+        storage = self.site.worker_harness.plane.storage
         await storage.put(path, content, content_type="video/mp4")
         asset = {
             "key": "video",
@@ -51,9 +51,9 @@ class Studio:
         return await self.site.submit(person, **payload)
 
     async def result(self, person: Person, job_id: str, target: Path) -> Path:
-        [file] = await self.site.shop.files(person, job_id)
+        [file] = await self.site.worker_harness.files(person, job_id)
         assert (file["mime_type"], file["name"].endswith(".mp4")) == ("video/mp4", True)
-        content = await self.site.shop.plane.storage.read(file["path"], 100_000_000)
+        content = await self.site.worker_harness.plane.storage.read(file["path"], 100_000_000)
         await asyncio.to_thread(target.write_bytes, content)
         return target
 
@@ -69,7 +69,7 @@ async def studio(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: 
         engine: Engine = ComfyUI(lightbox.url, patience=PATIENCE, directory=tmp_path / "lightbox")
         if lightbox.as_cloud:
             engine = ComfyCloud(lightbox.url, "lightbox", patience=PATIENCE)
-            # The workshop's jobs are all for this one.
+            # All jobs of the harness are for this workflow.
             engine.provider = "self_hosted"
         yield Studio(site, lightbox, engine, clip)
 
@@ -140,7 +140,7 @@ async def test_an_engine_that_was_killed_loses_no_job(studio: Studio) -> None:
     job_id = await studio.submit(person, graph)
 
     async def renders() -> bool:
-        progress = (await studio.site.shop.shown(person, job_id)).get("progress") or {}
+        progress = (await studio.site.worker_harness.shown(person, job_id)).get("progress") or {}
         return bool(progress.get("message"))
 
     await until(renders)
@@ -148,13 +148,13 @@ async def test_an_engine_that_was_killed_loses_no_job(studio: Studio) -> None:
     await studio.lightbox.start()
 
     async def was_put_back() -> bool:
-        rows = await studio.site.shop.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await studio.site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
     await until(was_put_back)
-    pool = await studio.site.shop.plane.databases.pool(person.tenant.pool)
+    pool = await studio.site.worker_harness.plane.databases.pool(person.tenant.pool)
     quick = """UPDATE ai_jobs SET payload = jsonb_set(
         payload, '{workflow,step0,inputs}', payload #> '{workflow,step0,inputs}' || '{"seconds": 0.1, "steps": 1}'
     ) WHERE id = $1"""
-    await studio.site.shop.desk.core.rows(pool, quick, UUID(job_id))
+    await studio.site.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
     await studio.site.ends(person, job_id, hurry=True)

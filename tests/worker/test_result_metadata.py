@@ -61,8 +61,8 @@ class Studio:
         await self.site.ends(self.person, job_id)
         found = {}
         await asyncio.to_thread(target.mkdir)
-        for file in await self.site.shop.files(self.person, job_id):
-            content = await self.site.shop.plane.storage.read(file["path"], 10_000_000)
+        for file in await self.site.worker_harness.files(self.person, job_id):
+            content = await self.site.worker_harness.plane.storage.read(file["path"], 10_000_000)
             assert (file["size"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
             found[file["name"]] = target / file["name"]
             found[file["name"]].write_bytes(content)

@@ -15,7 +15,7 @@ from tests.support.commands import processes_naming
 from tests.support.installation import isolated_installation
 from tests.support.scaling import AT_ONCE
 from tests.support.waiting import until
-from tests.support.workshop import open_workshop
+from tests.support.worker_harness import open_worker_harness
 
 GRAPH = {
     "paint": {
@@ -44,17 +44,17 @@ async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path:
 
 
 async def test_an_agent_comes_at_the_first_job_and_goes_when_it_is_done(plane: ControlPlane) -> None:
-    async with open_workshop(plane) as shop:
-        request = CreateFleetRequest(slug="here", workflow_slugs=[shop.desk.workflow])
+    async with open_worker_harness(plane) as worker_harness:
+        request = CreateFleetRequest(slug="here", workflow_slugs=[worker_harness.jobs_api.workflow])
         fleet = await plane.fleet.fleets.create(request, "operator")
         options = {"lightbox": True, "leaves_with_control_plane": True}
         rules = ScalingRequest(driver="process", options=options, maximum=1, **AT_ONCE)
         assert (await plane.scaling.rules.put(fleet.id, rules, "operator")).options["host"]
-        person = await shop.desk.person(tokens=1000)
-        jobs = [await shop.engine_job(person, **PAYLOAD) for _ in range(2)]
+        person = await worker_harness.jobs_api.person(tokens=1000)
+        jobs = [await worker_harness.engine_job(person, **PAYLOAD) for _ in range(2)]
 
         async def are_done() -> bool:
-            return [(await shop.shown(person, job["id"]))["status"] for job in jobs] == ["completed"] * 2
+            return [(await worker_harness.shown(person, job["id"]))["status"] for job in jobs] == ["completed"] * 2
 
         async def is_empty() -> bool:
             state = await plane.scaling.rules.get(fleet.id)
@@ -69,5 +69,5 @@ async def test_an_agent_comes_at_the_first_job_and_goes_when_it_is_done(plane: C
         assert ended == [directory.name]
         assert (directory / "agent.log").exists()
         assert max(each.wanted for each in decisions) == 1
-        assert await shop.central("SELECT 1 FROM worker_drains") == []
+        assert await worker_harness.central("SELECT 1 FROM worker_drains") == []
         assert processes_naming(plane.settings.home / "scaling") == []

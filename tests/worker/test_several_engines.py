@@ -71,7 +71,7 @@ async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other
     person = await site.person()
     jobs = [await site.submit(person) for _ in range(3)]
     await capacity_is(site, 1)
-    assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1, "it never left"
+    assert len(await site.worker_harness.central("SELECT 1 FROM worker_sessions")) == 1, "it never left"
     second.scenario = "SaveImage_batch3"
     second.release.set()
     await site.engine.kill()
@@ -80,7 +80,7 @@ async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other
     for job_id in jobs:
         await site.ends(person, job_id, hurry=True)
     await capacity_is(site, 2)
-    assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1
+    assert len(await site.worker_harness.central("SELECT 1 FROM worker_sessions")) == 1
     attempts = [attempts for attempts, _ in await spent(site, jobs)]
     assert attempts == [1, 1, 2], "only the job that wedged its engine pays for it"
 
@@ -119,7 +119,7 @@ async def test_a_departing_agent_stops_its_own_runs_on_each_engine(site: Site, s
         assert [each["prompt_id"] for each in engine.called("/interrupt")][:1] == [run_id]
         assert engine.running is None
     assert await site.leases() == 0
-    queued = await site.shop.central("SELECT attempts FROM ai_job_dispatches WHERE status = 'queued'")
+    queued = await site.worker_harness.central("SELECT attempts FROM ai_job_dispatches WHERE status = 'queued'")
     assert [row["attempts"] for row in queued] == [0] * 4
     assert site.left_over() == []
 

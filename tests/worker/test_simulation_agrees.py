@@ -37,7 +37,7 @@ from callsheet.worker.agent import Agent
 from callsheet.worker.config import AgentConfig
 from tests.support.installation import isolated_installation
 from tests.support.lightbox import lightbox_here
-from tests.support.workshop import Workshop, engine_payload, open_workshop
+from tests.support.worker_harness import WorkerHarness, engine_payload, open_worker_harness
 
 JOBS = 200
 INTERVAL_SECONDS, BOOT_SECONDS = 1.0, 2.0
@@ -60,7 +60,7 @@ TOLERANCE = 0.2
 class AgentDriver:
     """Starts real agents, each with a Lightbox of its own, some seconds after they were ordered."""
 
-    shop: Workshop
+    worker_harness: WorkerHarness
     directory: Path
     name: str = "studio"
     agents: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=dict)
@@ -102,9 +102,9 @@ class AgentDriver:
         directory.mkdir(parents=True)
         async with lightbox_here(directory / "lightbox") as engine:
             config = AgentConfig(
-                api_url=self.shop.plane.settings.public_url,
+                api_url=self.worker_harness.plane.settings.public_url,
                 worker_id=worker_id,
-                secret=self.shop.secret,
+                secret=self.worker_harness.secret,
                 directory=directory / "agent",
                 fleet=fleet.slug,
                 stage=fleet.stage,
@@ -192,14 +192,14 @@ class MeasuredReplay(Replay):
         return self._pickups.get(job, self._mean_pickup)
 
 
-async def measured(shop: Workshop, driver: AgentDriver, random: Random) -> Measured:
+async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: Random) -> Measured:
     """All jobs, each at its time; then what the installation exports of them."""
-    people = [await shop.desk.person(tokens=10_000) for _ in range(4)]
-    made = {"slug": "studio", "workflow_slugs": [shop.desk.workflow]}
-    fleet = (await shop.desk.post("/api/admin/fleets", made)).json()
-    scaling, headers = f"/api/admin/fleets/{fleet['id']}/scaling", shop.desk.admin.headers
+    people = [await worker_harness.jobs_api.person(tokens=10_000) for _ in range(4)]
+    made = {"slug": "studio", "workflow_slugs": [worker_harness.jobs_api.workflow]}
+    fleet = (await worker_harness.jobs_api.post("/api/admin/fleets", made)).json()
+    scaling, headers = f"/api/admin/fleets/{fleet['id']}/scaling", worker_harness.jobs_api.admin.headers
     rules = {"driver": driver.name, **asdict(POLICY)}
-    answer = await shop.client.put(scaling, json=rules, headers=headers)
+    answer = await worker_harness.client.put(scaling, json=rules, headers=headers)
     assert answer.status_code == 200, answer.text
     moments = arrivals(random)
     assert len(moments) == JOBS
@@ -215,16 +215,18 @@ async def measured(shop: Workshop, driver: AgentDriver, random: Random) -> Measu
             "output_extension": "png",
             "output_mime_type": "image/png",
         }
-        await shop.desk.submit(random.choice(people), payload=payload)
-    while len(await shop.central("SELECT 1 FROM dispatch_history WHERE status = 'completed'")) < JOBS:
+        await worker_harness.jobs_api.submit(random.choice(people), payload=payload)
+    while len(await worker_harness.central("SELECT 1 FROM dispatch_history WHERE status = 'completed'")) < JOBS:
         await asyncio.sleep(0.5)
-    sessions = await shop.central("SELECT worker_id, min(started_at) AS at FROM worker_sessions GROUP BY worker_id")
+    sessions = await worker_harness.central(
+        "SELECT worker_id, min(started_at) AS at FROM worker_sessions GROUP BY worker_id"
+    )
     registered = {row["worker_id"]: row["at"].timestamp() for row in sessions}
     starts = [registered[each] - ordered for each, ordered in driver.ordered_at.items() if each in registered]
     looks = driver.looked_at
     query = "SELECT max(wanted) AS most, sum((cardinality(drained) > 0)::int) AS ins FROM scaling_decisions"
-    [counted] = await shop.central(query)
-    async with OperationsClient(shop.plane.settings.public_url, shop.desk.admin.key) as client:
+    [counted] = await worker_harness.central(query)
+    async with OperationsClient(worker_harness.plane.settings.public_url, worker_harness.jobs_api.admin.key) as client:
         trace = await read_history(client, datetime.now(UTC) - timedelta(hours=1), "production")
         dispatches = [each async for page in client.finished_dispatches() for each in page]
     dispatches.sort(key=lambda each: (each.created_at, each.dispatch_id))
@@ -278,12 +280,12 @@ def occupied(trace: Trace, runs: Sequence[Run]) -> dict[int, float]:
 
 @pytest.mark.thorough
 async def test_waits_of_200_jobs_at_real_time_are_those_of_the_simulator(plane: ControlPlane, tmp_path: Path) -> None:
-    async with open_workshop(plane) as shop:
-        driver = AgentDriver(shop, tmp_path / "agents")
+    async with open_worker_harness(plane) as worker_harness:
+        driver = AgentDriver(worker_harness, tmp_path / "agents")
         assert isinstance(plane.scaling.drivers, dict)
         plane.scaling.drivers[driver.name] = driver
         try:
-            found = await measured(shop, driver, Random(4))
+            found = await measured(worker_harness, driver, Random(4))
         finally:
             await driver.close()
     assert len(found.trace) == JOBS

@@ -51,11 +51,11 @@ async def program(site: Site, **environment: str) -> AsyncIterator[Process]:
         str(PROGRAM),
         env={
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-            "API_BASE_URL": site.shop.plane.settings.public_url,
+            "API_BASE_URL": site.worker_harness.plane.settings.public_url,
             "COMFYUI_BASE_URL": site.engine.url,
-            "FLEET_SECRET": site.shop.secret,
+            "FLEET_SECRET": site.worker_harness.secret,
             "WORKER_ID": "i-0source",
-            "WORKFLOW_SLUGS": site.shop.desk.workflow,
+            "WORKFLOW_SLUGS": site.worker_harness.jobs_api.workflow,
             "POLL_SECONDS": "0.05",
             "HEARTBEAT_INTERVAL_SECONDS": "0.1",
             **environment,
@@ -78,10 +78,10 @@ async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_t
             job = await site.ends(person, await site.submit(person))
             [output] = job["result"]["outputs"]
             assert (output["name"], output["mime_type"], output["size"]) == ("output.png", "image/png", len(PNG))
-            [file] = await site.shop.files(person, job["id"])
+            [file] = await site.worker_harness.files(person, job["id"])
             assert file["path"].endswith(".png")
-            assert await site.shop.plane.storage.read(file["path"], 1_000_000) == PNG
-        assert await site.shop.balance(person) == 1000 - 2 * 7
+            assert await site.worker_harness.plane.storage.read(file["path"], 1_000_000) == PNG
+        assert await site.worker_harness.balance(person) == 1000 - 2 * 7
 
 
 async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(site: Site) -> None:
@@ -92,13 +92,13 @@ async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(site
 
         async def has_heartbeat() -> bool:
             query = "SELECT 1 FROM ai_job_dispatches WHERE status = 'leased' AND heartbeat_at IS NOT NULL"
-            return bool(await site.shop.central(query))
+            return bool(await site.worker_harness.central(query))
 
         await until(has_heartbeat)
-    [dispatch] = await site.shop.central("SELECT status, attempts, requeues FROM ai_job_dispatches")
+    [dispatch] = await site.worker_harness.central("SELECT status, attempts, requeues FROM ai_job_dispatches")
     assert (dispatch["status"], dispatch["attempts"], dispatch["requeues"]) == ("queued", 0, 1)
-    assert (await site.shop.shown(person, job_id))["status"] == "queued"
-    assert (await site.shop.desk.post_as(person, f"/api/ai-jobs/{job_id}/cancel")).status_code == 200
+    assert (await site.worker_harness.shown(person, job_id))["status"] == "queued"
+    assert (await site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job_id}/cancel")).status_code == 200
 
 
 @pytest.mark.thorough
@@ -109,7 +109,7 @@ async def test_a_failed_run_fails_the_job_with_what_it_said(site: Site) -> None:
         job_id = await site.submit(person, output_node_id="77")
         job = await site.ends(person, job_id, "failed")
     assert job["error"]["message"] == "Node 77 made no file."
-    assert await site.shop.balance(person) == 1000
+    assert await site.worker_harness.balance(person) == 1000
 
 
 @pytest.mark.thorough

@@ -38,14 +38,14 @@ GPU = {"name": "cuda:0", "type": "cuda", "index": 0, "torch_vram_total": 1_000_0
 async def has_left(site: Site) -> None:
     async def is_gone() -> bool:
         # There is none before it came, either.
-        came_and_went = await site.shop.central("SELECT 1 FROM worker_sessions WHERE ended_at IS NOT NULL")
+        came_and_went = await site.worker_harness.central("SELECT 1 FROM worker_sessions WHERE ended_at IS NOT NULL")
         return bool(came_and_went) and await site.workers() == []
 
     await until(is_gone)
 
 
 async def attempts(site: Site) -> list[tuple[str, int]]:
-    rows = await site.shop.central("SELECT status, attempts FROM ai_job_dispatches")
+    rows = await site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
     return [(row["status"], row["attempts"]) for row in rows]
 
 
@@ -233,7 +233,7 @@ async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time
     await site.engine.start()
     failed = await site.ends(person, job_id, "failed", hurry=True)
     assert failed["error"]["type"] == "engine_stuck"
-    assert f"workflow {site.shop.desk.workflow}, node " in failed["error"]["message"]
+    assert f"workflow {site.worker_harness.jobs_api.workflow}, node " in failed["error"]["message"]
     assert (await site.closed(job_id))["attempts"] == 2
 
 
@@ -254,7 +254,7 @@ async def test_an_executor_that_died_says_which_node_it_died_at(tmp_path: Path) 
 
 async def test_waiting_behind_somebody_elses_run_is_not_part_of_the_run_limit(site: Site) -> None:
     site.engine.scenario = "held"
-    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
     stranger = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
     foreign = asyncio.create_task(stranger.run(new_run(), Deaf()))
     await until(lambda: site.engine.running)
@@ -281,7 +281,7 @@ async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
 ) -> None:
     monkeypatch.setattr("callsheet.providers.comfy.self_hosted.CANCEL_ATTEMPTS", 1)
     site.engine.scenario = "deaf"
-    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
     person = await site.person()
     first, second = [await site.submit(person) for _ in range(2)]
     site.agent()
@@ -365,7 +365,7 @@ async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_atte
         neighbour = await site.submit(person, workflow=made(), output_node_id="save")
         site.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.1))])
         for _ in range(3):
-            await site.shop.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+            await site.worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
             assert await lightbox.ended() == 1
             await lightbox.start()
         failed = await site.ends(person, job_id, "failed")
@@ -374,7 +374,9 @@ async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_atte
         assert (await site.closed(neighbour))["attempts"] == 1
 
     async def is_named() -> bool:
-        answer = await site.shop.client.get("/api/admin/alerts", headers=site.shop.desk.admin.headers)
+        answer = await site.worker_harness.client.get(
+            "/api/admin/alerts", headers=site.worker_harness.jobs_api.admin.headers
+        )
         found = {each["code"]: each["message"] for each in answer.json()["alerts"]}
         return ": 3, of 1 job." in found.get("kills_engines", "")
 

@@ -21,7 +21,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.settings import Settings
 from tests.support.control_plane_process import control_plane_process
 from tests.support.installation import changed
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.leftovers import tied
 from tests.support.people import People, Person
 from tests.support.ports import free_port
@@ -63,20 +63,20 @@ class SlowPages:
 @dataclass
 class Site:
     plane: ControlPlane
-    desk: Desk
+    jobs_api: JobsApi
     person: Person
     pages: SlowPages
     directory: Path
 
     async def submit(self, **changes: Any) -> dict[str, Any]:
         body = {"actor": "scrape", "payload": {"url": self.pages.url}, **changes}
-        answer = await self.desk.client.post("/api/task", json=body, headers=self.person.headers)
+        answer = await self.jobs_api.client.post("/api/task", json=body, headers=self.person.headers)
         assert answer.status_code == 201, answer.text
         task: dict[str, Any] = answer.json()
         return task
 
     async def get(self, task: dict[str, Any]) -> dict[str, Any]:
-        answer = await self.desk.get(self.person, f"/api/task/{task['task_id']}")
+        answer = await self.jobs_api.get(self.person, f"/api/task/{task['task_id']}")
         shown: dict[str, Any] = answer.json()
         return shown
 
@@ -88,7 +88,7 @@ class Site:
         return await self.get(task)
 
     async def workers(self) -> list[str]:
-        answer = await self.desk.get(self.desk.admin, "/api/admin/workers")
+        answer = await self.jobs_api.get(self.jobs_api.admin, "/api/admin/workers")
         return [worker["worker_id"] for worker in answer.json()["items"]]
 
     async def leases_run_out(self) -> None:
@@ -98,7 +98,7 @@ class Site:
         async def have_run_out() -> bool:
             # Again, should the killed one's last heartbeat come after it.
             expire = "UPDATE ai_job_dispatches SET lease_expires_at = now() WHERE status = 'leased' RETURNING 1"
-            return await self.desk.core.rows(self.plane.databases.central, expire) == []
+            return await self.jobs_api.core.rows(self.plane.databases.central, expire) == []
 
         await until(have_run_out)
 
@@ -154,13 +154,13 @@ async def site(settings: Settings, tmp_path: Path) -> AsyncIterator[Site]:
         running_control_plane(chosen) as plane,
         httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=30) as client,
     ):
-        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-        yield Site(plane, desk, await desk.person(tokens=100), pages, tmp_path)
+        jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+        yield Site(plane, jobs_api, await jobs_api.person(tokens=100), pages, tmp_path)
         pages.gate.set()
 
 
 async def balance(site: Site) -> int:
-    return int((await site.desk.get(site.person, "/api/wallet")).json()["balance"])
+    return int((await site.jobs_api.get(site.person, "/api/wallet")).json()["balance"])
 
 
 async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(site: Site) -> None:
@@ -220,14 +220,14 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
         await site.leases_run_out()
         site.pages.gate.set()
         await process.start()
-        tasks = (await site.desk.get(site.person, "/api/task")).json()["items"]
+        tasks = (await site.jobs_api.get(site.person, "/api/task")).json()["items"]
         for each in tasks:
             shown = await site.until_status(each, "completed")
             assert shown["retry_count"] == 1
         assert task["task_id"] in {each["task_id"] for each in tasks}
     assert (len(tasks), site.pages.asked) == (2, 4)
     assert await balance(site) == 98
-    await site.desk.core.check()
+    await site.jobs_api.core.check()
 
 
 @pytest.mark.thorough
@@ -250,11 +250,11 @@ async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
     async with site.worker("stopped"):
         task = await site.submit()
         await until(lambda: site.pages.asked == 1)
-        answer = await site.desk.client.post(f"/api/task/{task['task_id']}/cancel", headers=site.person.headers)
+        answer = await site.jobs_api.client.post(f"/api/task/{task['task_id']}/cancel", headers=site.person.headers)
         assert answer.json()["status"] == "canceled"
 
         async def is_free() -> bool:
-            answer = await site.desk.get(site.desk.admin, "/api/admin/dispatches")
+            answer = await site.jobs_api.get(site.jobs_api.admin, "/api/admin/dispatches")
             return not answer.json()["items"]
 
         await until(is_free)

@@ -33,7 +33,9 @@ async def workflow(site: Site, slug: str, model: str) -> None:
         "output_mime_type": "image/png",
         "requirements": {"from_graph": False},
     }
-    answer = await site.shop.client.post("/api/admin/workflows", json=body, headers=site.shop.desk.admin.headers)
+    answer = await site.worker_harness.client.post(
+        "/api/admin/workflows", json=body, headers=site.worker_harness.jobs_api.admin.headers
+    )
     assert answer.status_code == 201, answer.text
 
 
@@ -51,7 +53,9 @@ async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
 
         async def submit(slug: str, model: str) -> str:
             payload = {"workflow": graph(model), "output_node_id": "2", "assets": []}
-            return str((await site.shop.desk.submit(person, workflow=slug, payload=payload, cost=1))["id"])
+            return str(
+                (await site.worker_harness.jobs_api.submit(person, workflow=slug, payload=payload, cost=1))["id"]
+            )
 
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))
         site.agent(engines=[engine], workflows=("warm-one", "warm-two"), prefetch=False)
@@ -65,7 +69,7 @@ async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
         await plane.fleet.workers.undrain(worker_id, "operator")
         for job_id in (*colds, warm):
             await site.ends(person, job_id)
-        started = await site.shop.central(
+        started = await site.worker_harness.central(
             "SELECT tenant_job_id FROM dispatch_history ORDER BY last_leased_at DESC LIMIT 3"
         )
         assert [str(row["tenant_job_id"]) for row in reversed(started)] == [warm, *colds]

@@ -17,7 +17,12 @@ NOBODY = "http://127.0.0.1:1"
 
 
 async def examined(site: Site, home: Path, engine_url: str | None = None, **worker: Any) -> Mapping[str, Finding]:
-    given = {"api_url": site.shop.plane.settings.public_url, "secret": site.shop.secret, "id": "gpu-1", "fleet": "gpus"}
+    given = {
+        "api_url": site.worker_harness.plane.settings.public_url,
+        "secret": site.worker_harness.secret,
+        "id": "gpu-1",
+        "fleet": "gpus",
+    }
     settings = load_settings(home=home, engine={"url": engine_url or site.engine.url}, worker={**given, **worker})
     return {finding.part: finding for finding in await examine_worker(settings)}
 
@@ -31,7 +36,7 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, t
     assert site.engine.version in found["engine"].message
     assert not (tmp_path / "not").exists()
     assert await site.workers() == [], "it registers nobody"
-    assert site.shop.secret not in str(found)
+    assert site.worker_harness.secret not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +58,11 @@ async def test_what_is_missing_is_a_problem_with_advice(
 
 
 async def test_with_a_registration_token_a_worker_needs_no_fleet(site: Site, tmp_path: Path) -> None:
-    shop = site.shop
-    created = await shop.desk.post("/api/admin/fleets", {"slug": "tokens", "workflow_slugs": [shop.desk.workflow]})
-    token = (await shop.desk.post(f"/api/admin/fleets/{created.json()['id']}/tokens", {})).json()["token"]
+    worker_harness = site.worker_harness
+    created = await worker_harness.jobs_api.post(
+        "/api/admin/fleets", {"slug": "tokens", "workflow_slugs": [worker_harness.jobs_api.workflow]}
+    )
+    token = (await worker_harness.jobs_api.post(f"/api/admin/fleets/{created.json()['id']}/tokens", {})).json()["token"]
     found = await examined(site, tmp_path, fleet=None, secret=token)
     assert (found["worker"].status, found["secret"].status) == ("ok", "ok")
     assert found["worker"].message == "Worker gpu-1 serves the fleet of its registration token."

@@ -1,4 +1,4 @@
-"""Jobs over HTTP for tests: an admin who submits them, users who watch, and the core behind it for everything else."""
+"""Jobs over HTTP for tests: an admin submits them, users watch them, and `core` does everything else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class JobsApi:
     client: httpx.AsyncClient
     people: People
     admin: Person
@@ -27,9 +27,9 @@ class Desk:
     workflow: str
 
     @classmethod
-    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
         core = Core(plane.databases, plane.jobs, [])
-        slug = f"desk-{next(_numbers)}"
+        slug = f"jobs-api-{next(_numbers)}"
         core.workflow = await core.add_workflow(slug)
         return cls(client, people, await people.admin(), core, slug)
 
@@ -40,7 +40,7 @@ class Desk:
         return person
 
     async def credit(self, person: Person, amount: int) -> None:
-        body = {"amount": amount, "provider_transaction_id": f"desk-{next(_numbers)}"}
+        body = {"amount": amount, "provider_transaction_id": f"credit-{next(_numbers)}"}
         answer = await self.post(f"/api/admin/users/{person.user.id}/credits", body)
         assert answer.status_code == 200, answer.text
 
@@ -60,7 +60,7 @@ class Desk:
         return job
 
     async def start(self) -> StartedLease:
-        return await self.core.start("desk-worker")
+        return await self.core.start("worker-1")
 
     async def get(self, person: Person, path: str) -> httpx.Response:
         return await self.client.get(path, headers=person.headers)

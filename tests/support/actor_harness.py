@@ -1,8 +1,8 @@
-"""Actors for tests, and a control plane that has them.
+"""Actors for tests, and a running control plane that has them.
 
-async with open_troupe(settings) as troupe:
-    task = await troupe.submit(ann, "echo", {"word": "hello"})
-    await troupe.ended(ann, task)
+async with open_actor_harness(settings) as harness:
+    task = await harness.submit(ann, "echo", {"word": "hello"})
+    await harness.ended(ann, task)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from callsheet.providers.registry import Registry
 from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from tests.support.catalog import PNG, Studio
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 from tests.support.waiting import until
 
@@ -40,15 +40,15 @@ Run = Callable[[Task], Mapping[str, Any]]
 
 
 @dataclass
-class Player:
-    """An actor that answers what `answer` makes of the task, once its `gate` is open."""
+class ScriptedActor:
+    """An actor that returns what `answer` makes of the task, as soon as its `gate` is open."""
 
     name: str
     answer: Run = lambda task: {"payload": dict(task.payload), "attempt": task.attempt}
     planned: Callable[[Mapping[str, Any]], Plan] = lambda payload: Plan()
     paid: bool = False
     gate: asyncio.Event = field(default_factory=asyncio.Event)
-    # Tasks that were begun.
+    # Tasks that were started.
     begun: list[Task] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Player:
         return Done(self.answer(task))
 
 
-class Painter(Player):
+class ImageActor(ScriptedActor):
     async def run(self, task: Task) -> Done | Deferred:
         self.begun.append(task)
         task.say(40.0, "Mixing colours")
@@ -93,7 +93,7 @@ def _engine(payload: Mapping[str, Any]) -> Plan:
 
 
 @dataclass
-class Sketches:
+class PreviewProvider:
     """A provider of media that only shows what it would do."""
 
     name: str = "sketches"
@@ -115,34 +115,34 @@ class Sketches:
         pass
 
 
-def players() -> dict[str, Player]:
-    everybody = [
-        Player("echo"),
-        Player("picky", planned=_refuses),
-        Player("careless", planned=lambda payload: payload["missing"]),
-        Player("limited", planned=_limited),
-        Player("engine", planned=_engine),
-        Player("broken", answer=_breaks),
-        Painter("painter"),
-        Player("copy", answer=lambda task: {"copy": f"Buy {task.payload['product']['title']}!"}),
-        Player("scrape", answer=lambda task: {"product": PRODUCT}),
-        *(Player(name) for name in ("static_ad", "ugc_video", "tts")),
+def scripted_actors() -> dict[str, ScriptedActor]:
+    actors = [
+        ScriptedActor("echo"),
+        ScriptedActor("picky", planned=_refuses),
+        ScriptedActor("careless", planned=lambda payload: payload["missing"]),
+        ScriptedActor("limited", planned=_limited),
+        ScriptedActor("engine", planned=_engine),
+        ScriptedActor("broken", answer=_breaks),
+        ImageActor("painter"),
+        ScriptedActor("copy", answer=lambda task: {"copy": f"Buy {task.payload['product']['title']}!"}),
+        ScriptedActor("scrape", answer=lambda task: {"product": PRODUCT}),
+        *(ScriptedActor(name) for name in ("static_ad", "ugc_video", "tts")),
     ]
-    return {player.name: player for player in everybody}
+    return {actor.name: actor for actor in actors}
 
 
 @dataclass(slots=True)
-class Troupe:
+class ActorHarness:
     plane: ControlPlane
     client: httpx.AsyncClient
-    desk: Desk
-    players: dict[str, Player]
+    jobs_api: JobsApi
+    actors: dict[str, ScriptedActor]
 
     async def person(self, pool: str = "pool_1", tokens: int = 100, *, tenant_of: Person | None = None) -> Person:
-        return await self.desk.person(pool, tokens, tenant_of=tenant_of)
+        return await self.jobs_api.person(pool, tokens, tenant_of=tenant_of)
 
     async def studio(self) -> Studio:
-        return await Studio.open(self.plane, self.client, self.desk.people)
+        return await Studio.open(self.plane, self.client, self.jobs_api.people)
 
     async def ask(self, person: Person, method: str, path: str, body: Any = None) -> httpx.Response:
         return await self.client.request(method, path, json=body, headers=person.headers)
@@ -174,19 +174,19 @@ class Troupe:
         return shown
 
     async def balance(self, person: Person) -> int:
-        return int((await self.desk.get(person, "/api/wallet")).json()["balance"])
+        return int((await self.jobs_api.get(person, "/api/wallet")).json()["balance"])
 
 
 @asynccontextmanager
-async def open_troupe(settings: Settings) -> AsyncIterator[Troupe]:
-    """A running control plane with these actors, whose own runner has begun to take tasks."""
-    cast = players()
-    registry = Registry(cast, {"sketches": Sketches()})
+async def open_actor_harness(settings: Settings) -> AsyncIterator[ActorHarness]:
+    """A running control plane with these actors, whose own runner takes tasks."""
+    actors = scripted_actors()
+    registry = Registry(actors, {"sketches": PreviewProvider()})
     async with (
         running_control_plane(settings, registry) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
     ):
         if plane.task_runner is not None:
             await until(lambda: plane.task_runner.is_ready)  # type: ignore[union-attr]
-        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-        yield Troupe(plane, client, desk, cast)
+        jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+        yield ActorHarness(plane, client, jobs_api, actors)

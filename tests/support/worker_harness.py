@@ -1,4 +1,4 @@
-"""Where scripted workers work: a running control plane, jobs whose inputs lie in storage, and workers for them."""
+"""A running control plane for scripted workers, with jobs whose inputs are in storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from tests.support.core import Row
 from tests.support.fleet import forget_revocations
-from tests.support.jobs import Desk
+from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
@@ -29,10 +29,10 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
 @dataclass(slots=True)
-class Workshop:
+class WorkerHarness:
     plane: ControlPlane
     client: httpx.AsyncClient
-    desk: Desk
+    jobs_api: JobsApi
     workers: list[ScriptedWorker] = field(default_factory=list)
 
     @property
@@ -40,10 +40,10 @@ class Workshop:
         return fleet_secret(self.plane.settings.fleet, master_secret(self.plane.settings))
 
     async def worker(self, **fields: Any) -> ScriptedWorker:
-        """Registered for the workshop's own workflow, which no other test's jobs have."""
+        """Registered for the harness's own workflow, which the jobs of other tests do not have."""
         worker = ScriptedWorker(self.client, f"scripted-{next(_numbers)}")
         await forget_revocations(self.plane)
-        await worker.register(self.secret, **{"workflow_slugs": [self.desk.workflow], **fields})
+        await worker.register(self.secret, **{"workflow_slugs": [self.jobs_api.workflow], **fields})
         self.workers.append(worker)
         return worker
 
@@ -51,34 +51,34 @@ class Workshop:
         """A job as the catalog builds it, with an input in storage."""
         path = f"tenants/{person.tenant.id}/uploads/{next(_numbers)}/clip.mp4"
         await self.plane.storage.put(path, INPUT, content_type="video/mp4")
-        return await self.desk.submit(person, payload={**engine_payload(path), **payload}, cost=7)
+        return await self.jobs_api.submit(person, payload={**engine_payload(path), **payload}, cost=7)
 
     async def row(self, person: Person, job_id: str) -> Row:
         pool = await self.plane.databases.pool(person.tenant.pool)
         query = "SELECT * FROM ai_jobs WHERE tenant_id = $1 AND id = $2"
-        return (await self.desk.core.rows(pool, query, person.tenant.id, UUID(job_id)))[0]
+        return (await self.jobs_api.core.rows(pool, query, person.tenant.id, UUID(job_id)))[0]
 
     async def files(self, person: Person, job_id: str) -> list[Row]:
         pool = await self.plane.databases.pool(person.tenant.pool)
         query = "SELECT * FROM files WHERE tenant_id = $1 AND job_id = $2 ORDER BY id"
-        return await self.desk.core.rows(pool, query, person.tenant.id, UUID(job_id))
+        return await self.jobs_api.core.rows(pool, query, person.tenant.id, UUID(job_id))
 
     async def shown(self, person: Person, job_id: str) -> dict[str, Any]:
         """The job as its user sees it."""
-        answer = await self.desk.get(person, f"/api/ai-jobs/{job_id}")
+        answer = await self.jobs_api.get(person, f"/api/ai-jobs/{job_id}")
         assert answer.status_code == 200, answer.text
         job: dict[str, Any] = answer.json()
         return job
 
     async def balance(self, person: Person) -> int:
-        return int((await self.desk.get(person, "/api/wallet")).json()["balance"])
+        return int((await self.jobs_api.get(person, "/api/wallet")).json()["balance"])
 
     async def dispatch(self, job: dict[str, Any]) -> Row:
         query = "SELECT * FROM ai_job_dispatches WHERE dispatch_id = $1"
-        return (await self.desk.core.rows(self.plane.databases.central, query, job["dispatch_id"]))[0]
+        return (await self.jobs_api.core.rows(self.plane.databases.central, query, job["dispatch_id"]))[0]
 
     async def central(self, query: str, *values: object) -> list[Row]:
-        return await self.desk.core.rows(self.plane.databases.central, query, *values)
+        return await self.jobs_api.core.rows(self.plane.databases.central, query, *values)
 
     async def audited(self, worker: ScriptedWorker, *expected: str) -> None:
         """Waits until these are the lines of the worker's log, in this order: they are written behind its requests."""
@@ -129,11 +129,11 @@ def engine_payload(path: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_workshop(plane: ControlPlane) -> AsyncIterator[Workshop]:
+async def open_worker_harness(plane: ControlPlane) -> AsyncIterator[WorkerHarness]:
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-        shop = Workshop(plane, client, desk)
-        yield shop
+        jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+        worker_harness = WorkerHarness(plane, client, jobs_api)
+        yield worker_harness
         # The next test's workers count too.
-        for worker in shop.workers:
+        for worker in worker_harness.workers:
             await worker.deregister("the test is over")
