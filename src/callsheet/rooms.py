@@ -46,6 +46,7 @@ from callsheet.scaling.room import ScalingRoom, open_scaling
 from callsheet.scaling.routers import scaling_routers
 from callsheet.settings import Settings
 from callsheet.statistics.room import StatisticsRoom, open_statistics
+from callsheet.statistics.routers import statistics_routers
 from callsheet.tasks.room import TasksRoom, open_tasks
 from callsheet.tasks.routers import task_routers
 from callsheet.toolbox.loops import Loop
@@ -182,7 +183,7 @@ def all_routers(
         *library_routers(rooms.library, users),
         *wallet_routers(databases, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),
-        *rooms.statistics.routers(users),
+        *statistics_routers(rooms.statistics, users),
     ]
 
 

@@ -12,7 +12,7 @@ SELECT clock_timestamp() AS now, (SELECT counted_until FROM statistics_progress)
 
 -- name: write_progress
 INSERT INTO statistics_progress (counted_until) VALUES (:counted_until)
-ON CONFLICT (only_row) DO UPDATE SET counted_until = EXCLUDED.counted_until
+ON CONFLICT (only_row) DO UPDATE SET counted_until = excluded.counted_until
 
 -- name: count_minutes
 -- Counts the minutes from :since to :until from the history, per workflow and for all workflows (id 0).
@@ -22,11 +22,12 @@ SELECT 60, date_trunc('minute', finished_at), coalesce(workflow_id, 0),
     count(*) FILTER (WHERE status = 'canceled'), count(*) FILTER (WHERE status = 'expired'),
     histogram(array_agg(queue_wait_seconds)),
     histogram(array_agg(duration_seconds) FILTER (WHERE status = 'completed'))
-FROM dispatch_history WHERE finished_at >= :since AND finished_at < :until
+FROM dispatch_history
+WHERE finished_at >= :since AND finished_at < :until
 GROUP BY GROUPING SETS ((date_trunc('minute', finished_at), workflow_id), (date_trunc('minute', finished_at)))
 ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
-    completed = EXCLUDED.completed, failed = EXCLUDED.failed, canceled = EXCLUDED.canceled, expired = EXCLUDED.expired,
-    waits = EXCLUDED.waits, runs = EXCLUDED.runs
+    completed = excluded.completed, failed = excluded.failed, canceled = excluded.canceled, expired = excluded.expired,
+    waits = excluded.waits, runs = excluded.runs
 
 -- name: combine_finished
 -- Adds up the minutes of each longer time that has a minute from :since to :until.
@@ -46,14 +47,15 @@ WITH minutes AS (
 ), added_counts AS (
     SELECT longer_at, workflow_id, sum(completed) AS completed, sum(failed) AS failed, sum(canceled) AS canceled,
         sum(expired) AS expired
-    FROM minutes GROUP BY longer_at, workflow_id
+    FROM minutes
+    GROUP BY longer_at, workflow_id
 )
 INSERT INTO finished_jobs_by_time (step_seconds, at, workflow_id, completed, failed, canceled, expired, waits, runs)
 SELECT :step_seconds, longer_at, workflow_id, completed, failed, canceled, expired, waits, runs
 FROM added_counts JOIN added_histograms USING (longer_at, workflow_id)
 ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
-    completed = EXCLUDED.completed, failed = EXCLUDED.failed, canceled = EXCLUDED.canceled, expired = EXCLUDED.expired,
-    waits = EXCLUDED.waits, runs = EXCLUDED.runs
+    completed = excluded.completed, failed = excluded.failed, canceled = excluded.canceled, expired = excluded.expired,
+    waits = excluded.waits, runs = excluded.runs
 
 -- name: sample_queues
 -- Queued and running jobs per workflow and of all workflows (id 0) at this moment, as the sample of this minute. Queued
@@ -69,7 +71,8 @@ WITH ready AS (
     ) counted
 ), delayed AS (
     SELECT workflow_id, count(*) AS jobs FROM ai_job_dispatches
-    WHERE status = 'queued' AND not_before IS NOT NULL GROUP BY workflow_id
+    WHERE status = 'queued' AND not_before IS NOT NULL
+    GROUP BY workflow_id
 ), running AS (
     SELECT workflow_id, count(*) AS running FROM ai_job_dispatches WHERE status <> 'queued' GROUP BY workflow_id
 )
@@ -79,7 +82,8 @@ SELECT 60, date_trunc('minute', :now::timestamptz), coalesce(ready.workflow_id, 
 FROM ready LEFT JOIN delayed USING (workflow_id) LEFT JOIN running USING (workflow_id)
 -- A workflow without jobs has no sample.
 WHERE ready.jobs > 0 OR delayed.jobs > 0 OR running.running > 0
-GROUP BY GROUPING SETS ((ready.workflow_id), ()) HAVING count(*) > 0
+GROUP BY GROUPING SETS ((ready.workflow_id), ())
+HAVING count(*) > 0
 ON CONFLICT (step_seconds, workflow_id, at) DO NOTHING
 
 -- name: sample_fleet
@@ -113,12 +117,14 @@ FROM queue_samples CROSS JOIN LATERAL (
     -- A minute with a sample of the workers and none of the queue had an empty queue.
     SELECT date_bin(make_interval(secs => :step_seconds::integer), at, 'epoch'::timestamptz) AS longer_at,
         count(*) AS minutes
-    FROM fleet_samples WHERE step_seconds = 60 GROUP BY 1
+    FROM fleet_samples
+    WHERE step_seconds = 60
+    GROUP BY 1
 ) sampled USING (longer_at)
 WHERE step_seconds = 60
   AND at >= date_bin(make_interval(secs => :step_seconds::integer), :since::timestamptz, 'epoch'::timestamptz)
 GROUP BY longer_at, workflow_id
-ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET queued = EXCLUDED.queued, running = EXCLUDED.running
+ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET queued = excluded.queued, running = excluded.running
 
 -- name: combine_fleet
 INSERT INTO fleet_samples (
@@ -130,9 +136,9 @@ WHERE step_seconds = 60
   AND at >= date_bin(make_interval(secs => :step_seconds::integer), :since::timestamptz, 'epoch'::timestamptz)
 GROUP BY 2
 ON CONFLICT (step_seconds, at) DO UPDATE SET
-    busy_workers = EXCLUDED.busy_workers, idle_workers = EXCLUDED.idle_workers,
-    draining_workers = EXCLUDED.draining_workers, slots = EXCLUDED.slots, busy_slots = EXCLUDED.busy_slots,
-    tokens_held = EXCLUDED.tokens_held
+    busy_workers = excluded.busy_workers, idle_workers = excluded.idle_workers,
+    draining_workers = excluded.draining_workers, slots = excluded.slots, busy_slots = excluded.busy_slots,
+    tokens_held = excluded.tokens_held
 
 -- name: delete_old_counts
 DELETE FROM finished_jobs_by_time
