@@ -75,7 +75,7 @@ UPSCALE = "upscale (production, self_hosted)"
         ),
         (AlertFacts(scaled_fleets=[scaled(cause="paused")]), [("scaling_paused", "warning", "gpu (production)")]),
         (
-            AlertFacts(scaled_fleets=[scaled(cause="cannot_run", reason="1 job waits.")]),
+            AlertFacts(scaled_fleets=[scaled(cause="cannot_run")]),
             [("fleet_cannot_run", "warning", "gpu (production)")],
         ),
         (AlertFacts(routes=[route(oldest_wait_seconds=900)]), []),

@@ -79,7 +79,8 @@ def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     """Why none of so many workers can run it. `counts`: how many of them lack each thing."""
     of_all = [lack for lack, count in counts if count >= workers]
     if of_all:
-        return f"No worker has {' or '.join(map(_named, of_all[:MOST_NAMED]))}."
+        *others, last = map(_named, of_all[:MOST_NAMED])
+        return f"No worker has {', '.join(others)} or {last}." if others else f"No worker has {last}."
     parts = [
         f"{count} worker{' lacks' if count == 1 else 's lack'} {_named(lack)}" for lack, count in counts[:MOST_NAMED]
     ]

@@ -207,7 +207,7 @@ def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
                 code="fleet_cannot_run",
                 severity="warning",
                 subject=where,
-                message=f"Fleet {where}: {each.reason or ''}".strip(),
+                message=each.reason or "Jobs wait that the workers of this fleet cannot run.",
                 action="Install what is missing in the image of its workers, then run: callsheet fleets scale "
                 f"{each.fleet} --stage {each.stage} --retry. Or change what the workflow requires: callsheet "
                 "workflows show NAME. One worker is tried every six hours.",

@@ -264,8 +264,8 @@ class Autoscaler(Loop):
 
 def _unable(queue: Queue) -> str:
     """A note about jobs that no number of workers would serve."""
-    jobs = "1 job is" if queue.unable == 1 else f"{queue.unable} jobs are"
-    return f" {jobs} not counted, because the workers of the fleet cannot run them. {queue.missing}"
+    jobs, them = ("1 job is", "it") if queue.unable == 1 else (f"{queue.unable} jobs are", "them")
+    return f" {jobs} not counted, because the workers of the fleet cannot run {them}. {queue.missing}"
 
 
 async def _end(connection: Connection, seen: Look, scaled: Scaled) -> tuple[str, ...]:

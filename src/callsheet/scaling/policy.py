@@ -292,9 +292,12 @@ def _scale_in(
         reason = f"The fleet has {_count(have, 'worker')} and its maximum is {policy.maximum}: {goes} when done."
     else:
         enough = max(history.peaks[0][1], policy.minimum)
-        reason = (
-            f"{_count(enough, 'worker')} would have been enough for the last {_seconds(policy.idle_seconds)}: {goes}."
+        needed = (
+            f"{_count(enough, 'worker')} {'was' if enough == 1 else 'were'} enough"
+            if enough
+            else "No worker was needed"
         )
+        reason = f"{needed} for the last {_seconds(policy.idle_seconds)}: {goes}."
     return _decision(policy, wanted, tuple(worker.id for worker in victims), (), reason, history, cause)
 
 
@@ -327,7 +330,8 @@ def _hold(policy: Policy, situation: Situation, history: History, have: int, nee
     if situation.unknown is not None and have > enough:
         return _decision(policy, have, (), (), f"No worker goes: {situation.unknown}", history, "unknown_queue")
     if situation.queued_jobs:
-        reason = f"{_workers_are(have)} enough for {_waiting(situation)}."
+        jobs, seconds = _count(situation.queued_jobs, "waiting job"), _seconds(situation.queued_seconds)
+        reason = f"{_workers_are(have)} enough for {jobs} ({seconds} of work)."
     elif have == 0 and situation.unable_jobs:
         jobs = f"{_count(situation.unable_jobs, 'job')} {'waits' if situation.unable_jobs == 1 else 'wait'}"
         reason = f"{jobs} that the workers of this fleet cannot run, so none is started. {situation.missing}"

@@ -122,7 +122,7 @@ def test_the_minimum_is_kept_without_a_job_and_without_waiting() -> None:
 def test_all_go_when_the_fleet_was_idle_for_the_idle_time() -> None:
     decision = look(workers=some(3))
     assert (decision.wanted, decision.drain, decision.cause) == (0, ("w0", "w1", "w2"), "idle")
-    assert decision.reason == "0 workers would have been enough for the last 300 s: 3 workers go."
+    assert decision.reason == "No worker was needed for the last 300 s: 3 workers go."
     assert decision.history.last_in_at == NOW
 
 
