@@ -16,8 +16,8 @@ from callsheet.fleet.authentication import SQL as FLEET_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
+from callsheet.scaling.fleet_states import SQL as SCALING_SQL
 from callsheet.scaling.metric import SQL as METRIC_SQL
-from callsheet.scaling.scaled import SQL as SCALING_SQL
 from tests.support.crowd import fill_central, quiet
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare

@@ -20,10 +20,10 @@ from callsheet.plumbing.leadership import SILENT_SECONDS, Leadership
 from callsheet.plumbing.ownership import Central, read_central
 from callsheet.plumbing.sql import Connection
 from callsheet.scaling.driver import Actual, Driver, DriverError
-from callsheet.scaling.memory import Look, look, ordered
+from callsheet.scaling.fleet_states import SQL, FleetState, read_fleets
+from callsheet.scaling.memory import Look, look, with_orders
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.policy import Decision, Situation, decide
-from callsheet.scaling.scaled import SQL, Scaled, read_scaled
 from callsheet.scaling.sharing import Queue
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.clock import Clock
@@ -84,31 +84,31 @@ class Autoscaler(Loop):
     async def _look(self) -> None:
         async with self.leadership.connection() as connection:
             central = await read_central(connection, self._databases.central.dsn)
-            scaled = await read_scaled(connection, self._most_workers)
+            states = await read_fleets(connection, self._most_workers)
             if self._looks % FORGET_EVERY == 0:
                 await SQL["forget_old_decisions"].run(connection, days=self._settings.decisions_days)
         self._looks += 1
-        self._numbers.forget_others({each.fleet.id for each in scaled})
+        self._numbers.forget_others({each.fleet.id for each in states})
         # Concurrent, so that a driver that hangs delays other fleets by at most the timeout of one call.
-        await all_of(self._attend(each, central) for each in scaled)
+        await all_of(self._scale(each, central) for each in states)
 
-    async def _attend(self, scaled: Scaled, central: Central) -> None:
-        fleet = scaled.fleet
-        self._numbers.queued(fleet, scaled.queue.seconds)
-        if not scaled.place.is_of(central) or central.is_possible_copy:
-            await self._pause(scaled)
+    async def _scale(self, state: FleetState, central: Central) -> None:
+        fleet = state.fleet
+        self._numbers.queued(fleet, state.queue.seconds)
+        if not state.place.is_of(central) or central.is_possible_copy:
+            await self._pause(state)
             return
         try:
             driver = self._driver(fleet.driver)
             actual = await self._called(driver.actual(fleet))
         except DriverError as error:
-            await self._failed(scaled, error)
+            await self._failed(state, error)
             return
-        seen = look(fleet.policy, scaled.memory, scaled.now, scaled.workers, actual)
-        decision = decide(fleet.policy, self._situation(scaled, seen))
-        if scaled.queue.unable and decision.cause != "cannot_run":
-            decision = replace(decision, reason=decision.reason + _unable(scaled.queue))
-        recorded = await self._record(scaled, seen, decision, actual)
+        seen = look(fleet.policy, state.memory, state.now, state.workers, actual)
+        decision = decide(fleet.policy, self._situation(state, seen))
+        if state.queue.unable and decision.cause != "cannot_run":
+            decision = replace(decision, reason=decision.reason + _unable(state.queue))
+        recorded = await self._record(state, seen, decision, actual)
         if recorded is None:
             return
         to_order, ending = recorded
@@ -121,37 +121,37 @@ class Autoscaler(Loop):
             if ending:
                 await self._called(driver.end(fleet, ending))
         except DriverError as error:
-            await self._failed(scaled, error)
+            await self._failed(state, error)
             return
-        if scaled.is_failing:
+        if state.is_failing:
             async with self.leadership.connection() as connection:
                 await SQL["keep_success"].run(connection, fleet_id=fleet.id)
             log.info("scaling.driver_works_again", fleet=fleet.slug, stage=fleet.stage, driver=fleet.driver)
 
-    def _situation(self, scaled: Scaled, seen: Look) -> Situation:
+    def _situation(self, state: FleetState, seen: Look) -> Situation:
         away = sorted(self._databases.unavailable)
         return Situation(
-            now=scaled.now,
-            queued_jobs=scaled.queue.jobs,
-            queued_seconds=scaled.queue.seconds,
+            now=state.now,
+            queued_jobs=state.queue.jobs,
+            queued_seconds=state.queue.seconds,
             workers=seen.workers,
             coming=seen.coming,
             history=seen.memory.history,
             unknown=f"Pool {', '.join(away)} is not served, so its part of the queue is unknown." if away else None,
-            places=scaled.places,
-            unable_jobs=scaled.queue.unable,
-            missing=scaled.queue.missing,
+            places=state.places,
+            unable_jobs=state.queue.unable,
+            missing=state.queue.missing,
         )
 
     async def _record(
-        self, scaled: Scaled, seen: Look, decision: Decision, actual: Actual
+        self, state: FleetState, seen: Look, decision: Decision, actual: Actual
     ) -> tuple[int, tuple[str, ...]] | None:
         """How many workers the driver should have, and the ids it ends; None if the rules changed meanwhile."""
-        fleet = scaled.fleet
+        fleet = state.fleet
         async with self.leadership.transaction() as connection:
-            if await SQL["lock_scaling"].row(connection, fleet_id=fleet.id, updated_at=scaled.updated_at) is None:
+            if await SQL["lock_scaling"].row(connection, fleet_id=fleet.id, updated_at=state.updated_at) is None:
                 return None
-            ended = await _end(connection, seen, scaled)
+            ended = await _end(connection, seen, state)
             retired = await retire(
                 connection, decision.drain, decision.reason, also_busy=decision.cause == "above_maximum"
             )
@@ -160,7 +160,7 @@ class Autoscaler(Loop):
             # Workers that got a job since, or that a person undrained, stay as they are.
             wanted = decision.wanted + len(decision.drain) - len(retired) - len(decision.undrain) + len(reinstated)
             decision = replace(decision, wanted=wanted, on_demand=fleet.policy.on_demand(wanted))
-            memory = ordered(seen.memory, scaled.now, seen, decision)
+            memory = with_orders(seen.memory, state.now, seen, decision)
             memory = replace(memory, ending=(*memory.ending, *ended))
             values = {
                 "fleet_id": fleet.id,
@@ -170,8 +170,8 @@ class Autoscaler(Loop):
                 "on_demand": decision.on_demand,
                 "serving": seen.serving,
                 "coming": seen.coming,
-                "queued_jobs": scaled.queue.jobs,
-                "queued_seconds": scaled.queue.seconds,
+                "queued_jobs": state.queue.jobs,
+                "queued_seconds": state.queue.seconds,
             }
             await SQL["keep_look"].run(
                 connection,
@@ -180,14 +180,14 @@ class Autoscaler(Loop):
                 draining=len(seen.workers) - seen.serving,
                 existing=actual.count,
             )
-            if scaled.workers:
-                known = {"fleet_id": fleet.id, "environments": list(scaled.environments)}
+            if state.workers:
+                known = {"fleet_id": fleet.id, "environments": list(state.environments)}
                 await SQL["forget_environments"].run(connection, **known)
                 await SQL["keep_environments"].run(connection, **known)
             await SQL["announce"].run(
                 connection, fleet_id=fleet.id, wanted=wanted, next_worker_at=memory.next_worker_at()
             )
-            is_new = scaled.last != (wanted, decision.on_demand, decision.cause)
+            is_new = state.last != (wanted, decision.on_demand, decision.cause)
             if is_new or retired or reinstated or ended:
                 await SQL["record_decision"].run(
                     connection, **values, drained=retired, undrained=reinstated, ended=list(ended)
@@ -196,41 +196,41 @@ class Autoscaler(Loop):
         self._numbers.saw(fleet, wanted, seen.serving)
         return seen.to_order(fleet.policy, decision), memory.ending
 
-    async def _pause(self, scaled: Scaled) -> None:
+    async def _pause(self, state: FleetState) -> None:
         """A copy of the database must not start and end the workers of the original."""
-        fleet = scaled.fleet
+        fleet = state.fleet
         reason = (
             "This database may be a copy of the one that the fleet was set up in, so its workers are left alone. If it "
             "is the production, run: callsheet db adopt. To scale it from here: callsheet fleets scale "
             f"{fleet.slug} --stage {fleet.stage} --confirm"
         )
-        if scaled.last[2] == "paused":
+        if state.last[2] == "paused":
             return
         async with self.leadership.transaction() as connection:
             values = {"fleet_id": fleet.id, "reason": reason}
-            if await SQL["keep_pause"].run(connection, **values, updated_at=scaled.updated_at):
-                wanted, on_demand, _ = scaled.last
+            if await SQL["keep_pause"].run(connection, **values, updated_at=state.updated_at):
+                wanted, on_demand, _ = state.last
                 await SQL["record_decision"].run(
                     connection,
                     **values,
                     cause="paused",
                     wanted=wanted or 0,
                     on_demand=on_demand or 0,
-                    serving=len(scaled.workers),
+                    serving=len(state.workers),
                     coming=0,
-                    queued_jobs=scaled.queue.jobs,
-                    queued_seconds=scaled.queue.seconds,
+                    queued_jobs=state.queue.jobs,
+                    queued_seconds=state.queue.seconds,
                     drained=[],
                     undrained=[],
                     ended=[],
                 )
         log.warning("scaling.paused", fleet=fleet.slug, stage=fleet.stage, reason=reason)
 
-    async def _failed(self, scaled: Scaled, error: DriverError) -> None:
-        fleet = scaled.fleet
+    async def _failed(self, state: FleetState, error: DriverError) -> None:
+        fleet = state.fleet
         self._numbers.failed(fleet)
         async with self.leadership.transaction() as connection:
-            queue = scaled.queue
+            queue = state.queue
             await SQL["keep_queue"].run(
                 connection, fleet_id=fleet.id, queued_jobs=queue.jobs, queued_seconds=queue.seconds
             )
@@ -268,8 +268,8 @@ def _unable(queue: Queue) -> str:
     return f" {jobs} not counted, because the workers of the fleet cannot run {them}. {queue.missing}"
 
 
-async def _end(connection: Connection, seen: Look, scaled: Scaled) -> tuple[str, ...]:
+async def _end(connection: Connection, seen: Look, state: FleetState) -> tuple[str, ...]:
     """Marks workers as ending: retired workers without a lease, and workers that never registered."""
-    warm_up = f"{scaled.fleet.policy.warm_up_seconds:.0f}"
+    warm_up = f"{state.fleet.policy.warm_up_seconds:.0f}"
     await retire(connection, seen.overdue, f"It did not register within {warm_up} seconds.")
     return tuple(await begin_to_end(connection, [*seen.done, *seen.overdue]))

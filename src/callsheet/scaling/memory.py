@@ -18,7 +18,7 @@ LATEST_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredWorker:
     """A worker of the fleet as stored in central."""
 
     id: str
@@ -108,7 +108,7 @@ class Look:
         return max(0, min(policy.maximum, decision.wanted - self.strangers + self.resting))
 
 
-def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Registered], actual: Actual) -> Look:
+def look(policy: Policy, memory: Memory, now: float, registered: Sequence[RegisteredWorker], actual: Actual) -> Look:
     ids = actual.worker_ids
     here = [worker for worker in registered if ids is None or worker.id in ids or worker.is_usable]
     ours = {worker.id for worker in here if ids is None or worker.id in ids}
@@ -150,14 +150,14 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
     )
 
 
-def ordered(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:
+def with_orders(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:
     """The memory after a decision, with one order for each worker that it orders."""
     more = decision.wanted - look.serving - look.coming - len(decision.undrain)
     return replace(memory, history=decision.history, orders=(*memory.orders, *[now] * max(0, more)))
 
 
 def _orders(
-    policy: Policy, memory: Memory, now: float, ours: Sequence[Registered]
+    policy: Policy, memory: Memory, now: float, ours: Sequence[RegisteredWorker]
 ) -> tuple[tuple[float, ...], float | None]:
     """The open orders, and the average start time. Each new worker fills the oldest order."""
     known = set(memory.known)
@@ -171,14 +171,14 @@ def _orders(
     return tuple(moment for moment in left if now - moment <= policy.warm_up_seconds), average
 
 
-def _next_to_go(order: Sequence[str], here: Sequence[Registered]) -> set[str]:
+def _next_to_go(order: Sequence[str], here: Sequence[RegisteredWorker]) -> set[str]:
     """For a fixed ending order: the first worker that serves, and the workers before it."""
     serving = {worker.id for worker in here if _is_serving(worker)}
     first = next((place for place, name in enumerate(order) if name in serving), len(order))
     return set(order[: first + 1])
 
 
-def _is_serving(worker: Registered) -> bool:
+def _is_serving(worker: RegisteredWorker) -> bool:
     return worker.is_usable and not worker.is_drained
 
 
@@ -193,7 +193,7 @@ def unseen_slots(slots: int, ended: int, seconds: float, held: int, elapsed: flo
     return min(float(slots), seconds * (ended - held) / ended / elapsed)
 
 
-def _ended_since(memory: Memory, worker: Registered) -> tuple[int, float, int]:
+def _ended_since(memory: Memory, worker: RegisteredWorker) -> tuple[int, float, int]:
     """Leases of the worker that ended since the last look, their seconds, and how many leases that look saw.
 
     A worker that the last look did not see, or that registered anew, has no known ended leases.
@@ -202,16 +202,16 @@ def _ended_since(memory: Memory, worker: Registered) -> tuple[int, float, int]:
     return max(0, worker.ended_leases - leases), max(0.0, worker.ended_seconds - seconds), held
 
 
-def _unseen(memory: Memory, now: float, worker: Registered) -> float:
+def _unseen(memory: Memory, now: float, worker: RegisteredWorker) -> float:
     seen_at = memory.history.seen_at
     return unseen_slots(worker.slots, *_ended_since(memory, worker), 0.0 if seen_at is None else now - seen_at)
 
 
-def _idle_since(memory: Memory, now: float, worker: Registered) -> float:
+def _idle_since(memory: Memory, now: float, worker: RegisteredWorker) -> float:
     return memory.idle_since.get(worker.id, now) if _ended_since(memory, worker)[0] == 0 else now
 
 
-def _seen(worker: Registered, may_go: bool, idle_since: float | None, unseen: float) -> Worker:
+def _seen(worker: RegisteredWorker, may_go: bool, idle_since: float | None, unseen: float) -> Worker:
     return Worker(
         id=worker.id,
         slots=worker.slots,

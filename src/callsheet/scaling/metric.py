@@ -7,8 +7,8 @@ from typing import NamedTuple
 from callsheet.fleet.registry import DEFAULT_PROVIDERS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
+from callsheet.scaling.fleet_states import MOST_COUNTED
 from callsheet.scaling.policy import MOST_WORKERS, Policy, Situation, Worker, needed_workers
-from callsheet.scaling.scaled import MOST_COUNTED
 from callsheet.scaling.sharing import UNMEASURED_SECONDS
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.fleet import FleetMetric

@@ -13,8 +13,8 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.ownership import read_central
 from callsheet.plumbing.sql import Connection
 from callsheet.scaling.driver import Driver, OptionError
+from callsheet.scaling.fleet_states import SQL
 from callsheet.scaling.policy import Policy, PolicyError
-from callsheet.scaling.scaled import SQL
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest

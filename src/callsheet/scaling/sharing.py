@@ -25,7 +25,7 @@ class WaitingRoute(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServingFleet:
     """A scaled fleet that serves routes."""
 
     fleet_id: int
@@ -51,7 +51,7 @@ class Queue:
     missing: str = ""
 
 
-def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapping[int, Queue]:
+def share_out(routes: Iterable[WaitingRoute], servers: Sequence[ServingFleet]) -> Mapping[int, Queue]:
     """The queue of each fleet. Each job without a free slot elsewhere is in one queue, if a fleet can run it."""
     found = {server.fleet_id: Queue() for server in servers}
     for route in routes:
@@ -68,7 +68,7 @@ def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapp
     return found
 
 
-def _unable(queue: Queue, server: Server, route: WaitingRoute, seconds: float) -> Queue:
+def _unable(queue: Queue, server: ServingFleet, route: WaitingRoute, seconds: float) -> Queue:
     is_trial = server.is_trial_due and not queue.unable
     return Queue(
         jobs=queue.jobs + is_trial,
@@ -89,7 +89,7 @@ def share_places(places: int, needs: Mapping[int, int]) -> Mapping[int, int | No
     return dict(zip(needs, shares, strict=True))
 
 
-def _serves(server: Server, route: WaitingRoute) -> bool:
+def _serves(server: ServingFleet, route: WaitingRoute) -> bool:
     return (
         server.stage == route.stage and route.workflow_id in server.workflow_ids and route.provider in server.providers
     )

@@ -6,14 +6,14 @@ import json
 from dataclasses import replace
 
 from callsheet.scaling.driver import Actual
-from callsheet.scaling.memory import Look, Memory, Registered, look, ordered
+from callsheet.scaling.memory import Look, Memory, RegisteredWorker, look, with_orders
 from callsheet.scaling.policy import Decision, History, Policy
 
 POLICY = Policy(maximum=5, warm_up_seconds=100)
 
 
-def a_worker(name: str, **changes: object) -> Registered:
-    worker = Registered(name, slots=1, busy=0, is_spot=True, registered_at=50.0, is_usable=True)
+def a_worker(name: str, **changes: object) -> RegisteredWorker:
+    worker = RegisteredWorker(name, slots=1, busy=0, is_spot=True, registered_at=50.0, is_usable=True)
     return replace(worker, **changes)  # type: ignore[arg-type]
 
 
@@ -131,9 +131,9 @@ def test_an_ended_worker_is_remembered_until_the_driver_has_it_no_more() -> None
 
 def test_an_order_is_remembered_for_each_worker_that_is_wanted_and_missing() -> None:
     seen = look(POLICY, Memory(), 7.0, [a_worker("a")], exists("a", "b"))
-    assert ordered(seen.memory, 7.0, seen, a_decision(4)).orders == (7.0, 7.0)
-    assert ordered(seen.memory, 7.0, seen, a_decision(4, undrain=("x",))).orders == (7.0,)
-    assert ordered(seen.memory, 7.0, seen, a_decision(1)).orders == ()
+    assert with_orders(seen.memory, 7.0, seen, a_decision(4)).orders == (7.0, 7.0)
+    assert with_orders(seen.memory, 7.0, seen, a_decision(4, undrain=("x",))).orders == (7.0,)
+    assert with_orders(seen.memory, 7.0, seen, a_decision(1)).orders == ()
 
 
 def test_since_when_a_worker_is_idle_is_kept_until_it_has_a_job() -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.scaling.sharing import UNMEASURED_SECONDS, Queue, Server, WaitingRoute, share_out, share_places
+from callsheet.scaling.sharing import UNMEASURED_SECONDS, Queue, ServingFleet, WaitingRoute, share_out, share_places
 
 
-def a_server(fleet_id: int, weight: float = 1.0, workflows: tuple[int, ...] = (1,), **changes: object) -> Server:
+def a_server(fleet_id: int, weight: float = 1.0, workflows: tuple[int, ...] = (1,), **changes: object) -> ServingFleet:
     provider = frozenset({str(changes.get("provider", "self_hosted"))})
-    return Server(fleet_id, str(changes.get("stage", "production")), frozenset(workflows), provider, weight)
+    return ServingFleet(fleet_id, str(changes.get("stage", "production")), frozenset(workflows), provider, weight)
 
 
 def a_route(jobs: int, workflow: int = 1, seconds: float | None = 10.0, free: int = 0) -> WaitingRoute:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.arrivals import Arrivals, make_trace
 from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.crew import Crew, Machine
 from callsheet.scaling.simulation.replay import MOST_INTERRUPTIONS, Outcome, Replay
+from callsheet.scaling.simulation.simulated_fleet import Machine, SimulatedFleet
 from callsheet.scaling.simulation.trace import LaneKey, Trace
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.errors import OperatorError
@@ -97,7 +97,7 @@ class WatchedReplay(Replay):
         super().__init__(*given)
         self.ended: Counter[int] = Counter()
         self.removed: list[Machine] = []
-        remove = self._crew.remove
+        remove = self._fleet.remove
 
         def watched(machine: Machine, now: float) -> None:
             assert not machine.running
@@ -106,7 +106,7 @@ class WatchedReplay(Replay):
             self.removed.append(machine)
             remove(machine, now)
 
-        self._crew.remove = watched  # type: ignore[method-assign]
+        self._fleet.remove = watched  # type: ignore[method-assign]
 
     def _end_run(self, subject: tuple[Machine, int]) -> None:
         self.ended[subject[1]] += subject[1] in subject[0].running
@@ -122,17 +122,17 @@ class WatchedReplay(Replay):
         self.check(settled=True)
 
     def check(self, *, settled: bool = False) -> None:
-        crew, policy = self._crew, self._policy
-        held = [job for machine in crew.machines for job in machine.running]
-        held += [job for machine in crew.machines for job in machine.ahead]
+        fleet, policy = self._fleet, self._policy
+        held = [job for machine in fleet.machines for job in machine.running]
+        held += [job for machine in fleet.machines for job in machine.ahead]
         assert len(held) == len(set(held)), "a job is held once"
         assert not any(self.ended[job] for job in held), "a job that was served is not held again"
-        assert len(crew.machines) <= max(policy.minimum, policy.maximum)
-        for machine in crew.machines:
+        assert len(fleet.machines) <= max(policy.minimum, policy.maximum)
+        for machine in fleet.machines:
             assert len(machine.running) <= machine.slots
             assert len(machine.ahead) <= machine.slots * self._conditions.prefetch
         if settled:
-            assert not (self._line.length and crew.free), "no job waits while a worker is free"
+            assert not (self._waiting.length and fleet.free), "no job waits while a worker is free"
 
 
 @settings(max_examples=40)
@@ -257,13 +257,13 @@ def test_the_line_asks_the_arena_of_the_dispatch_whose_turn_it_is() -> None:
     assert max(waits) == 1000.0
 
 
-def test_a_crew_does_not_end_a_worker_that_holds_jobs() -> None:
-    crew = Crew(1, prefetch=True)
-    machine = crew.order(0.0, 0)
-    crew.start(machine, 1.0)
+def test_a_fleet_does_not_end_a_worker_that_holds_jobs() -> None:
+    fleet = SimulatedFleet(1, prefetch=True)
+    machine = fleet.order(0.0, 0)
+    fleet.start(machine, 1.0)
     machine.running[1] = 1.0
     with pytest.raises(AssertionError, match="never ended"):
-        crew.remove(machine, 2.0)
+        fleet.remove(machine, 2.0)
 
 
 def test_a_worker_that_takes_longer_to_start_than_the_warm_up_is_ended_and_paid_for() -> None:

@@ -17,10 +17,10 @@ from typing import Any
 
 from callsheet.scaling.policy import Decision, History, Policy, Situation, decide, unchanged_until, watched_on
 from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.crew import Crew, Machine
-from callsheet.scaling.simulation.line import WaitingLine
 from callsheet.scaling.simulation.run_times import Averages, Spread
+from callsheet.scaling.simulation.simulated_fleet import Machine, SimulatedFleet
 from callsheet.scaling.simulation.trace import Trace
+from callsheet.scaling.simulation.waiting_jobs import WaitingJobs
 from callsheet.toolbox.errors import OperatorError
 
 HOUR = 3600.0
@@ -65,8 +65,8 @@ class Replay:
         self._policy = policy
         self._conditions = conditions = conditions or Conditions()
         self._submitted = trace.submitted
-        self._line = WaitingLine(trace)
-        self._averages = Averages(self._line.workflows)
+        self._waiting = WaitingJobs(trace)
+        self._averages = Averages(self._waiting.workflows)
         random = Random(conditions.seed)  # noqa: S311 (a simulation)
         start = policy.warm_up_seconds if conditions.start_seconds is None else conditions.start_seconds
         if start > policy.warm_up_seconds:
@@ -77,7 +77,7 @@ class Replay:
         self._start_times = Spread(start, conditions.start_spread, random)
         self._noise = Spread(1.0, conditions.run_noise, random)
         self._random = random
-        self._crew = Crew(conditions.slots, prefetch=conditions.prefetch)
+        self._fleet = SimulatedFleet(conditions.slots, prefetch=conditions.prefetch)
         self._events: list[Event] = []
         self._event_number = 0
         self._now = 0.0
@@ -94,8 +94,8 @@ class Replay:
     def run(self, on_progress: OnProgress = lambda arrived: None) -> Outcome:
         """Runs until every job has been served. The fleet starts with its minimum of workers."""
         for _ in range(self._policy.minimum):
-            self._start(self._crew.order(self._now, self._policy.on_demand(self._policy.minimum)))
-        submitted, events, line = self._submitted, self._events, self._line
+            self._start(self._fleet.order(self._now, self._policy.on_demand(self._policy.minimum)))
+        submitted, events, waiting = self._submitted, self._events, self._waiting
         place, total = 0, len(submitted)
         arrival = submitted[0] if total else math.inf
         while self._left:
@@ -106,7 +106,7 @@ class Replay:
                 happen(subject)
             elif arrival <= look:
                 self._now = arrival
-                line.add(place)
+                waiting.add(place)
                 self._hand_out()
                 place += 1
                 arrival = submitted[place] if place < total else math.inf
@@ -122,33 +122,33 @@ class Replay:
         return self._settled()
 
     def _settled(self) -> Outcome:
-        crew, outcome = self._crew, self._outcome
-        for machine in crew.machines:
-            crew.pay(machine, self._now)
+        fleet, outcome = self._fleet, self._outcome
+        for machine in fleet.machines:
+            fleet.pay(machine, self._now)
         outcome.seconds = self._now
-        outcome.paid_seconds, outcome.starting_seconds = crew.paid_seconds, crew.starting_seconds
-        outcome.most_workers, outcome.ordered_workers = crew.most, crew.ordered
+        outcome.paid_seconds, outcome.starting_seconds = fleet.paid_seconds, fleet.starting_seconds
+        outcome.most_workers, outcome.ordered_workers = fleet.most, fleet.ordered
         return outcome
 
     # Jobs
 
     def _hand_out(self) -> None:
         """Gives waiting jobs to workers with a free slot, then to workers that prefetch."""
-        line, crew = self._line, self._crew
-        while line.length:
-            if crew.free:
-                machine, _ = crew.free.popitem(last=False)
-                job = line.take()
+        waiting, fleet = self._waiting, self._fleet
+        while waiting.length:
+            if fleet.free:
+                machine, _ = fleet.free.popitem(last=False)
+                job = waiting.take()
                 self._begin(machine, job, self._now + self._pickup_seconds(job))
-                crew.offer(machine)
-            elif crew.fetching:
-                machine, _ = crew.fetching.popitem(last=False)
-                machine.ahead.append(line.take())
-                crew.offer(machine)
+                fleet.offer(machine)
+            elif fleet.fetching:
+                machine, _ = fleet.fetching.popitem(last=False)
+                machine.ahead.append(waiting.take())
+                fleet.offer(machine)
             else:
                 break
-        if line.length > self._outcome.longest_queue:
-            self._outcome.longest_queue = line.length
+        if waiting.length > self._outcome.longest_queue:
+            self._outcome.longest_queue = waiting.length
 
     def _pickup_seconds(self, job: int) -> float:
         """A test replaces this by what it measured for each job."""
@@ -170,44 +170,44 @@ class Replay:
         self._outcome.run_seconds += took
         machine.ended_runs += 1
         machine.ended_seconds += took
-        self._averages.observe(self._line.workflow_of(job), took)
-        self._line.end(job)
+        self._averages.observe(self._waiting.workflow_of(job), took)
+        self._waiting.end(job)
         self._left -= 1
         if machine.ahead:
             self._begin(machine, machine.ahead.popleft(), self._now)
         elif not machine.running:
             machine.idle_since = self._now
-        self._crew.offer(machine)
-        if self._line.length:
+        self._fleet.offer(machine)
+        if self._waiting.length:
             self._hand_out()
 
     # Workers
 
     def _start(self, machine: Machine) -> None:
-        if machine not in self._crew.starting:
+        if machine not in self._fleet.starting:
             # The worker was ended because its start took too long.
             return
-        self._crew.start(machine, self._now)
+        self._fleet.start(machine, self._now)
         if machine.is_spot and self._conditions.interruptions_per_hour:
             lives = self._random.expovariate(self._conditions.interruptions_per_hour / HOUR)
             self._schedule(self._now + lives, self._interrupt, machine)
         self._hand_out()
 
     def _interrupt(self, machine: Machine) -> None:
-        if machine not in self._crew.machines:
+        if machine not in self._fleet.machines:
             return
         self._outcome.interruptions += 1
-        self._crew.drain(machine)
+        self._fleet.drain(machine)
         machine.is_leaving = True
         for job in machine.ahead:
-            self._line.requeue(job)
+            self._waiting.requeue(job)
         machine.ahead.clear()
         self._schedule(self._now + self._conditions.notice_seconds, self._cut_off, machine)
         self._hand_out()
 
     def _cut_off(self, machine: Machine) -> None:
         """The notice period is over: running jobs are requeued in their old places."""
-        if machine not in self._crew.machines:
+        if machine not in self._fleet.machines:
             return
         for job, started in machine.running.items():
             self._outcome.run_seconds += max(0.0, self._now - started)
@@ -218,23 +218,23 @@ class Replay:
                     f"A job that runs for {self._trace.run_seconds[job]:.0f} s was interrupted {MOST_INTERRUPTIONS} "
                     "times and does not end. Use fewer interruptions, or policies with on-demand workers."
                 )
-            self._line.requeue(job)
+            self._waiting.requeue(job)
         machine.running.clear()
-        self._crew.remove(machine, self._now)
+        self._fleet.remove(machine, self._now)
         self._hand_out()
 
     # The autoscaler
 
     def _look_at_fleet(self) -> None:
-        crew, line, interval = self._crew, self._line, self._conditions.interval_seconds
+        fleet, waiting, interval = self._fleet, self._waiting, self._conditions.interval_seconds
         if self._leaves_out:
             self._look_again_at(round(self._now / interval))
-        machines = [machine for machine in crew.machines if machine.started_at is not None]
-        crew.end_overdue(self._now, self._policy.warm_up_seconds)
-        seconds = self._averages.of_queue(line.by_workflow) if line.length else 0.0
+        machines = [machine for machine in fleet.machines if machine.started_at is not None]
+        fleet.end_overdue(self._now, self._policy.warm_up_seconds)
+        seconds = self._averages.of_queue(waiting.by_workflow) if waiting.length else 0.0
         workers = [machine.seen or machine.look_at(interval) for machine in machines]
         decision = decide(
-            self._policy, Situation(self._now, line.length, seconds, workers, len(crew.starting), self._history)
+            self._policy, Situation(self._now, waiting.length, seconds, workers, len(fleet.starting), self._history)
         )
         self._history = decision.history
         has_changed = self._follow(decision, machines)
@@ -251,7 +251,7 @@ class Replay:
             # Jobs between two looks count in one look only.
             return
         until = unchanged_until(policy, self._history)
-        for machine in self._crew.starting:
+        for machine in self._fleet.starting:
             until = min(until, machine.ordered_at + policy.warm_up_seconds)
         number = math.floor(until / interval) if until < math.inf else math.inf
         if number > self._look:
@@ -275,25 +275,25 @@ class Replay:
 
     def _follow(self, decision: Decision, machines: list[Machine]) -> bool:
         """Applies the decision; returns whether anything has changed."""
-        crew = self._crew
+        fleet = self._fleet
         # One look drains a worker; a later look ends it when it holds no job.
         done = [machine for machine in machines if machine.is_draining and machine.is_empty]
         if decision.drain or decision.undrain:
             by_id = {machine.id: machine for machine in machines}
             for worker_id in decision.drain:
-                crew.drain(by_id[worker_id])
+                fleet.drain(by_id[worker_id])
             for worker_id in decision.undrain:
-                crew.undrain(by_id[worker_id])
+                fleet.undrain(by_id[worker_id])
         # As in a driver: the wanted number minus the existing workers.
         draining = sum(not machine.takes_work for machine in machines)
-        missing = decision.wanted + draining - len(crew.machines)
+        missing = decision.wanted + draining - len(fleet.machines)
         for _ in range(missing):
-            machine = crew.order(self._now, decision.on_demand)
+            machine = fleet.order(self._now, decision.on_demand)
             self._schedule(self._now + self._start_times.draw(), self._start, machine)
         self._count(1 if missing > 0 or decision.undrain else -1 if decision.drain else 0)
         for machine in done:
             if machine.is_draining:
-                crew.remove(machine, self._now)
+                fleet.remove(machine, self._now)
         if decision.undrain:
             self._hand_out()
         return missing > 0 or bool(decision.drain or decision.undrain or done)

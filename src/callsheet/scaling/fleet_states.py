@@ -14,9 +14,9 @@ from callsheet.fleet.retiring import AUTOSCALER
 from callsheet.plumbing.ownership import UNKNOWN_SYSTEM, Central
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.scaling.driver import ScaledFleet
-from callsheet.scaling.memory import Memory, Registered
+from callsheet.scaling.memory import Memory, RegisteredWorker
 from callsheet.scaling.policy import Policy
-from callsheet.scaling.sharing import Queue, Server, WaitingRoute, share_out, share_places
+from callsheet.scaling.sharing import Queue, ServingFleet, WaitingRoute, share_out, share_places
 from callsheet.wire.environment import Lack
 
 SQL = statements("callsheet.scaling")
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class FleetState:
     """A scaled fleet as read from the database."""
 
     fleet: ScaledFleet
@@ -56,7 +56,7 @@ class Scaled:
     place: Place
     now: float
     memory: Memory
-    workers: Sequence[Registered]
+    workers: Sequence[RegisteredWorker]
     # Environments of its workers; if it has no worker, those of its last ones. Empty if they are not all known.
     environments: Sequence[str]
     queue: Queue
@@ -122,9 +122,9 @@ class WorkerRow(NamedTuple):
     ended_seconds: float
 
     @property
-    def registered(self) -> Registered:
-        names: tuple[str, ...] = Registered.__slots__
-        return Registered(**{name: getattr(self, name) for name in names})
+    def registered(self) -> RegisteredWorker:
+        names: tuple[str, ...] = RegisteredWorker.__slots__
+        return RegisteredWorker(**{name: getattr(self, name) for name in names})
 
 
 class CountedRoute(NamedTuple):
@@ -148,7 +148,7 @@ class LackRow(NamedTuple):
     lacks: Any
 
 
-async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]:
+async def read_fleets(connection: Connection, most_workers: int) -> list[FleetState]:
     """`most_workers`: limit of registered workers in total (fleet.max_workers)."""
     rows = await SQL["list_scaled"].rows(connection, FleetRow, trial_seconds=TRIAL_SECONDS)
     if not rows:
@@ -156,29 +156,29 @@ async def read_scaled(connection: Connection, most_workers: int) -> list[Scaled]
     found = await SQL["workers_of_scaled"].rows(
         connection, WorkerRow, alive_seconds=ALIVE_SECONDS, autoscaler=AUTOSCALER
     )
-    crews = [_Crew.of(row, [worker for worker in found if worker.fleet_id == row.fleet_id]) for row in rows]
-    lacks = await _lacks(connection, {each for crew in crews for each in crew.environments})
+    fleets = [_Fleet.of(row, [worker for worker in found if worker.fleet_id == row.fleet_id]) for row in rows]
+    lacks = await _lacks(connection, {each for fleet in fleets for each in fleet.environments})
     routes = await _waiting_routes(connection)
-    queues = share_out(routes, [_server(crew, lacks) for crew in crews])
+    queues = share_out(routes, [_serving(fleet, lacks) for fleet in fleets])
     registered = await SQL["count_registered"].value(connection, own_prefix=OWN_PREFIX)
-    coming = sum(len(crew.memory.orders) for crew in crews)
-    needs = {crew.row.fleet_id: _need(crew, queues[crew.row.fleet_id]) for crew in crews}
+    coming = sum(len(fleet.memory.orders) for fleet in fleets)
+    needs = {fleet.row.fleet_id: _need(fleet, queues[fleet.row.fleet_id]) for fleet in fleets}
     places = share_places(most_workers - registered - coming, needs)
-    return [_scaled(crew, queues[crew.row.fleet_id], places[crew.row.fleet_id]) for crew in crews]
+    return [_state(fleet, queues[fleet.row.fleet_id], places[fleet.row.fleet_id]) for fleet in fleets]
 
 
 @dataclass(frozen=True, slots=True)
-class _Crew:
+class _Fleet:
     """A fleet, its workers, and the autoscaler's memory of them."""
 
     row: FleetRow
     memory: Memory
-    workers: Sequence[Registered]
+    workers: Sequence[RegisteredWorker]
     providers: frozenset[str]
     environments: tuple[str, ...]
 
     @classmethod
-    def of(cls, row: FleetRow, workers: Sequence[WorkerRow]) -> _Crew:
+    def of(cls, row: FleetRow, workers: Sequence[WorkerRow]) -> _Fleet:
         return cls(
             row=row,
             memory=Memory.from_json(row.memory if isinstance(row.memory, dict) else {}),
@@ -219,30 +219,30 @@ async def _lacks(connection: Connection, environments: Iterable[str]) -> Mapping
     return found
 
 
-def _server(crew: _Crew, lacks: Mapping[str, Lacks]) -> Server:
-    row = crew.row
-    of_each = [lacks[each] for each in crew.environments]
+def _serving(fleet: _Fleet, lacks: Mapping[str, Lacks]) -> ServingFleet:
+    row = fleet.row
+    of_each = [lacks[each] for each in fleet.environments]
     lacked = frozenset.intersection(*(frozenset(each) for each in of_each)) if of_each else frozenset()
-    return Server(
+    return ServingFleet(
         fleet_id=row.fleet_id,
         stage=row.stage,
         workflow_ids=frozenset(row.workflow_ids),
-        providers=crew.providers,
+        providers=fleet.providers,
         weight=0.0 if row.driver_failures >= FAILS else float(row.maximum),
         lacked={workflow: missing_in([each[workflow] for each in of_each]) for workflow in lacked},
-        is_trial_due=row.is_trial_due and not crew.workers,
+        is_trial_due=row.is_trial_due and not fleet.workers,
     )
 
 
-def _need(crew: _Crew, queue: Queue) -> int:
+def _need(fleet: _Fleet, queue: Queue) -> int:
     """Workers that the fleet may still order, if it has jobs or is below its minimum."""
-    have = sum(worker.is_usable for worker in crew.workers) + len(crew.memory.orders)
-    return max(0, crew.row.maximum - have) if queue.jobs or have < crew.row.minimum else 0
+    have = sum(worker.is_usable for worker in fleet.workers) + len(fleet.memory.orders)
+    return max(0, fleet.row.maximum - have) if queue.jobs or have < fleet.row.minimum else 0
 
 
-def _scaled(crew: _Crew, queue: Queue, places: int | None) -> Scaled:
-    row = crew.row
-    return Scaled(
+def _state(fleet: _Fleet, queue: Queue, places: int | None) -> FleetState:
+    row = fleet.row
+    return FleetState(
         fleet=ScaledFleet(
             id=row.fleet_id,
             slug=row.slug,
@@ -255,9 +255,9 @@ def _scaled(crew: _Crew, queue: Queue, places: int | None) -> Scaled:
         updated_at=row.updated_at,
         place=Place(row.installation_id, row.central_system, row.central_database),
         now=row.now,
-        memory=crew.memory,
-        workers=crew.workers,
-        environments=crew.environments,
+        memory=fleet.memory,
+        workers=fleet.workers,
+        environments=fleet.environments,
         queue=queue,
         places=places,
         last=(row.wanted, row.on_demand, row.cause),

@@ -84,7 +84,7 @@ class Machine:
         return worker
 
 
-class Crew:
+class SimulatedFleet:
     def __init__(self, slots: int, *, prefetch: bool):
         self._slots = slots
         self._most_held = most_leases(slots, prefetch=prefetch)

@@ -22,7 +22,7 @@ class Name(UUID):
     __hash__ = object.__hash__
 
 
-class WaitingLine:
+class WaitingJobs:
     """Jobs are numbered in the order of arrival, like dispatch ids in the order of creation."""
 
     __slots__ = ("_arena", "_key_of", "_lanes", "_waiting", "_workflows", "by_workflow", "length", "workflows")
