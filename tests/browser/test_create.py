@@ -93,6 +93,20 @@ async def test_a_task_is_answered_beside_its_form(signed_in: Page) -> None:
 
 
 @pytest.mark.thorough
+async def test_a_task_that_makes_an_image_shows_it_beside_its_form(signed_in: Page) -> None:
+    page = signed_in
+    await page.goto("/tasks/new?actor=media")
+    # What needs nothing but a prompt comes first.
+    await expect(page.get_by_role("combobox", name="What to make")).to_have_text("Text to image · Lightbox")
+    await page.get_by_role("textbox", name="Prompt").fill("the sea")
+    await page.get_by_role("button", name="Submit").click()
+    answer = page.get_by_role("region", name="Answer")
+    await expect(answer.get_by_text("Completed")).to_be_visible()
+    await expect(answer.get_by_role("img").first).to_be_visible()
+    await expect(page).to_have_url(re.compile(r"job=[0-9a-f-]{36}"))
+
+
+@pytest.mark.thorough
 async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, stack: Stack, tmp_path: Path) -> None:
     page = signed_in
     small = await sell(stack, "Small images", takes_bytes=20_000)

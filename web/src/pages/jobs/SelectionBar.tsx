@@ -87,7 +87,7 @@ function costOf(jobs: readonly JobSummary[]): number {
   return jobs.reduce((sum, job) => sum + job.cost, 0);
 }
 
-/** On a phone the icon alone is shown, so that the bar stays one line. */
+/** On phones and tablets the icon alone is shown, so that the bar stays one line. */
 function Word({ children }: { children: string }) {
-  return <span className="max-sm:sr-only">{children}</span>;
+  return <span className="max-lg:sr-only">{children}</span>;
 }
