@@ -92,11 +92,12 @@ class StatisticsKeeper(Loop):
 
     async def _delete_old(self, connection: Connection) -> None:
         for step, kept in self._kept_seconds.items():
-            for name in ("delete_old_counts", "delete_old_queue_samples", "delete_old_fleet_samples"):
-                await SQL[name].run(connection, step_seconds=step, kept_seconds=kept)
+            await SQL["delete_old_counts"].run(connection, step_seconds=step, kept_seconds=kept)
+            await SQL["delete_old_queue_samples"].run(connection, step_seconds=step, kept_seconds=kept)
+            await SQL["delete_old_fleet_samples"].run(connection, step_seconds=step, kept_seconds=kept)
 
     async def _held_tokens(self) -> float | None:
-        """Of all pools; None if one is not available."""
+        """The held tokens of all pools; None if a pool is not available."""
         started = time.monotonic()
         if started < self._tokens_due:
             return self._tokens
