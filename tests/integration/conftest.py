@@ -12,6 +12,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
+from tests.support.dumps import dump_and_restore
 from tests.support.installation import installation
 from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.scaling import ScalingHarness, harness
@@ -27,6 +28,31 @@ async def scaling(core: Core) -> AsyncIterator[ScalingHarness]:
     opened = harness(core)
     yield opened
     await opened.autoscaler.stop()
+
+
+@pytest.fixture(scope="session")
+async def restored_templates(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """The templates after pg_dump and pg_restore, which creates the indexes in another order than the migrations do.
+    Of two equally good indexes PostgreSQL takes the newer one."""
+    directory = tmp_path_factory.mktemp("dumps")
+    names = {name: f"restored_{template}" for name, template in templates.items()}
+    admin = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        for name, template in templates.items():
+            await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE template0')
+            await dump_and_restore(postgres.dsn(template), postgres.dsn(names[name]), directory / name)
+    finally:
+        await admin.close()
+    return names
+
+
+@pytest.fixture(scope="module", params=["migrated", "restored"])
+def templates_in_both_orders(
+    request: pytest.FixtureRequest, templates: dict[str, str], restored_templates: dict[str, str]
+) -> dict[str, str]:
+    return restored_templates if request.param == "restored" else templates
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from callsheet.scaling.fleet_states import SQL as SCALING_SQL
 from callsheet.scaling.metric import SQL as METRIC_SQL
 from tests.support.crowd import fill_central, quiet
 from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, prepare
+from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -156,15 +156,14 @@ async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
 
 @pytest.fixture(scope="module")
 async def seen(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    postgres: EmbeddedPostgres, templates_in_both_orders: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("fleet")
-    async with opened(postgres, templates, home) as databases:
+    async with opened(postgres, templates_in_both_orders, home) as databases:
         yield await look(databases)
 
 
-@pytest.mark.parametrize("when", WHENS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "when"), pairs({name: STATEMENTS[name].text for name in CASES}, WHENS))
 def test_g11_a_statement_of_the_fleet_finds_its_rows_by_their_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:

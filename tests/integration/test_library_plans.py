@@ -20,7 +20,7 @@ from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wire.library import Medium
 from tests.support.crowd import TENANT, fill_pool, job_id, quiet, user_id
 from tests.support.installation import opened
-from tests.support.plans import Seen, explain, explain_once, literal, prepare
+from tests.support.plans import Seen, explain, explain_once, literal, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -69,9 +69,9 @@ def arguments(case: str) -> list[object]:
 
 @pytest.fixture(scope="module")
 async def seen(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    postgres: EmbeddedPostgres, templates_in_both_orders: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Mapping[tuple[str, str], Seen]]:
-    async with opened(postgres, templates, tmp_path_factory.mktemp("library_crowd")) as databases:
+    async with opened(postgres, templates_in_both_orders, tmp_path_factory.mktemp("library_crowd")) as databases:
         yield await _everything(databases)
 
 
@@ -154,8 +154,9 @@ OTHERS: dict[str, tuple[Statement, dict[str, object], set[str], int]] = {
 }
 
 
-@pytest.mark.parametrize("when", WHENS)
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    ("name", "when"), pairs({name: statement.text for name, (statement, *_) in OTHERS.items()}, WHENS)
+)
 def test_what_stands_beside_the_lists_is_found_by_key(
     seen: Mapping[tuple[str, str], Seen], name: str, when: str
 ) -> None:
@@ -190,8 +191,10 @@ def _hashed(token: str) -> str:
     return "\\x" + hashlib.sha256(token.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("when", WHENS)
-@pytest.mark.parametrize("case", CASES)
+LIST_TEXTS = {case: SQL[name].text for case, (name, *_) in CASES.items()}
+
+
+@pytest.mark.parametrize(("case", "when"), pairs(LIST_TEXTS, WHENS))
 def test_a_list_reads_its_indexes_and_few_blocks(seen: Mapping[tuple[str, str], Seen], case: str, when: str) -> None:
     _, _, _, indexes, most = CASES[case]
     found = seen[case, when]

@@ -16,7 +16,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
 from tests.support.crowd import TENANT, job_id, numbered, quiet, user_id
 from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, prepare
+from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -155,7 +155,7 @@ CASES: dict[str, Case] = {
     "best_parents": (LOOP["best_parents"], {**RUN, "position": 3, "top_k": 10}, BEST, 40),
     "numbered_candidate": (LOOP["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
     "full_tenants": (LOOP["full_tenants"], {"in_total": 50}, set(), 60),
-    "claim_run": (LOOP["claim_run"], {"later_seconds": 10, "full": []}, {"runs_due"}, 100),
+    "claim_run": (LOOP["claim_run"], {"later_seconds": 10, "full": []}, {"active_runs_due"}, 100),
     "put_back_run": (LOOP["put_back_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
     "leave_run": (LOOP["leave_run"], {**KEY, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
     "look_again": (LOOP["look_again"], KEY, set(), 40),
@@ -237,10 +237,10 @@ CASES: dict[str, Case] = {
 
 @pytest.fixture(scope="module")
 async def seen(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    postgres: EmbeddedPostgres, templates_in_both_orders: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("pipeline_crowd")
-    async with opened(postgres, templates, home) as databases:
+    async with opened(postgres, templates_in_both_orders, home) as databases:
         yield await _everything(databases)
 
 
@@ -287,8 +287,9 @@ async def _fill(database: Database) -> None:
         await connection.execute(FILL, timeout=600)
 
 
-@pytest.mark.parametrize("when", WHENS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "when"), pairs({name: statement.text for name, (statement, *_) in CASES.items()}, WHENS)
+)
 async def test_g11_a_statement_for_runs_finds_its_rows_by_their_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:

@@ -19,7 +19,7 @@ from callsheet.webhooks.breakers import SQL as BREAKERS
 from callsheet.webhooks.gate import SQL as CALLS
 from tests.support.crowd import TENANT, fill_central, job_id, numbered, quiet
 from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, prepare
+from tests.support.plans import Seen, explain, literal, pairs, prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -65,7 +65,7 @@ CASES = {
         {"call_id": ENDED + 7, "prediction": '{"id": "p"}', "delivery_id": "msg", "status": "succeeded"}, 60
     ),
     # As many rows as are waited for, here all of them to be canceled; not those that ended.
-    "find_closed": Case({"providers": [PROVIDER], "limit": 500}, 30 * OPEN),
+    "find_closed": Case({"providers": [PROVIDER], "limit": 500}, 32 * OPEN),
     "claim": Case(
         {
             "providers": [PROVIDER] * 3,
@@ -162,15 +162,14 @@ async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
 
 @pytest.fixture(scope="module")
 async def seen(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    postgres: EmbeddedPostgres, templates_in_both_orders: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("calls")
-    async with opened(postgres, templates, home) as databases:
+    async with opened(postgres, templates_in_both_orders, home) as databases:
         yield await look(databases)
 
 
-@pytest.mark.parametrize("when", WHENS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "when"), pairs({name: SQL[name].text for name in CASES}, WHENS))
 def test_g11_a_statement_about_calls_finds_its_rows_by_their_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:

@@ -15,9 +15,8 @@ SELECT asked.place, clock_timestamp() AS now,
                 ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
             ) l CROSS JOIN LATERAL (
                 SELECT FROM ai_job_dispatches d
-                WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
-                  AND d.status = 'queued' AND d.not_before IS NULL
-                ORDER BY d.lane_id, d.dispatch_id
+                WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water AND d.status = 'queued' AND d.not_before IS NULL
+                ORDER BY d.dispatch_id
                 LIMIT CASE WHEN :is_fair::boolean AND l.priority = 0
                     AND (l.tenant_id, l.user_id) IS DISTINCT FROM (:tenant_id::uuid, :user_id::uuid) THEN 1 ELSE :most::bigint END
             ) first
@@ -34,7 +33,8 @@ FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH O
 -- relative to the weight. Equals take turns, in the order of their first jobs. Rows are counted lane by lane from the
 -- lane's mark, at most 1001 of them, in at most 1001 lanes per route, so the queue is never scanned. Lanes of another
 -- identifier that is at its limit do not count, because a lease skips them. The average belongs to the catalog, which
--- is a lower room in the same database: reading it here saves a second round trip.
+-- is a lower room in the same database: reading it here saves a second round trip. Rows of a lane are found by a
+-- comparison of pairs: see `take` in statements.sql.
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
 ), found AS MATERIALIZED (
@@ -190,8 +190,7 @@ FROM found LEFT JOIN LATERAL (
 
 -- name: list_queue
 -- Newest first. No index covers the filters, so a request reads at most :looked_at rows and returns where to continue:
--- a page may be shorter than :limit, or empty, and still have a next page. Names are looked up last, only for shown
--- rows: joined earlier, a plan made at another table size scans all workflows for each row.
+-- a page may be shorter than :limit, or empty, and still have a next page.
 WITH page AS MATERIALIZED (
     SELECT * FROM ai_job_dispatches WHERE dispatch_id < coalesce(:before, 9223372036854775807)
     ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
@@ -203,42 +202,34 @@ WITH page AS MATERIALIZED (
 )
 SELECT shown.*, (SELECT min(dispatch_id) FROM page) AS last_looked_at, (SELECT count(*) FROM page) AS looked_at
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (
-    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
-    CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
-    CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+    FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
     ORDER BY m.dispatch_id DESC
 ) shown ON true
 
 -- name: list_held
 -- Leased and waiting dispatches. This reads all work in flight, as the reaper does too.
 WITH matching AS MATERIALIZED (
-    SELECT * FROM (
-        SELECT * FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY worker_id, dispatch_id
-    ) held
-    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    SELECT * FROM ai_job_dispatches
+    WHERE status <> 'queued' AND dispatch_id < coalesce(:before, 9223372036854775807)
       AND (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
       AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
     ORDER BY dispatch_id DESC LIMIT :limit
 )
-SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
-CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
-CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
 ORDER BY m.dispatch_id DESC
 
 -- name: list_held_by_worker
 WITH matching AS MATERIALIZED (
-    SELECT * FROM (
-        SELECT * FROM ai_job_dispatches WHERE status <> 'queued' AND worker_id = :worker_id
-        ORDER BY worker_id, dispatch_id
-    ) held
-    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    SELECT * FROM ai_job_dispatches
+    WHERE status <> 'queued' AND worker_id = :worker_id AND dispatch_id < coalesce(:before, 9223372036854775807)
       AND (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
       AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
     ORDER BY dispatch_id DESC LIMIT :limit
 )
-SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
-CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
-CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
 ORDER BY m.dispatch_id DESC
 
 -- name: list_finished
@@ -255,9 +246,8 @@ WITH page AS MATERIALIZED (
 )
 SELECT shown.*, (SELECT min(dispatch_id) FROM page) AS last_looked_at, (SELECT count(*) FROM page) AS looked_at
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (
-    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
-    CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
-    CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+    FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
     ORDER BY m.dispatch_id DESC
 ) shown ON true
 
@@ -357,7 +347,8 @@ WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle 
   AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
 
 -- name: where_jobs_stand
--- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither.
+-- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither. Row by row: for a page of 500
+-- jobs the planner would otherwise read both tables whole as long as they are small.
 SELECT w.tenant_id, w.job_id, w.charge_cycle, open.dispatch_id, open.status, open.priority, open.lease_seq,
     open.cancel_requested_at IS NOT NULL AS holder_told, finished.status AS end_status, finished.last_error,
     finished.finished_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled

@@ -17,9 +17,8 @@ WITH page AS MATERIALIZED (
         deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
         parent_candidate_id
     FROM ai_jobs
-    WHERE (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
-      AND tenant_id >= :tenant_id
-    ORDER BY tenant_id DESC, id DESC LIMIT :looked_at::bigint
+    WHERE tenant_id = :tenant_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+    ORDER BY id DESC LIMIT :looked_at::bigint
 )
 SELECT shown.*, (SELECT count(*) FROM page) AS looked_at, (SELECT id FROM page ORDER BY id LIMIT 1) AS last_looked_at
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (

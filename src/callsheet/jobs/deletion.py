@@ -24,7 +24,7 @@ class JobDeletion:
         owner = Owner(principal.tenant_id, principal.user_id)
         names = {"tenant_id": principal.tenant_id, "job_id": job_id}
         pool = await self._databases.pool(principal.pool)
-        async with pool.transaction() as connection:
+        async with pool.ordinary() as connection, connection.transaction():
             # The wallet is locked first, as for every move of tokens or files: a retry runs first or finds no job.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["lock_job"].row(connection, **names)

@@ -324,32 +324,35 @@ WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :u
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
 -- name: list_jobs
--- The tenant is compared by IS NOT DISTINCT FROM, which no index supports: otherwise a plan made while the table was
--- empty scans the jobs of all users of the tenant. Not `:before IS NULL OR …`: a generic plan would scan all previous
--- pages. Payloads are not listed; `outcomes_of_jobs` reads results and errors, up to the maximum size of a page.
-SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
-    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
-    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-    parent_candidate_id
-FROM ai_jobs
-WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
-ORDER BY id DESC LIMIT :limit
+-- Rows are read by the user's index: see library/statements.sql, list_jobs. Payloads are not listed; `outcomes_of_jobs`
+-- reads results and errors, up to the maximum size of a page.
+SELECT job.* FROM (
+    SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+        concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+        deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+        parent_candidate_id
+    FROM ai_jobs
+    WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+    ORDER BY id DESC LIMIT :limit
+) job
+WHERE job.tenant_id = :tenant_id
+ORDER BY job.id DESC
 
 -- name: list_jobs_of_run
--- The comparison and the order of rows can use only the index of runs, even if the plan was made while the table was
--- empty.
-SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
-    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
-    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-    parent_candidate_id
-FROM ai_jobs
-WHERE (run_id, id) >= (:run_id, '00000000-0000-0000-0000-000000000000'::uuid)
-  AND (run_id, id) < (:run_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
-  AND run_id IS NOT NULL AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
-  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
-ORDER BY run_id DESC, id DESC LIMIT :limit
+-- A run belongs to one user: its owner is checked on what was read.
+SELECT job.* FROM (
+    SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+        concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+        deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+        parent_candidate_id
+    FROM ai_jobs
+    WHERE run_id = :run_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+    ORDER BY id DESC LIMIT :limit
+) job
+WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
+ORDER BY job.id DESC
 
 -- name: lock_wallet
 SELECT wallet_lock(:tenant_id, :user_id)

@@ -1,15 +1,17 @@
 -- database: pool
 
 -- name: list_jobs
--- Newest first. A filter may match few jobs, so only as many as `looked_at` are looked at; the inner limit keeps the filters
--- above it, and the outer one ends the reading as soon as a page is full. The inner query reads its index alone,
--- which has all that is filtered by; what it cannot say, because the job is active, the job's row says (migration 0020). See
--- jobs/statements.sql, list_jobs, for how it is written. Texts are read once, from their index alone, into a hash of the
--- jobs that match: below an OR it would not be a join.
+-- Newest first. A filter may match few jobs, so only as many as `looked_at` are looked at; the inner limit keeps the
+-- filters above it, and the outer one ends the reading as soon as a page is full. The inner query reads its index alone,
+-- which has all that is filtered by; what it cannot say, because the job is active, the job's row says (migration 0020).
+-- Texts are read once, from their index alone.
+-- A user belongs to one tenant: rows are read by the user's index, and the tenant is checked on what was read. Compared
+-- beside the user, the tenant would make the planner read all rows of the tenant from the newest on, which is slow for a
+-- user who has been away.
 SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id, page.run_id, page.cost, page.created_at,
     page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
-    left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name, described.prompt,
-    word.percent, word.message, word.updated_at,
+    left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name,
+    left(described.prompt, 200) AS prompt, word.percent, word.message, word.updated_at,
     input.id AS input_id, input.name AS input_file_name, input.mime_type AS input_mime_type, input.size AS input_size,
     input.path AS input_path, input.disk AS input_disk, input.status AS input_status,
     output.id AS output_id, output.name AS output_name, output.mime_type AS output_mime_type,
@@ -22,22 +24,19 @@ SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id,
     shown_output.has_clip AS output_has_clip, page.tenant_id,
     made.files AS output_count
 FROM (
-    SELECT job.* FROM (
+    SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.medium, job.effect_id, job.run_id,
+        job.cost, job.created_at, job.submitted_at, job.started_at, job.completed_at, job.error, job.input_file_ids,
+        job.output_file_id, job.charge_cycle, job.lease_seq
+    FROM (
         SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
             deleted_at
         FROM ai_jobs
-        WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND id < :before AND id >= :since
+        WHERE user_id = :user_id AND id < :before AND id >= :since
         ORDER BY id DESC LIMIT :looked_at
     ) listed
-    CROSS JOIN LATERAL (
-        SELECT tenant_id, id, user_id, kind, actor, status, medium, effect_id, run_id, cost, created_at, submitted_at,
-            started_at, completed_at, error, input_file_ids, output_file_id, charge_cycle, lease_seq
-        FROM ai_jobs j
-        WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id
-          AND (:statuses::text[] IS NULL OR j.status = ANY (:statuses))
-        LIMIT 1
-    ) job
-    WHERE listed.deleted_at IS NULL
+    JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
+    WHERE listed.tenant_id = :tenant_id AND listed.deleted_at IS NULL
+      AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
       AND (:statuses::text[] IS NULL OR listed.outcome_cycle IS DISTINCT FROM listed.charge_cycle
            OR listed.outcome = ANY (:statuses))
       AND (:kinds::text[] IS NULL OR listed.kind = ANY (:kinds))
@@ -50,79 +49,66 @@ FROM (
       AND (:patterns::text[] IS NULL OR listed.id IN (
           SELECT d.job_id FROM (
               SELECT job_id, search_text FROM job_descriptions
-              WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND job_id < :before AND job_id >= :since
+              WHERE user_id = :user_id AND job_id < :before AND job_id >= :since
               ORDER BY job_id DESC LIMIT :looked_at
           ) d
           WHERE d.search_text LIKE ALL (:patterns)))
     ORDER BY listed.id DESC LIMIT :limit
 ) page
-LEFT JOIN LATERAL (
-    SELECT d.title, d.input_name, left(d.prompt, 200) AS prompt FROM job_descriptions d
-    WHERE d.user_id = page.user_id AND d.job_id = page.id AND d.tenant_id IS NOT DISTINCT FROM page.tenant_id LIMIT 1
-) described ON true
-LEFT JOIN LATERAL (
-    SELECT percent, message, updated_at FROM job_progress p
-    WHERE p.tenant_id = page.tenant_id AND p.job_id = page.id AND page.status = 'processing'
-      AND p.charge_cycle = page.charge_cycle AND p.lease_seq = page.lease_seq
-    LIMIT 1
-) word ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM files f
-    WHERE f.tenant_id = page.tenant_id AND f.id = page.input_file_ids[1] AND f.deleted_at IS NULL LIMIT 1
-) input ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM files f
-    WHERE f.tenant_id = page.tenant_id AND f.id = page.output_file_id AND f.deleted_at IS NULL LIMIT 1
-) output ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM file_previews p WHERE p.tenant_id = page.tenant_id AND p.file_id = input.id LIMIT 1
-) shown_input ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM file_previews p WHERE p.tenant_id = page.tenant_id AND p.file_id = output.id LIMIT 1
-) shown_output ON true
-LEFT JOIN LATERAL (
+LEFT JOIN job_descriptions described
+    ON described.tenant_id = page.tenant_id AND described.user_id = page.user_id AND described.job_id = page.id
+LEFT JOIN job_progress word
+    ON word.tenant_id = page.tenant_id AND word.job_id = page.id AND page.status = 'processing'
+    AND word.charge_cycle = page.charge_cycle AND word.lease_seq = page.lease_seq
+LEFT JOIN files input
+    ON input.tenant_id = page.tenant_id AND input.id = page.input_file_ids[1] AND input.deleted_at IS NULL
+LEFT JOIN files output
+    ON output.tenant_id = page.tenant_id AND output.id = page.output_file_id AND output.deleted_at IS NULL
+LEFT JOIN file_previews shown_input ON shown_input.tenant_id = page.tenant_id AND shown_input.file_id = input.id
+LEFT JOIN file_previews shown_output ON shown_output.tenant_id = page.tenant_id AND shown_output.file_id = output.id
+CROSS JOIN LATERAL (
     SELECT count(*) AS files FROM files f
-    WHERE f.job_id = page.id AND f.tenant_id IS NOT DISTINCT FROM page.tenant_id AND f.deleted_at IS NULL
-) made ON true
+    WHERE f.tenant_id = page.tenant_id AND f.job_id = page.id AND f.deleted_at IS NULL
+) made
 ORDER BY page.id DESC
 
 -- name: count_jobs
--- The same jobs by status.
-SELECT coalesce(job.status, listed.outcome) AS status, count(*) AS jobs FROM (
-    SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
-        deleted_at
-    FROM ai_jobs
-    WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND id < :before AND id >= :since
-    ORDER BY id DESC LIMIT :looked_at
-) listed
-LEFT JOIN LATERAL (
-    SELECT status FROM ai_jobs j
-    WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id
-      AND listed.outcome_cycle IS DISTINCT FROM listed.charge_cycle
-    LIMIT 1
-) job ON true
-WHERE listed.deleted_at IS NULL
-  AND (:kinds::text[] IS NULL OR listed.kind = ANY (:kinds))
-  AND (:media::text[] IS NULL OR listed.medium = ANY (:media))
-  AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
-  AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
-  AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
-  AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
-  AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
-  AND (:patterns::text[] IS NULL OR listed.id IN (
-      SELECT d.job_id FROM (
-          SELECT job_id, search_text FROM job_descriptions
-          WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND job_id < :before AND job_id >= :since
-          ORDER BY job_id DESC LIMIT :looked_at
-      ) d
-      WHERE d.search_text LIKE ALL (:patterns)))
-GROUP BY coalesce(job.status, listed.outcome)
+-- The same jobs by status. The row of a job is read only where its index entry has no outcome of the last cycle.
+SELECT status, count(*) AS jobs FROM (
+    SELECT CASE WHEN listed.outcome_cycle = listed.charge_cycle THEN listed.outcome
+            ELSE (SELECT j.status FROM ai_jobs j WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id) END AS status
+    FROM (
+        SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
+            deleted_at
+        FROM ai_jobs
+        WHERE user_id = :user_id AND id < :before AND id >= :since
+        ORDER BY id DESC LIMIT :looked_at
+    ) listed
+    WHERE listed.tenant_id = :tenant_id AND listed.deleted_at IS NULL
+      AND (:kinds::text[] IS NULL OR listed.kind = ANY (:kinds))
+      AND (:media::text[] IS NULL OR listed.medium = ANY (:media))
+      AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
+      AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
+      AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
+      AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
+      AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
+      AND (:patterns::text[] IS NULL OR listed.id IN (
+          SELECT d.job_id FROM (
+              SELECT job_id, search_text FROM job_descriptions
+              WHERE user_id = :user_id AND job_id < :before AND job_id >= :since
+              ORDER BY job_id DESC LIMIT :looked_at
+          ) d
+          WHERE d.search_text LIKE ALL (:patterns)))
+) counted
+GROUP BY status
 
 -- name: last_looked_at
 -- The last job that a reading of so many looks at; none where there are fewer.
-SELECT id FROM ai_jobs
-WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND id < :before AND id >= :since
-ORDER BY id DESC OFFSET :looked_at - 1 LIMIT 1
+SELECT id FROM (
+    SELECT tenant_id, id FROM ai_jobs WHERE user_id = :user_id AND id < :before AND id >= :since
+    ORDER BY id DESC OFFSET :looked_at - 1 LIMIT 1
+) listed
+WHERE tenant_id = :tenant_id
 
 -- name: outputs_of_jobs
 -- What these jobs made, in the order of the ids, with the number of each output of a job.
@@ -130,42 +116,29 @@ SELECT wanted.id AS job_id, job.created_at AS job_created_at, described.title, o
     output.path, output.disk, output.created_at,
     row_number() OVER (PARTITION BY wanted.place ORDER BY output.id) AS number
 FROM unnest(:job_ids::uuid[]) WITH ORDINALITY AS wanted (id, place)
-CROSS JOIN LATERAL (
-    SELECT tenant_id, user_id, created_at FROM ai_jobs
-    WHERE tenant_id = :tenant_id AND id = wanted.id AND user_id = :user_id AND deleted_at IS NULL LIMIT 1
-) job
-CROSS JOIN LATERAL (
-    SELECT * FROM files
-    WHERE job_id = wanted.id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND deleted_at IS NULL AND status = 'ready'
-) output
-LEFT JOIN LATERAL (
-    SELECT title FROM job_descriptions d
-    WHERE d.user_id = job.user_id AND d.job_id = wanted.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id LIMIT 1
-) described ON true
+JOIN ai_jobs job ON job.tenant_id = :tenant_id AND job.id = wanted.id
+JOIN files output ON output.tenant_id = job.tenant_id AND output.job_id = job.id
+LEFT JOIN job_descriptions described
+    ON described.tenant_id = job.tenant_id AND described.user_id = job.user_id AND described.job_id = job.id
+WHERE job.user_id = :user_id AND job.deleted_at IS NULL AND output.deleted_at IS NULL AND output.status = 'ready'
 ORDER BY wanted.place, output.id
 
 -- name: shared_job
 -- What a public link shows: a row for the file that the job worked on, then one for each that it made, the main one first.
 SELECT described.title, described.prompt, job.kind, job.tenant_id, file.*, shown.width, shown.height, shown.duration_seconds
-FROM (
-    SELECT tenant_id, id, user_id, kind, input_file_ids, output_file_id FROM ai_jobs
-    WHERE tenant_id = :tenant_id AND id = :job_id AND user_id = :user_id AND status = 'completed' AND deleted_at IS NULL
-    LIMIT 1
-) job
-LEFT JOIN LATERAL (
-    SELECT title, prompt FROM job_descriptions d
-    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id LIMIT 1
-) described ON true
+FROM ai_jobs job
+LEFT JOIN job_descriptions described
+    ON described.tenant_id = job.tenant_id AND described.user_id = job.user_id AND described.job_id = job.id
 CROSS JOIN LATERAL (
-    (SELECT 0 AS place, id, path, disk, mime_type FROM files
-    WHERE tenant_id = job.tenant_id AND id = job.input_file_ids[1] AND status = 'ready' AND deleted_at IS NULL LIMIT 1)
+    SELECT 0 AS place, id, path, disk, mime_type FROM files
+    WHERE tenant_id = job.tenant_id AND id = job.input_file_ids[1] AND status = 'ready' AND deleted_at IS NULL
     UNION ALL
     (SELECT CASE WHEN id = job.output_file_id THEN 1 ELSE 2 END AS place, id, path, disk, mime_type FROM files
-    WHERE job_id = job.id AND tenant_id IS NOT DISTINCT FROM job.tenant_id AND status = 'ready' AND deleted_at IS NULL
+    WHERE tenant_id = job.tenant_id AND job_id = job.id AND status = 'ready' AND deleted_at IS NULL
     ORDER BY 1, id LIMIT :most)
 ) file
-LEFT JOIN LATERAL (
-    SELECT width, height, duration_seconds FROM file_previews p
-    WHERE p.tenant_id = job.tenant_id AND p.file_id = file.id AND p.status = 'ready' LIMIT 1
-) shown ON true
+LEFT JOIN file_previews shown
+    ON shown.tenant_id = job.tenant_id AND shown.file_id = file.id AND shown.status = 'ready'
+WHERE job.tenant_id = :tenant_id AND job.id = :job_id AND job.user_id = :user_id AND job.status = 'completed'
+  AND job.deleted_at IS NULL
 ORDER BY file.place, file.id

@@ -39,7 +39,7 @@ class Deletion:
         self, pool: Database, owner: Owner, video_id: UUID, *, unless_changed_after: datetime | None = None
     ) -> None:
         """With everything that was made of it, except what another video shows."""
-        async with pool.transaction() as connection:
+        async with pool.ordinary() as connection, connection.transaction():
             await self._lock(connection, owner)
             video = await SQL["find_video"].row(
                 connection, tenant_id=owner.tenant_id, video_id=video_id, user_id=owner.user_id
@@ -57,7 +57,7 @@ class Deletion:
 
     async def file(self, pool: Database, owner: Owner, file_id: UUID) -> None:
         """One that no video shows. That it is the owner's is for the caller to know."""
-        async with pool.transaction() as connection:
+        async with pool.ordinary() as connection, connection.transaction():
             await self._lock(connection, owner)
             if await self._needed(connection, owner, [file_id]):
                 raise InUse()

@@ -20,8 +20,7 @@ WITH created AS (
     WHERE (
         SELECT count(*) FROM (
             SELECT FROM files
-            WHERE user_id = :user_id AND status = 'pending' AND tenant_id IS NOT DISTINCT FROM :tenant_id
-              AND deleted_at IS NULL
+            WHERE tenant_id = :tenant_id AND user_id = :user_id AND status = 'pending' AND deleted_at IS NULL
             LIMIT :most
         ) awaited
     ) < :most
@@ -69,14 +68,10 @@ SELECT wallet_lock(:tenant_id, :user_id)
 SELECT files_in_use(:tenant_id, :user_id, :file_ids::uuid[])
 
 -- name: shown_files
--- Which of these files a video shows. Not by EXISTS … OR EXISTS …, for which a plan made while the table was empty
--- read it from one end to the other.
-SELECT wanted.id FROM unnest(:file_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
-    (SELECT FROM videos WHERE original_file_id = wanted.id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1)
-    UNION ALL
-    (SELECT FROM videos WHERE processed_file_id = wanted.id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1)
-    LIMIT 1
-) shown
+-- Which of these files a video shows.
+SELECT original_file_id AS id FROM videos WHERE tenant_id = :tenant_id AND original_file_id = ANY (:file_ids::uuid[])
+UNION
+SELECT processed_file_id FROM videos WHERE tenant_id = :tenant_id AND processed_file_id = ANY (:file_ids)
 
 -- name: mark_deleted
 UPDATE files SET deleted_at = clock_timestamp()
@@ -97,14 +92,11 @@ WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
 
 -- name: outputs_of_video
 -- Everything that was ever made of it: by all its jobs, which belong to a higher room and live in the same database.
-SELECT made.id FROM ai_jobs j CROSS JOIN LATERAL (
-    SELECT f.id FROM files f
-    WHERE f.job_id = j.id AND f.tenant_id IS NOT DISTINCT FROM j.tenant_id AND f.deleted_at IS NULL
-) made
-WHERE j.video_id = :video_id AND j.tenant_id IS NOT DISTINCT FROM :tenant_id
+SELECT f.id FROM ai_jobs j JOIN files f ON f.tenant_id = j.tenant_id AND f.job_id = j.id
+WHERE j.tenant_id = :tenant_id AND j.video_id = :video_id AND f.deleted_at IS NULL
 
 -- name: outputs_of_job
-SELECT id FROM files WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND deleted_at IS NULL
+SELECT id FROM files WHERE tenant_id = :tenant_id AND job_id = :job_id AND deleted_at IS NULL
 
 -- name: delete_video
 DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
@@ -114,36 +106,26 @@ DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
 SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
     CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
 FROM videos v
-LEFT JOIN LATERAL (
-    SELECT status, charge_cycle, lease_seq, result FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
-) j ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM job_progress
-    WHERE tenant_id = v.tenant_id AND job_id = v.job_id AND charge_cycle = j.charge_cycle AND lease_seq = j.lease_seq
-      AND j.status = 'processing'
-    LIMIT 1
-) p ON true
+LEFT JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
+LEFT JOIN job_progress p
+    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle AND p.lease_seq = j.lease_seq
+    AND j.status = 'processing'
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id
 
 -- name: list_videos
--- See jobs/statements.sql, list_jobs, for why it is written like this. Outputs are read by `outputs_of_jobs`.
+-- Outputs are read by `outputs_of_jobs`. Rows are read by the user's index: see library/statements.sql, list_jobs.
 SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at
 FROM (
     SELECT * FROM videos
-    WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+    WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       AND (:status::text IS NULL OR status = :status)
     ORDER BY id DESC LIMIT :limit
 ) v
-LEFT JOIN LATERAL (
-    SELECT status, charge_cycle, lease_seq FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
-) j ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM job_progress
-    WHERE tenant_id = v.tenant_id AND job_id = v.job_id AND charge_cycle = j.charge_cycle AND lease_seq = j.lease_seq
-      AND j.status = 'processing'
-    LIMIT 1
-) p ON true
+LEFT JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
+LEFT JOIN job_progress p
+    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle AND p.lease_seq = j.lease_seq
+    AND j.status = 'processing'
+WHERE v.tenant_id = :tenant_id
 ORDER BY v.id DESC
 
 -- name: outputs_of_jobs
@@ -164,27 +146,22 @@ SELECT outputs FROM told WHERE place > 0 ORDER BY place
 
 -- name: preview_of_video
 SELECT p.preview, p.preview_type FROM videos v
-CROSS JOIN LATERAL (
-    SELECT status, charge_cycle, lease_seq FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
-) j
-CROSS JOIN LATERAL (
-    SELECT * FROM job_progress
-    WHERE tenant_id = v.tenant_id AND job_id = v.job_id AND charge_cycle = j.charge_cycle AND lease_seq = j.lease_seq
-      AND j.status = 'processing'
-    LIMIT 1
-) p
+JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id AND j.status = 'processing'
+JOIN job_progress p
+    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle AND p.lease_seq = j.lease_seq
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id AND p.preview IS NOT NULL
 
 -- name: mark_expired
 -- Given up before its object is deleted: a confirmation that comes later finds nothing.
-UPDATE files SET deleted_at = clock_timestamp() WHERE ctid = ANY (ARRAY (
-    SELECT ctid FROM files
+WITH expired AS MATERIALIZED (
+    SELECT tenant_id, id FROM files
     WHERE (deleted_at IS NOT NULL OR expires_at IS NOT NULL)
       AND coalesce(deleted_at, expires_at) <= (SELECT coalesce(:now, clock_timestamp()))
       AND deleted_at IS NULL AND disk = :disk
     ORDER BY coalesce(deleted_at, expires_at) LIMIT :limit
     FOR UPDATE SKIP LOCKED
-))
+)
+UPDATE files f SET deleted_at = clock_timestamp() FROM expired WHERE f.tenant_id = expired.tenant_id AND f.id = expired.id
 
 -- name: find_deleted
 SELECT tenant_id, id, path FROM files
@@ -210,9 +187,7 @@ FROM (
 CROSS JOIN LATERAL (
     SELECT * FROM output_sweeps WHERE since <= due.before ORDER BY since LIMIT :limit
 ) s
-LEFT JOIN LATERAL (
-    SELECT id, completed_at, lease_seconds FROM ai_jobs WHERE tenant_id = s.tenant_id AND id = s.job_id LIMIT 1
-) j ON true
+LEFT JOIN ai_jobs j ON j.tenant_id = s.tenant_id AND j.id = s.job_id
 ORDER BY s.since
 
 -- name: postpone_output_sweep
@@ -231,10 +206,7 @@ FROM (
       AND since <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(secs => :grace_seconds::integer))
     ORDER BY since LIMIT :limit
 ) s
-LEFT JOIN LATERAL (
-    SELECT id FROM files
-    WHERE tenant_id = s.tenant_id AND id = s.file_id AND status = 'pending' AND deleted_at IS NULL LIMIT 1
-) f ON true
+LEFT JOIN files f ON f.tenant_id = s.tenant_id AND f.id = s.file_id AND f.status = 'pending' AND f.deleted_at IS NULL
 ORDER BY s.since
 
 -- name: postpone_upload_sweep
@@ -257,16 +229,16 @@ ORDER BY created_at LIMIT :limit
 
 -- name: find_old_files
 -- Those that no video shows, and that were not made of a video that is still there. Those that a job reads are passed
--- over, so that they do not come before the others; the user's lock has the last word.
+-- over, so that they do not come before the others; files_in_use, under the user's lock, has the last word.
 SELECT f.tenant_id, f.id, f.user_id FROM files f
 WHERE f.created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(days => :days::integer))
   AND f.status = 'ready' AND f.deleted_at IS NULL
-  AND NOT EXISTS (
-      SELECT FROM videos v WHERE v.original_file_id = f.id AND v.tenant_id IS NOT DISTINCT FROM f.tenant_id)
-  AND NOT EXISTS (
-      SELECT FROM videos v WHERE v.processed_file_id = f.id AND v.tenant_id IS NOT DISTINCT FROM f.tenant_id)
+  AND NOT EXISTS (SELECT FROM videos v WHERE v.tenant_id = f.tenant_id AND v.original_file_id = f.id)
+  AND NOT EXISTS (SELECT FROM videos v WHERE v.tenant_id = f.tenant_id AND v.processed_file_id = f.id)
   AND NOT EXISTS (
       SELECT FROM ai_jobs j JOIN videos v ON v.tenant_id = j.tenant_id AND v.id = j.video_id
       WHERE j.tenant_id = f.tenant_id AND j.id = f.job_id)
-  AND NOT files_in_use(f.tenant_id, f.user_id, ARRAY[f.id])
+  AND NOT EXISTS (
+      SELECT FROM ai_jobs j WHERE j.tenant_id = f.tenant_id AND j.user_id = f.user_id AND j.completed_at IS NULL
+        AND f.id = ANY (j.input_file_ids))
 ORDER BY f.created_at LIMIT :limit

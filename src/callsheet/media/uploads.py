@@ -38,7 +38,7 @@ class Uploads:
         pool = await self._files.databases.pool(principal.pool)
         most = self._settings.media.pending_uploads_per_user
         limits = await self._usage.quotas.of(principal.tenant_id)
-        async with pool.transaction() as connection:
+        async with pool.ordinary() as connection, connection.transaction():
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["create_upload"].row(
                 connection,
@@ -97,7 +97,7 @@ class Uploads:
             raise
         await hit(Failpoint.CONFIRM_COPIED_BEFORE_ROW)
         pool = await self._files.databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        async with pool.ordinary() as connection:
             confirmed = await SQL["confirm_upload"].row(
                 connection, tenant_id=principal.tenant_id, file_id=row["id"], path=path, sha256=sha256
             )

@@ -198,9 +198,9 @@ WITH settled_slots AS MATERIALIZED (
     WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
     ORDER BY settled_at DESC LIMIT :most_settled
 ), active_runs AS MATERIALIZED (
-    SELECT reason FROM pipeline_runs WHERE status = 'active' ORDER BY due_at LIMIT :most
+    SELECT reason FROM pipeline_runs WHERE status = 'active' LIMIT :most
 ), open_slots AS MATERIALIZED (
-    SELECT created_at FROM candidate_slots WHERE status = 'open' ORDER BY run_id LIMIT :most_open
+    SELECT created_at FROM candidate_slots WHERE status = 'open' LIMIT :most_open
 ), thumbnails_due AS MATERIALIZED (
     SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
 )

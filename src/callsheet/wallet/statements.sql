@@ -29,10 +29,8 @@ FROM (
       AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
     ORDER BY id DESC LIMIT :limit
 ) job
-LEFT JOIN LATERAL (
-    SELECT title, input_name FROM job_descriptions d
-    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id LIMIT 1
-) described ON true
+LEFT JOIN job_descriptions described
+    ON described.tenant_id = job.tenant_id AND described.user_id = job.user_id AND described.job_id = job.id
 ORDER BY job.id DESC
 
 -- name: list_transactions
@@ -46,13 +44,9 @@ FROM (
     WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
     ORDER BY id DESC LIMIT :limit
 ) line
-LEFT JOIN LATERAL (
-    SELECT cost, status, charge_cycle FROM ai_jobs WHERE tenant_id = line.tenant_id AND id = line.job_id LIMIT 1
-) job ON true
-LEFT JOIN LATERAL (
-    SELECT title, input_name FROM job_descriptions d
-    WHERE d.user_id = line.user_id AND d.job_id = line.job_id AND d.tenant_id IS NOT DISTINCT FROM line.tenant_id LIMIT 1
-) described ON true
+LEFT JOIN ai_jobs job ON job.tenant_id = line.tenant_id AND job.id = line.job_id
+LEFT JOIN job_descriptions described
+    ON described.tenant_id = line.tenant_id AND described.user_id = line.user_id AND described.job_id = line.job_id
 ORDER BY line.id DESC
 
 -- name: audit_balances

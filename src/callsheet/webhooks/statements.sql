@@ -44,8 +44,8 @@ WHERE call_id = :call_id
 SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.lease_seq, c.work, c.callback_hash,
     coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id
 FROM provider_calls c
-LEFT JOIN LATERAL (SELECT * FROM ai_job_dispatches WHERE dispatch_id = c.dispatch_id LIMIT 1) d ON true
-LEFT JOIN LATERAL (SELECT * FROM dispatch_history WHERE dispatch_id = c.dispatch_id LIMIT 1) h ON true
+LEFT JOIN ai_job_dispatches d ON d.dispatch_id = c.dispatch_id
+LEFT JOIN dispatch_history h ON h.dispatch_id = c.dispatch_id
 WHERE c.callback_hash = :callback_hash AND c.provider = :provider
 
 -- name: note_refusal
@@ -73,13 +73,14 @@ SELECT EXISTS (SELECT FROM taken) AS taken, coalesce((SELECT deliveries FROM lin
 
 -- name: find_closed
 -- Calls whose dispatch has ended while they were waited for: they are canceled at the provider.
-UPDATE provider_calls SET work = 'cancel', next_at = clock_timestamp(), failures = 0
-WHERE ctid = ANY (ARRAY (
-    SELECT c.ctid FROM provider_calls c
+WITH closed AS MATERIALIZED (
+    SELECT c.call_id FROM provider_calls c
     WHERE c.provider = ANY (:providers::text[]) AND c.work = 'follow'
       AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.dispatch_id = c.dispatch_id)
     LIMIT :limit FOR UPDATE SKIP LOCKED
-)) AND work = 'follow'
+)
+UPDATE provider_calls c SET work = 'cancel', next_at = clock_timestamp(), failures = 0
+FROM closed WHERE c.call_id = closed.call_id
 
 -- name: claim
 -- What is due, of each provider and kind of work as many as there is room for. No other process takes it until the claim runs
@@ -87,15 +88,15 @@ WHERE ctid = ANY (ARRAY (
 WITH room AS MATERIALIZED (
     SELECT * FROM unnest(:providers::text[], :works::text[], :free::bigint[]) AS r (provider, work, free)
 ), due AS MATERIALIZED (
-    SELECT found.place FROM room CROSS JOIN LATERAL (
-        SELECT c.ctid AS place FROM provider_calls c
+    SELECT found.call_id FROM room CROSS JOIN LATERAL (
+        SELECT c.call_id FROM provider_calls c
         WHERE c.provider = room.provider AND c.work = room.work AND c.next_at <= (SELECT clock_timestamp())
         ORDER BY c.next_at LIMIT room.free FOR NO KEY UPDATE SKIP LOCKED
     ) found
 ), claimed AS (
     UPDATE provider_calls c SET
         claims = c.claims + 1, next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
-    FROM due WHERE c.ctid = due.place
+    FROM due WHERE c.call_id = due.call_id
     RETURNING c.*
 )
 SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims, c.failures,
@@ -103,21 +104,20 @@ SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_
     coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id,
     extract(epoch FROM clock_timestamp() - c.reported_at)::float8 AS reported_seconds_ago
 FROM claimed c
-LEFT JOIN LATERAL (SELECT * FROM ai_job_dispatches WHERE dispatch_id = c.dispatch_id LIMIT 1) d ON true
-LEFT JOIN LATERAL (SELECT * FROM dispatch_history WHERE dispatch_id = c.dispatch_id LIMIT 1) h ON true
+LEFT JOIN ai_job_dispatches d ON d.dispatch_id = c.dispatch_id
+LEFT JOIN dispatch_history h ON h.dispatch_id = c.dispatch_id
 
 -- name: keep_claim
 UPDATE provider_calls SET next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
-WHERE call_id = :call_id AND claims = :claims AND work IS NOT DISTINCT FROM :held
+WHERE call_id = :call_id AND claims = :claims AND work = :held
 
 -- name: postpone
--- To another time, or to another kind of work. `IS NOT DISTINCT FROM` fits no partial index: on an empty table the planner
--- would take that of what is due, and read all of it. Not where a callback came meanwhile: that has made it another already.
+-- To another time, or to another kind of work. Not where a callback came meanwhile: that has made it another already.
 UPDATE provider_calls SET
     work = :work, next_at = clock_timestamp() + make_interval(secs => :seconds::float8), failures = :failures,
     last_error = coalesce(:error, last_error),
     prediction = CASE WHEN :work = 'collect' THEN prediction END
-WHERE call_id = :call_id AND claims = :claims AND work IS NOT DISTINCT FROM :held
+WHERE call_id = :call_id AND claims = :claims AND work = :held
 
 -- name: end_call
 -- Not quite, where something is left to be canceled.
@@ -135,8 +135,9 @@ WHERE provider = ANY (:providers::text[]) AND work IS NOT NULL GROUP BY provider
 
 -- name: sweep_calls
 -- With their callbacks. A word about one that comes after that is about nothing we know.
-DELETE FROM provider_calls WHERE ctid = ANY (ARRAY (
-    SELECT ctid FROM provider_calls
+WITH old AS MATERIALIZED (
+    SELECT call_id FROM provider_calls
     WHERE ended_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
     ORDER BY ended_at LIMIT :limit FOR UPDATE SKIP LOCKED
-)) AND ended_at IS NOT NULL
+)
+DELETE FROM provider_calls c USING old WHERE c.call_id = old.call_id

@@ -67,7 +67,7 @@ class Worklist:
         wanted = {key: free for key, free in room.items() if free > 0}
         if not wanted:
             return []
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             rows = await SQL["claim"].rows(
                 connection,
                 providers=[provider for provider, _ in wanted],
@@ -91,7 +91,7 @@ class Worklist:
         while True:
             await asyncio.sleep(CLAIM_SECONDS / 4)
             try:
-                async with self._databases.central.connection() as connection:
+                async with self._databases.central.ordinary() as connection:
                     await SQL["keep_claim"].run(
                         connection,
                         call_id=call.call_id,
@@ -123,7 +123,7 @@ class Worklist:
         error: str | None = None,
     ) -> None:
         """To another time, or to another kind of work. `counted`: one more in a row, otherwise they count anew."""
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             await SQL["postpone"].run(
                 connection,
                 call_id=call.call_id,
@@ -136,11 +136,11 @@ class Worklist:
             )
 
     async def forget(self, call: ClaimedCall, strays: Sequence[str]) -> None:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             await SQL["forget_strays"].run(connection, call_id=call.call_id, strays=list(strays))
 
     async def end(self, call: ClaimedCall, error: str | None = None) -> None:
-        async with self._databases.central.connection() as connection:
+        async with self._databases.central.ordinary() as connection:
             await SQL["end_call"].run(
                 connection, call_id=call.call_id, error=None if error is None else redact_start(error, 500)
             )
