@@ -2,7 +2,7 @@
 
 The machine may be busy with other things, so everything whose duration depends on it is measured in the real run and
 given to the replay: when each job arrived and how long it ran, how long each worker took to start, how long a free
-worker took to start each job, and how often the autoscaler looked. What is compared is what follows from these: which
+worker took to start each job, and when the autoscaler looked. What is compared is what follows from these: which
 job waits for which, how many workers there are at each moment, and so how long the jobs wait.
 """
 
@@ -31,6 +31,7 @@ from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.conditions import Conditions
 from callsheet.scaling.simulation.replay import Replay
 from callsheet.scaling.simulation.report import waits
+from callsheet.scaling.simulation.simulated_fleet import Machine
 from callsheet.scaling.simulation.trace import Trace
 from callsheet.wire.operations import Dispatch
 from callsheet.worker.agent import Agent
@@ -108,12 +109,12 @@ class AgentDriver:
                 directory=directory / "agent",
                 fleet=fleet.slug,
                 stage=fleet.stage,
-                heartbeat_seconds=5.0,
+                heartbeat_seconds=15.0,
                 stop_seconds=0.0,
                 wait_seconds=5.0,
-                probe_seconds=1.0,
+                probe_seconds=10.0,
             )
-            agent = Agent(config, [ComfyUI(engine.url, patience=Patience(stall=600, absent=60, poll=1.0))])
+            agent = Agent(config, [ComfyUI(engine.url, patience=Patience(stall=600, absent=60, poll=5.0))])
             working = asyncio.create_task(agent.run())
             try:
                 await over.wait()
@@ -166,7 +167,8 @@ class Measured:
     starts: list[float]
     # Of each job that a free worker took, by its place in the trace.
     pickups: dict[int, float]
-    interval_seconds: float
+    # Seconds since the arrival of the first job.
+    looks: list[float]
     most_wanted: int
     scale_ins: int
 
@@ -185,11 +187,21 @@ class MeasuredTimes:
 class MeasuredReplay(Replay):
     def __init__(self, found: Measured):
         self._pickups, self._mean_pickup = found.pickups, statistics.fmean(found.pickups.values())
-        super().__init__(found.trace, POLICY, Conditions(found.interval_seconds))
+        self._looks = found.looks
+        super().__init__(found.trace, POLICY, Conditions((found.looks[-1] - found.looks[0]) / (len(found.looks) - 1)))
         self._start_times = MeasuredTimes(found.starts)  # type: ignore[assignment]
+        self._next_look = self._look_time(0)
 
     def _pickup_seconds(self, job: int) -> float:
         return self._pickups.get(job, self._mean_pickup)
+
+    def _look_time(self, number: int) -> float:
+        """The real time of the look; if the replay takes longer than the real run, at the mean interval."""
+        more = number - len(self._looks) + 1
+        return self._looks[number] if more <= 0 else self._looks[-1] + more * self._conditions.interval_seconds
+
+    def _leave_out_looks(self, machines: list[Machine]) -> None:
+        """Makes every look: only looks at even intervals can be left out."""
 
 
 async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: Random) -> Measured:
@@ -223,7 +235,6 @@ async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: R
     )
     registered = {row["worker_id"]: row["at"].timestamp() for row in sessions}
     starts = [registered[each] - ordered for each, ordered in driver.ordered_at.items() if each in registered]
-    looks = driver.looked_at
     query = "SELECT max(wanted) AS most, sum((cardinality(drained) > 0)::int) AS ins FROM scaling_decisions"
     [counted] = await worker_harness.central(query)
     async with OperationsClient(worker_harness.plane.settings.public_url, worker_harness.jobs_api.admin.key) as client:
@@ -231,12 +242,13 @@ async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: R
         dispatches = [each async for page in client.finished_dispatches() for each in page]
     dispatches.sort(key=lambda each: (each.created_at, each.dispatch_id))
     runs = [_run(each) for each in dispatches]
+    first = dispatches[0].created_at.timestamp()
     return Measured(
         waits=[run.wait for run in runs],
         trace=trace,
         starts=starts,
         pickups=occupied(trace, runs),
-        interval_seconds=(looks[-1] - looks[0]) / (len(looks) - 1),
+        looks=[moment - first for moment in driver.looked_at if moment >= first],
         most_wanted=counted["most"],
         scale_ins=counted["ins"],
     )
