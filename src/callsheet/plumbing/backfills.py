@@ -22,14 +22,14 @@ log = get_logger(__name__)
 
 
 class Place(NamedTuple):
-    """A key, in the order of which a table is gone through."""
+    """A key of a table. The table is processed in the order of this key."""
 
     tenant_id: UUID
     id: UUID
 
 
 class Backfill(Loop):
-    # Between two steps, so that it takes next to nothing of a database that has other work.
+    # Pause between two steps, so that the database has time for other work.
     interval_seconds = 1.0
 
     def __init__(self, pools: Callable[[], Sequence[Database]]):
@@ -43,7 +43,7 @@ class Backfill(Loop):
                 self._done.add(pool.name)
 
     async def step(self, pool: Database) -> bool:
-        """False when nothing is left to do."""
+        """Fills the next batch. Returns False if the backfill is done."""
         async with pool.connection() as connection:
             row = await POOL_SQL["backfill_place"].row(connection, name=self.name)
         if row is None:
@@ -59,7 +59,7 @@ class Backfill(Loop):
         return await POOL_SQL["hold_backfill"].value(connection, name=self.name, **after._asdict()) is not None
 
     async def move(self, connection: Connection, to: Place | None) -> None:
-        """None: that was all."""
+        """Records the place that was reached. None ends the backfill."""
         if to is not None:
             await POOL_SQL["move_backfill"].run(connection, name=self.name, **to._asdict())
             return

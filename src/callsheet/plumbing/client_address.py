@@ -1,4 +1,4 @@
-"""Who a request comes from: its network address, seen through the proxies that are trusted. Pure."""
+"""The network address of the client of a request, also behind trusted proxies. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from callsheet.settings.values import Network
 
-# What one subscriber of IPv6 has, at least.
+# One subscriber of IPv6 has at least this network.
 SUBSCRIBER_BITS = 64
 
 

@@ -1,4 +1,4 @@
-"""How many connections, and how many requests in progress, one network address may have.
+"""Limits the connections and the requests in progress of one network address.
 
 The HTTP server limits all connections together and has no limit per network address. A connection that has not sent its
 headers is not a request yet, so the application never sees it: these are found among the descriptors of the process.
@@ -29,7 +29,7 @@ log = get_logger(__name__)
 Key = TypeVar("Key")
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-# Linux, then macOS and the BSDs. Where there is neither, only requests are limited.
+# Linux, then macOS and the BSDs. On other systems only requests are limited.
 DESCRIPTORS = next((each for each in map(Path, ("/proc/self/fd", "/dev/fd")) if each.is_dir()), None)
 
 
@@ -41,19 +41,19 @@ class Peer(NamedTuple):
 
 
 class RequestsInProgress:
-    """Counts the requests of each network address; one too many is refused. Every request passes here twice."""
+    """Counts the requests of each network address and refuses those above the limit. Each request calls it twice."""
 
     def __init__(self, settings: ServerSettings):
         self._limit = settings.connections_per_address
         self._trusted = settings.trusted_proxies
         self._counts: Counter[str] = Counter()
-        # The connections they came by; on one of HTTP/2 there may be several.
+        # Number of requests by connection: a connection of HTTP/2 may have several.
         self.connections: Counter[Peer] = Counter()
-        # Nearly all requests come from network addresses that were here before.
+        # A cache, because nearly all requests come from known network addresses.
         self._counted_as = lru_cache(4096)(self._name_to_count)
 
     def enter(self, peer: Peer, forwarded_for: Sequence[str] = ()) -> str | None:
-        """A request begins; what this returns is given to `leave`. Raises TooManyConnections."""
+        """Counts a request. Pass the result to `leave` when the request ends. Raises TooManyConnections."""
         address = client_address(peer.address, forwarded_for, self._trusted) if forwarded_for else peer.address
         client = self._counted_as(address)
         if client is None:
@@ -70,7 +70,7 @@ class RequestsInProgress:
             _count_down(self.connections, peer)
 
     def _name_to_count(self, address: str) -> str | None:
-        """None: this machine's own programs, and proxies that name no client, have no limit."""
+        """None for programs of this machine and for proxies that name no client: they have no limit."""
         bare = bare_address(address)
         return None if is_loopback(bare) or is_in(bare, self._trusted) else neighbourhood(bare)
 
@@ -104,7 +104,7 @@ class ConnectionLimit(Loop):
     interval_seconds = 1.0
 
     def __init__(self, settings: ServerSettings, busy: Collection[Peer], own_networks: tuple[Network, ...] = LOOPBACK):
-        """`busy`: the connections with a request in progress, as they are at any moment."""
+        """`busy` returns the connections that have a request in progress now."""
         super().__init__()
         self._port = settings.port
         self._busy = busy
@@ -113,7 +113,7 @@ class ConnectionLimit(Loop):
         self._since: dict[Peer, int] = {}
 
     async def tick(self, now: datetime) -> None:
-        # A list of names is a tenth of a millisecond; looking at each is done only where there may be too many.
+        # Listing the descriptors takes 0.1 ms. Each is looked at only if there may be too many connections.
         if DESCRIPTORS is None or len(os.listdir(DESCRIPTORS)) <= self._limit:
             self._since.clear()
             return
@@ -137,12 +137,12 @@ class ConnectionLimit(Loop):
 
 
 def open_connections(port: int) -> list[Peer]:
-    """The other ends of all connections to this port of ours."""
+    """The clients of all connections to this port."""
     return [peer for peer, _ in _accepted(port)]
 
 
 def close_connections(port: int, peers: Collection[Peer]) -> None:
-    """Shuts them down; the server, which owns them, sees their end and closes them."""
+    """Shuts the connections down. The server owns them, notices it and closes them."""
     for peer, connection in _accepted(port):
         if peer in peers:
             try:
@@ -156,7 +156,7 @@ def _accepted(port: int) -> Iterator[tuple[Peer, socket.socket]]:
         return
     for name in os.listdir(DESCRIPTORS):
         try:
-            # A copy: the number may be another connection's by the time we use it, the copy stays what it is.
+            # A duplicate, because the descriptor may belong to another connection by the time it is used.
             copied = os.dup(int(name))
         except OSError:
             continue

@@ -17,10 +17,10 @@ from callsheet.wire.errors import Forbidden
 
 Headers = list[tuple[bytes, bytes]]
 
-# Called by workers, providers and Prometheus, never by a page.
+# Paths for workers, providers and Prometheus. No page calls them.
 NOT_FOR_PAGES = ("/api/worker/", "/api/webhooks/", "/metrics")
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
-# Every header of a response that a script may not read unless it is named here.
+# Response headers that scripts may read. Browsers hide other headers.
 EXPOSED = (
     b"Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotent-Replayed, Location, "
     b"Retry-After, WWW-Authenticate, X-Request-Id"
@@ -37,7 +37,7 @@ class Cors:
         self._credentials = settings.cors_credentials
 
     def preflight(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> Response | None:
-        """The answer to a browser that asks before it sends; None for every other request. Raises Forbidden."""
+        """The response to a preflight request; None for every other request. Raises Forbidden."""
         origin = headers.get(b"origin")
         if method != "OPTIONS" or origin is None or b"access-control-request-method" not in headers:
             return None
@@ -56,7 +56,7 @@ class Cors:
         return response
 
     def headers(self, path: str, request: Mapping[bytes, bytes]) -> Headers:
-        """What is added to an answer."""
+        """The headers that are added to a response."""
         if not self._origins or path.startswith(NOT_FOR_PAGES):
             return []
         if self._any:

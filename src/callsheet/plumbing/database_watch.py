@@ -1,4 +1,4 @@
-"""Keeps the databases of a process usable: the embedded server, and the pools that come and go."""
+"""Keeps the databases of a process usable: restarts the embedded server, opens and closes pools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DatabaseWatch(Loop):
     def __init__(self, databases: Databases):
         super().__init__()
         self._databases = databases
-        # Pools that are not served, since when (monotonic seconds).
+        # Pools that are not served, with the time since then (monotonic seconds).
         self._since: dict[str, float] = {}
 
     async def tick(self, now: datetime) -> None:
@@ -32,7 +32,7 @@ class DatabaseWatch(Loop):
             self._report()
 
     def _report(self) -> None:
-        """One line when a pool is lost and one when it is back, however often it was tried in between."""
+        """Logs one line when a pool is lost and one when it is back, not one per attempt."""
         unavailable = self._databases.unavailable
         for name, reason in unavailable.items():
             if name not in self._since:

@@ -54,12 +54,12 @@ class Databases:
 
     @property
     def pools(self) -> Sequence[Database]:
-        """Those that are served. A loop that goes through them leaves the others alone."""
+        """The pools that are served. Loops over pools skip the others."""
         return tuple(keeper.database for keeper in self._keepers.values() if keeper.database and not keeper.problem)
 
     @property
     def unavailable(self) -> Mapping[str, str]:
-        """Pools that are registered and currently not served, and why."""
+        """Registered pools that are currently not served, with the reason."""
         return {name: keeper.reason for name, keeper in self._keepers.items() if keeper.reason is not None}
 
     def connection_counts(self) -> list[tuple[str, int, int]]:
@@ -67,7 +67,7 @@ class Databases:
         return [(database.name, *database.connection_counts()) for database in (self.central, *self.pools)]
 
     async def pool(self, name: str) -> Database:
-        """The pool of that name; one that was added while this process runs is opened on the way."""
+        """The pool of that name. A pool that was added since the start is opened first."""
         keeper = self._keepers.get(name)
         if keeper is not None and (served := keeper.served) is not None:
             return served
@@ -77,18 +77,18 @@ class Databases:
         if keeper is None:
             raise DatabaseError(f"There is no pool {name!r}. Add it: callsheet db add-pool {name} DSN")
         if keeper.database is None or keeper.reason is not None:
-            # At once: only the watch tries again, or every request would wait for a connection that cannot be made.
+            # Fails at once: only the watch tries again. Otherwise every request would wait for a connection that fails.
             raise PoolUnavailable(name, keeper.reason or "")
         return keeper.database
 
     def require_all(self) -> Sequence[Database]:
-        """Every pool that is registered, for work that must not leave one out."""
+        """All registered pools, for work that must not skip one. Raises if one is not served."""
         for name, reason in self.unavailable.items():
             raise PoolUnavailable(name, reason)
         return self.pools
 
     async def refresh_pools(self) -> None:
-        """Opens the pools that were added or have come back, follows those that moved, and renews all claims."""
+        """Opens pools that were added or are available again, reconnects pools that moved, and renews all claims."""
         async with self._opening:
             async with self.central.connection() as connection:
                 rows = await SQL["list_pools"].rows(connection)
@@ -115,12 +115,12 @@ class Databases:
             return await read_central(connection, self.central.dsn)
 
     async def keep_embedded_running(self) -> None:
-        """Brings the embedded server back where it was killed; another program may have taken its port meanwhile."""
+        """Restarts an embedded server that was killed. It may get another port."""
         if self.embedded is not None and await self.embedded.ensure_running():
             self.central.dsn = self.embedded.application_dsn(CENTRAL)
 
     async def close(self) -> None:
-        """Central last, so a request may still ask for a pool meanwhile; none is opened again."""
+        """Closes central last, because a running request may still ask for a pool. No pool is opened again."""
         self._is_closed = True
         async with AsyncExitStack() as stack:
             if self.embedded is not None:
@@ -214,7 +214,7 @@ async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Mig
 
 
 async def _migrate_central(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
-    """And makes the first pool where there is none."""
+    """Migrates central, and creates the first pool if there is none."""
     applied = {CENTRAL: await schema.migrate(dsn, "central", CENTRAL)}
     await hit(Failpoint.MIGRATE_BETWEEN_DATABASES)
     if not await pool_addresses(settings, dsn):
@@ -223,7 +223,7 @@ async def _migrate_central(settings: Settings, dsn: str) -> dict[str, list[schem
 
 
 async def require_current(settings: Settings, dsn: str) -> None:
-    """Pools have their schema looked at when they are opened."""
+    """Checks the schema of central. Opening a pool checks the schema of the pool."""
     await schema.require_current(dsn, "central", CENTRAL)
     if not await pool_addresses(settings, dsn):
         raise DatabaseError("There is no pool for tenants to live in yet. Run: callsheet db migrate")
@@ -239,7 +239,7 @@ async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddre
 
 
 async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) -> list[schema.Migration]:
-    """Migrates the database and makes it a place for tenants. Repeating it replaces the URL of that pool."""
+    """Migrates the database and registers it as a pool. Repeating it replaces the DSN of the pool."""
     if not POOL_NAME.fullmatch(name):
         raise DatabaseError(
             f"{name!r} cannot be the name of a pool: lower-case letters, digits and _, a letter first, 63 at most."
@@ -248,7 +248,7 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
         known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
         central = await read_central(connection, central_dsn)
     if known and (await schema.inspect(dsn, "pool", name)).version == 0:
-        # Its tenants would be routed to a place where nothing of theirs is.
+        # Its tenants would be routed to a database that has none of their data.
         raise DatabaseError(
             f"There is a pool {name} already, and an empty database cannot take its place. Restore its data there "
             "first, or choose another name."
@@ -267,7 +267,7 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
 
 async def _create_first_pool(central_dsn: str) -> list[schema.Migration]:
     async with connected(central_dsn, CENTRAL) as connection:
-        # Asked, not read from the DSN: that need not name it.
+        # Read from the server, because the DSN may not name the database.
         central = await connection.fetchval("SELECT current_database()")
     database = FIRST_POOL if central == CENTRAL else f"{central}_{FIRST_POOL}"
     await create_database(central_dsn, CENTRAL, database)

@@ -1,4 +1,4 @@
-"""The first code a request meets: request id, limits, the access log, metrics, and the last catch.
+"""The outermost layer of a request: request id, limits, access log, metrics, and the handling of all other errors.
 
 Plain ASGI around the whole application, because every request pays for it. Whatever escapes from below becomes a
 problem+json answer; nothing else is ever sent.
@@ -38,7 +38,7 @@ from callsheet.wire.errors import (
 log = get_logger(__name__)
 
 REQUEST_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
-# Paths below these take bodies of their own size and check it themselves.
+# Routes below these paths have body limits of their own and check them.
 OWN_BODY_LIMIT = ("/storage/",)
 # The last part of paths below these is not logged in full.
 SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/", "/share/")
@@ -51,15 +51,15 @@ SECURITY_HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
-# Responses of these are about one caller at one moment: no browser and no proxy keeps them, unless a route says so.
+# Responses of these paths are for one caller at one moment: no browser or proxy stores them, unless a route allows it.
 NEVER_KEPT = ("/api/", "/account/", "/metrics")
 NO_PEER = Peer("unknown", 0)
 NO_STORE = (b"cache-control", b"no-store")
-# A year, for this name only: what else lies below the domain is not ours to decide about.
+# For one year, and without subdomains, which may belong to other services.
 ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 
 
-# Raises a Refusal unless the caller's credentials are good for the path it asks.
+# Raises a Refusal unless the caller's credentials are valid for the path of the request.
 Vouch = Callable[[Request], Awaitable[object]]
 
 
@@ -112,7 +112,7 @@ class Edge:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 self._check_host(headers)
-                # Before authentication and limits: a browser asks with neither credentials nor body.
+                # Before authentication and limits, because a preflight request has neither credentials nor a body.
                 preflight = self._cors.preflight(scope["method"], scope["path"], headers)
                 if preflight is not None:
                     await preflight(scope, receive, answer.send)
@@ -192,7 +192,7 @@ class Edge:
 
 
 class _Answer:
-    """What goes back to the client: its status is remembered, and its headers are completed."""
+    """Sends the response: remembers its status and adds headers."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, added: Headers, defaults: Headers):
         self.status = 0
@@ -210,7 +210,7 @@ class _Answer:
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Unless a response has started: then all that can be done is to end it."""
+        """Sends a problem, unless a response has started: that one can only be ended."""
         if self.status == 0:
             await problem_response(refusal, self._request_id)(self._scope, self._receive, self.send)
 

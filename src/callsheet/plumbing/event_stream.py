@@ -1,4 +1,4 @@
-"""The answer that is a live stream.
+"""The response of a live stream.
 
 Starlette's own has two tasks and a group of them for each: nine kilobytes, and a page that thousands watch is thousands
 of these.
@@ -18,7 +18,7 @@ class EventStream(Response):
 
     # FastAPI reads the status of its documentation from this signature.
     def __init__(self, pieces: AsyncGenerator[bytes], status_code: int = 200):
-        # A proxy that gathers output would turn a live stream into a slow download.
+        # A proxy that buffers the output would delay the events.
         super().__init__(status_code=status_code, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._pieces = pieces
@@ -33,7 +33,7 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            # Its own watcher's doing: the reader has left. Anybody else's is meant for the request.
+            # The stream's watcher cancelled it, because the client disconnected. Other cancellations are the request's.
             if not watching.done() or sending.uncancel():
                 raise
         except OSError:

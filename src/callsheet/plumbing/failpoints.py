@@ -78,7 +78,7 @@ class Failpoint(StrEnum):
 
 
 class Crashed(BaseException):
-    """The process ended here, as far as the code under test can know: not an Exception, so nothing handles it."""
+    """Simulates the end of the process. It is not an Exception, so no handler catches it."""
 
 
 Action = Callable[[Failpoint], Awaitable[None]]

@@ -69,7 +69,7 @@ class FrontPage(Answer):
 def front_page_router(
     public_url: str, is_ready: Callable[[], Awaitable[bool]], application: Callable[[Request], Response] | None = None
 ) -> APIRouter:
-    """`application`: what people get instead of this module's page, where the web application is there."""
+    """`application`: the page of the web application, which browsers get instead of this module's page."""
     router = Router(tags=["operations"])
 
     @router.get("/", response_model=FrontPage, responses={200: {"content": {"text/html": {}}}})

@@ -70,7 +70,7 @@ async def readiness(databases: Databases, draining: asyncio.Event) -> Readiness:
     checked = (databases.central, *databases.pools)
     answers = await asyncio.gather(*(_answers(database) for database in checked))
     answered = {database.name: answers for database, answers in zip(checked, answers, strict=True)}
-    # Why is for operators: the alerts and the log show it.
+    # The alerts and the log show the reason to operators.
     pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
     if not answered[CENTRAL] or not any(pools.values()):
         missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]

@@ -1,4 +1,4 @@
-"""Whether there is an installation to work on. Only `serve`, `up`, `demo` and `db migrate --create` make one."""
+"""Checks that an installation exists. Only `serve`, `up`, `demo` and `db migrate --create` create one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CREATE = "callsheet db migrate --create"
 
 
 class NoInstallation(OperatorError):
-    """There is none where the settings point; the message says where that is and how to make one."""
+    """No installation exists where the settings point. The message says where that is and how to create one."""
 
     code = "no_installation"
 
@@ -25,7 +25,7 @@ async def require_installation(settings: Settings) -> None:
         if not await asyncio.to_thread(_has_cluster, settings):
             raise NoInstallation(_missing(settings))
     elif (await inspect(dsn.get_secret_value(), "central", "central")).version == 0:
-        # Without user and password, and without the query, where they may be too.
+        # Without the user, the password and the query, which may contain a password.
         address = dsn.get_secret_value().partition("?")[0].rpartition("@")[2]
         raise NoInstallation(
             f"There is no Callsheet installation in the database {address} (database.dsn): it has no schema yet. "
@@ -44,7 +44,7 @@ def _has_cluster(settings: Settings) -> bool:
     layout = Layout.of(settings.home)
     with layout.accessible():
         try:
-            # Not exists(): newer versions of Python take a directory that may not be read for one that is not there.
+            # Not exists(): newer versions of Python return False for a directory that may not be read.
             layout.data.stat()
         except FileNotFoundError:
             return False

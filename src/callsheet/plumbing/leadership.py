@@ -1,4 +1,4 @@
-"""One process at a time, of any number: who holds a lock in a database, on a connection of its own.
+"""Elects one leader among any number of processes: the one that holds a lock in a database, on its own connection.
 
 The lock is the session's. It is free when the connection is: at once where the process dies, and after `SILENT_SECONDS`
 where it hangs or its machine is gone, because the server ends a session that says nothing for so long.
@@ -23,7 +23,7 @@ STATEMENT_SECONDS = 10.0
 
 
 class LeadershipLost(ConnectionError):
-    """Another process may lead from now on."""
+    """The lock was lost: another process may lead now."""
 
 
 class Leadership:
@@ -37,7 +37,7 @@ class Leadership:
         self.is_held = False
 
     async def take(self) -> bool:
-        """Whether this process leads now, asked of the database."""
+        """Asks the database whether this process leads now."""
         async with self._turn:
             if self._connection is None or self._connection.is_closed():
                 self.is_held = False
@@ -54,7 +54,7 @@ class Leadership:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """The connection that has the lock: a process that has lost it can write nothing here."""
+        """The connection that holds the lock. A process that lost the lock cannot write over it."""
         async with self._turn:
             if self._connection is None or self._connection.is_closed() or not self.is_held:
                 raise LeadershipLost(f"This process no longer holds {self._name!r}.")
@@ -66,7 +66,7 @@ class Leadership:
             yield connection
 
     async def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does the work and keeps the session alive meanwhile. Where the lock is lost, the work is cancelled."""
+        """Does the work and keeps the session alive. If the lock is lost, the work is cancelled."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=PING_SECONDS))[0]:

@@ -1,4 +1,4 @@
-"""What `/metrics` shows. One registry per application, so that two in one process do not meet."""
+"""The metrics of `/metrics`. Each application has a registry of its own, because a test process may have two."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class HttpMetrics:
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        # The method is the client's word: anything but the known ones would make series without end.
+        # Clients may send any method, so unknown ones share one label: each label makes a series.
         method = method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} else "other"
         series = self._series.get((method, route, status))
         if series is None:
-            # Looking a series up by its labels takes as long as counting in it ten times.
+            # A look-up by labels takes ten times as long as counting.
             series = (self._requests.labels(method, route, str(status)), self._seconds.labels(method, route))
             self._series[method, route, status] = series
         requests, duration = series
@@ -42,7 +42,7 @@ class HttpMetrics:
 
 
 class ReconcilerMetrics(Collector):
-    """What was healed, by kind: there from the start, so that the first one is seen as a rise."""
+    """Repairs of the reconciler by kind. All kinds start at 0, so that the first repair shows as an increase."""
 
     def __init__(self, healed: Mapping[str, int]):
         self._healed = healed
@@ -57,7 +57,7 @@ class ReconcilerMetrics(Collector):
 
 
 class ProcessMetrics(Collector):
-    """Read at the moment of the scrape: loops and database connections."""
+    """Loops and database connections, read at each scrape."""
 
     def __init__(self, loops: Iterable[Loop], connections: Callable[[], Iterable[tuple[str, int, int]]]):
         self._loops = loops

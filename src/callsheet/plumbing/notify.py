@@ -22,10 +22,10 @@ from callsheet.toolbox.retry import backoff_seconds
 
 log = get_logger(__name__)
 
-# One statement for any number of messages.
+# Sends any number of messages with one statement.
 SEND = "SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[]) AS message (channel, payload)"
 
-# PostgreSQL's own limits.
+# Limits of PostgreSQL.
 MAX_CHANNEL_BYTES = 63
 MAX_PAYLOAD_BYTES = 7999
 ATTEMPTS = 5
@@ -48,9 +48,9 @@ class Notifier:
         self._outage = Outage("notifier")
 
     def notify(self, channel: str, payload: str = "") -> None:
-        """Call it after the commit that it announces."""
+        """Sends a notification soon. Call it after the commit of the change."""
         if not 0 < len(channel.encode()) <= MAX_CHANNEL_BYTES or len(payload.encode()) > MAX_PAYLOAD_BYTES:
-            # Refused here: PostgreSQL would refuse it together with everything that is sent in the same statement.
+            # Refused here, because PostgreSQL would refuse the whole statement with all other messages.
             raise ValueError(f"a message of {len(payload)} characters on channel {channel!r} cannot be sent")
         self._waiting[channel, payload] = None
         if self._sender is None:
@@ -64,7 +64,7 @@ class Notifier:
         attempt = 0
         try:
             while self._waiting:
-                # The first one after a pause leaves at once; those of a burst leave together.
+                # The first message after a pause is sent at once. Messages of a burst are sent together.
                 pause = self._sent_at + self._delay - time.monotonic()
                 await asyncio.sleep(max(0.0, pause) if attempt == 0 else backoff_seconds(attempt, 0.05, 1.0, RANDOM))
                 self._sent_at = time.monotonic()
@@ -81,14 +81,14 @@ class Notifier:
                     if attempt < ATTEMPTS:
                         self._waiting = {**messages, **self._waiting}
                     else:
-                        # Waiters poll now and then anyway, so after some tries the hint may be lost.
+                        # Subscribers also look from time to time, so a message may be dropped after some attempts.
                         attempt = 0
         finally:
             self._sender = None
 
 
 class Listener:
-    """One connection for all channels of a process; reconnects by itself."""
+    """One connection for all channels of a process. It reconnects automatically."""
 
     def __init__(self, database: Database, ping_seconds: float = 30.0):
         self._database = database
@@ -100,7 +100,7 @@ class Listener:
         self._outage = Outage("listener")
 
     def subscribe(self, channel: str, subscriber: Subscriber) -> Callable[[], None]:
-        """`subscriber` gets each payload, and None whenever messages may have been missed. Returns the way out."""
+        """`subscriber` gets each payload, and None if messages may be missing. Returns a function that unsubscribes."""
         self._subscribers[channel].append(subscriber)
         self._changed.set()
 
@@ -129,7 +129,7 @@ class Listener:
                     await self._listen()
                     self._outage.failed(ConnectionError("the connection was closed"))
                 except CANNOT_CONNECT as error:
-                    # Whatever it is, also a name that does not resolve or a password that is just being changed.
+                    # Any error, also a name that cannot be resolved or a password that is being changed.
                     self._outage.failed(error)
                 failures = 1 if self.connected.is_set() else failures + 1
                 self.connected.clear()
@@ -154,7 +154,7 @@ class Listener:
             for channel in wanted - listening:
                 await connection.add_listener(channel, self._received)
                 listening.add(channel)
-                # Whatever was sent before this moment did not reach us.
+                # Messages that were sent before this moment are lost.
                 self._tell(channel, None)
             for channel in listening - wanted:
                 await connection.remove_listener(channel, self._received)
@@ -162,7 +162,7 @@ class Listener:
             self.connected.set()
             self._outage.ended()
             if not await self._wait_for_either(closed, self._changed):
-                # A peer that vanished without closing is noticed only by talking to it.
+                # A server that disappeared without closing the connection is noticed only by a query.
                 await connection.execute("SELECT 1", timeout=10)
 
     async def _wait_for_either(self, *events: asyncio.Event) -> bool:

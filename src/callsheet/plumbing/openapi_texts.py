@@ -1,4 +1,4 @@
-"""Summaries, examples and descriptions of parameters for the OpenAPI document, from one file that reads like a list."""
+"""Adds summaries, examples and descriptions of parameters to the OpenAPI document, from openapi_texts.toml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def describe_operations(app: FastAPI) -> None:
     describe = app.openapi
 
     def describe_in_words() -> dict[str, Any]:
-        # The same object each time, once it was made.
+        # FastAPI creates the document once and then returns the same object.
         document = describe()
         for methods in document["paths"].values():
             for operation in methods.values():

@@ -15,21 +15,21 @@ class OwnAddresses:
         server = settings.server
         self._origins = frozenset(origin.lower() for origin in (settings.public_url, *server.allowed_origins))
         self._names = {name_in(authority_in(origin)) for origin in self._origins} | {server.host.lower()}
-        # Beyond loopback it may be reached by any name that leads here; a cookie belongs to one of them only.
+        # In a network the server may have several names, but a cookie belongs to one name only.
         self._is_local = is_loopback(server.host)
         self.is_https = settings.public_url.startswith("https://")
-        # Every request asks, and nearly all of them have the same host.
+        # A cache, because nearly all requests have the same host.
         self.answers_for = lru_cache(256)(self._answers_for)
 
     def _answers_for(self, host: str) -> bool:
-        """Whether a request with this Host is for us. Without one it is not from a browser."""
+        """Whether this control plane serves this Host. A request without Host is not from a browser."""
         if not host or not self._is_local:
             return True
         name = name_in(host)
         return name is not None and (name in self._names or is_loopback(name))
 
     def is_own_page(self, origin: str, host: str) -> bool:
-        """Whether a request with these headers, Origin and Host, comes from a page of ours."""
+        """Whether a request with these headers, Origin and Host, comes from a page of this control plane."""
         if origin.lower() in self._origins:
             return True
         authority = authority_in(origin)

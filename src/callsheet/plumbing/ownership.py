@@ -52,7 +52,7 @@ class Central:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What a pool records, and how its own server looks now."""
+    """What a pool records, and what its server reports now."""
 
     installation_id: UUID
     central_system: int
@@ -102,7 +102,7 @@ async def read_owner(connection: Connection) -> Owner | None:
 
 
 async def check_owner(connection: Connection, pool: str, central: Central) -> None:
-    """Before anything is written to the pool."""
+    """Raises WrongOwner if another central owns the pool. Call it before anything is written there."""
     owner = await read_owner(connection)
     if owner is not None:
         _raise(refusal(pool, central, owner))
@@ -134,7 +134,7 @@ async def release(connection: Connection, claimed_with: datetime) -> None:
 
 
 async def take(connection: Connection, pool: str, central: Central, seen: Owner) -> None:
-    """On the operator's word: the former owner no longer owns it."""
+    """Makes this central the owner, because the operator says so. The former owner loses the pool."""
     taken = await POOL_SQL["take_pool"].run(
         connection,
         **_values(central),

@@ -9,7 +9,7 @@ import asyncpg
 
 from callsheet.plumbing.database import DatabaseError
 
-# Asked of the catalog: without USAGE on a schema its tables seem not to exist, and the database looks empty.
+# Read from the catalog: without USAGE on a schema its tables seem not to exist, and the database looks empty.
 LOOK = """
 SELECT quote_ident(n.nspname) AS schema, quote_ident(current_user) AS role,
     quote_ident(pg_get_userbyid(identity.relowner)) AS owner,
@@ -30,7 +30,7 @@ LIMIT 1
 
 
 async def require_privileges(connection: asyncpg.Connection[asyncpg.Record], name: str) -> None:
-    """Says nothing about a database without Callsheet's tables: there are none to use yet."""
+    """Raises if a privilege is missing. A database without Callsheet's tables needs none."""
     found = await connection.fetchrow(LOOK)
     if found is not None and not found["is_enough"]:
         grants = " ".join(grants_for(found["role"], found["owner"], found["schema"]))

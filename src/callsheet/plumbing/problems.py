@@ -33,7 +33,7 @@ from callsheet.wire.problems import Problem
 
 log = get_logger(__name__)
 
-# Fields and their names are the client's: a body of a megabyte must not make an answer of ten.
+# The client chooses the fields and their names: a body of one megabyte must not cause a response of ten.
 MOST_ERRORS = 50
 LONGEST_FIELD = 200
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -96,7 +96,7 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
         "code": refusal.code,
     }
     for name, value in refusal.data.items():
-        # What every problem has means the same in every problem.
+        # Data of an error must not replace the standard fields of a problem.
         body.setdefault(name, value)
     if refusal.detail:
         body["detail"] = refusal.detail
@@ -184,11 +184,11 @@ def refusal_of_absence(error: Exception) -> Refusal:
     if isinstance(error, ValueError):
         raise error  # asyncpg's client-side DataError is an InterfaceError too, and our bug
     if isinstance(error, PoolUnavailable):
-        # Why is for operators: it names hosts. The watch has logged it.
+        # The reason names hosts and is for operators. The watch has logged it.
         detail = f"The database pool {error.pool}, which holds the data of this tenant, is currently not available."
         return Unavailable(detail, retry_after_seconds=POOL_RETRY_SECONDS)
     if isinstance(error, TimeoutError | DatabaseError):
-        # All else was logged when the outage began.
+        # Other errors were logged when the outage started.
         log.warning("database.unavailable", error=repr(error))
     return Unavailable("The database cannot be reached.")
 

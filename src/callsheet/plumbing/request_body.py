@@ -1,4 +1,4 @@
-"""The body of a request: who may send a large one, how slowly, and what an answer left unread is thrown away."""
+"""Reads the body of a request: limits its size and speed, and discards what a response left unread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BodyRules:
     grace_seconds: float
     bytes_per_second: int
     most_bytes: int | None = None
-    # Larger bodies are read only once the caller has been vouched for.
+    # Larger bodies are read only after the credentials of the caller were checked.
     stranger_bytes: int | None = None
     seconds: float | None = None
     # Parsing blocks the event loop for as long as there are values; a thread does not help, since it holds the
@@ -92,12 +92,12 @@ class RequestBody:
         return message
 
     async def discard(self) -> None:
-        """Reads on, for a while, after a refusal has been sent; a client that sees it stops by itself."""
+        """Reads on for a while after a refusal was sent. A client that sees the refusal stops sending."""
         self._pieces.clear()
         try:
             async with asyncio.timeout(LINGER_SECONDS):
                 while not self._ended and not self.is_abandoned and self._received < LINGER_BYTES:
-                    # Not kept in a variable: it would hold the last piece while the next one is waited for.
+                    # Not kept in a variable, which would hold the last piece while the next one is awaited.
                     self._received += self._count(await self._receive())
         except TimeoutError:
             return
@@ -122,7 +122,7 @@ class RequestBody:
         return message
 
     def _record(self, size: int, waited: float) -> None:
-        """Not of a body that comes in one piece, as nearly all do."""
+        """Measures the speed of a body that arrives in several pieces. Nearly all bodies arrive in one piece."""
         self._pace = self._pace or Pace(self._rules.grace_seconds, self._rules.bytes_per_second)
         self._pace.record(size, waited)
         if self._seconds_left is not None:

@@ -1,4 +1,4 @@
-"""Sealing the DSNs in central anew, with the first key, while the secret key is rotated."""
+"""Encrypts the DSNs in central again, with the first key, during a rotation of the secret key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callsheet.toolbox.signing import Master, masters
 
 @dataclass(frozen=True, slots=True)
 class Seals:
-    """Pools by the key that opens their DSN. Pools on central's own server have none."""
+    """Pools by the key that decrypts their DSN. Pools on central's own server have no DSN."""
 
     first: list[str]
     second: list[str]
@@ -30,7 +30,7 @@ async def read_seals(central_dsn: str, master: Master) -> Seals:
 
 
 async def reseal(central_dsn: str, master: Master) -> list[str]:
-    """Seals with the first key what only the second one opens. Returns the pools; may be repeated."""
+    """Encrypts DSNs again that only the second key decrypts. Returns the pools. It can be repeated."""
     resealed = []
     async with connected(central_dsn, CENTRAL) as connection:
         for row in await SQL["list_pools"].rows(connection):

@@ -1,4 +1,4 @@
-"""Routers that know by the beginning of a path that none of their routes is meant."""
+"""A router that skips its routes if the path does not start like any of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from starlette.types import Scope
 
 
 class Router(APIRouter):
-    """The framework asks each router in turn, and each asks all its routes: up to a millisecond for a request."""
+    """The framework would try all routes of all routers one by one, which takes up to a millisecond per request."""
 
     @cached_property
     def _beginnings(self) -> tuple[str, ...]:
-        """What is fixed of its routes' paths. Nothing is left out for routes of another kind."""
+        """The fixed beginnings of the routes' paths. With routes of another kind, no path is skipped."""
         routes = self.routes
         return tuple({route.path.partition("{")[0] if isinstance(route, APIRoute) else "" for route in routes})
 

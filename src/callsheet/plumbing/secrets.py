@@ -52,7 +52,7 @@ def _kept(file: Path, *, create: bool) -> bytes:
             "data directory with CALLSHEET_HOME, or set CALLSHEET_SECRET_KEY."
         ) from error
     if len(secret) < LEAST_BYTES:
-        # Keys derived from an emptied file would be anybody's guess.
+        # Keys derived from an empty file could be guessed.
         raise OperatorError(
             f"The secret key in {file} is damaged: it has {len(secret)} bytes. Put it back from a backup; without one, "
             "remove the file, and signed URLs, sessions and the DSNs of pools are lost."
@@ -61,7 +61,7 @@ def _kept(file: Path, *, create: bool) -> bytes:
 
 
 def replace_kept(home: Path) -> None:
-    """Makes a new key; the one so far becomes the second. A crash in between is continued by calling it again."""
+    """Creates a new key; the current key becomes the second one. After a crash, call it again to continue."""
     first, second = home / SECRET_FILE, home / SECOND_FILE
     _kept(first, create=False)
     with suppress(FileExistsError):
@@ -88,7 +88,7 @@ def _create(file: Path) -> None:
     make_private(file.parent)
     draft = _draft(file)
     try:
-        # link, not rename: of two processes that start at once the first one's secret stays.
+        # link, not rename: if two processes start at the same time, the secret of the first one stays.
         os.link(draft, file)
     except FileExistsError:
         pass
@@ -113,7 +113,7 @@ def seal(master: Master, purpose: str, text: str) -> bytes:
 
 
 def unseal(master: Master, purpose: str, sealed: bytes) -> str | None:
-    """The text, or None where it was sealed with another secret."""
+    """The decrypted text; None if it was encrypted with another secret."""
     from cryptography.fernet import Fernet, InvalidToken
 
     for each in masters(master):

@@ -22,7 +22,7 @@ log = get_logger(__name__)
 # Up to so much beyond server.max_header_bytes the edge returns a problem+json; what is larger still is cut off by
 # the server itself, with a bare 431. Each connection may make the server hold as much.
 HEADER_SPARE_BYTES = 8192
-# For databases, storage, streams to providers and files, beside the connections.
+# Descriptors for databases, storage, streams to providers and files, in addition to connections.
 OTHER_DESCRIPTORS = 512
 
 
@@ -46,12 +46,12 @@ class HttpServer:
             address=address,
             port=port,
             interface=Interfaces.ASGINL,
-            # With both, a connection that sends nothing is waited for without end: which one it speaks is not known.
+            # With `auto`, a connection that sends nothing would stay open for ever, because its protocol is not known.
             http=HTTPModes.auto if self._settings.http2 else HTTPModes.http1,
             backlog=1024,
-            # Otherwise as many as the backlog; and a stream, or a poll that waits, is a connection for all that time.
+            # The default would be the backlog, but each stream and each waiting poll keeps a connection.
             backpressure=connections_possible(self._settings.max_connections),
-            # No room speaks it: a request to upgrade gets the same response as any other request for that path.
+            # No route uses WebSocket: a request to upgrade gets the same response as any other request.
             websockets=False,
             # Errors only, on the way all logs go; its own set-up writes to standard output and closes other handlers.
             # Its start-up notice ("experimental", a warning) is explained in decision 0003.
@@ -67,12 +67,12 @@ class HttpServer:
         await self._accepting(address, port)
 
     async def stop(self) -> None:
-        """Accepts nothing new, lets running requests finish for a while, then ends them."""
+        """Accepts no new requests, waits for running ones for a while, then cancels them."""
         if self._server is None or self._task is None:
             return
         self._server.stop()  # type: ignore[no-untyped-call]
         _, pending = await asyncio.wait({self._task}, timeout=self._settings.shutdown_seconds)
-        # Ending the server does not end them, and a request that hangs would hold up closing the databases.
+        # The end of the server does not end requests, and a request that hangs would delay closing the databases.
         self._ends_requests = True
         unfinished = {*pending, *self._requests}
         for task in unfinished:
@@ -80,7 +80,7 @@ class HttpServer:
         await asyncio.gather(self._task, *unfinished, return_exceptions=True)
 
     async def wait(self) -> None:
-        """Returns when the server ended by itself, which it only does when something is broken."""
+        """Returns if the server ends by itself, which happens only after an error."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -91,7 +91,7 @@ class HttpServer:
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
-            # Ended here, on purpose: granian would log it as a crash of the application, with its traceback.
+            # Caught here: granian would log it as a crash of the application, with a traceback.
             if not self._ends_requests:
                 raise
         finally:

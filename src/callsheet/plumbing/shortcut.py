@@ -1,4 +1,4 @@
-"""The busiest URLs, past the framework: found by their exact path, served by their own handler.
+"""Serves the busiest URLs without the framework: each is found by its exact path and served by its handler.
 
 They are routes like all others too, which is what documents them and what handles other methods. What the framework
 does for each request besides (trying routes, four layers of middleware) took a fifth of a poll.
@@ -21,14 +21,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """One of them: `route` is what metrics name it by."""
+    """One of these URLs. Metrics use the name of `route`."""
 
     route: BaseRoute
     handle: Handler
 
 
 class Shortcut:
-    """Refusals and errors go on to the edge, which handles them like all others."""
+    """Refusals and errors are raised to the edge, which handles them like all others."""
 
     def __init__(self, app: ASGIApp, posts: Mapping[str, Direct]):
         self._app = app
