@@ -18,8 +18,9 @@ from bench.ground import Ground
 from callsheet.dispatch.facts import EVERYBODY
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.jobs.sql import SQL as JOBS
+from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
 from callsheet.jobs.states import Transition
-from callsheet.jobs.transitions import arguments
+from callsheet.jobs.transitions import statuses_of, steps_of
 from callsheet.plumbing.database import HOT
 from callsheet.plumbing.sql import Statement
 from callsheet.toolbox.ids import uuid7
@@ -106,14 +107,16 @@ class Pair:
         lane = {"lane_tenant_id": str(EVERYBODY), "lane_user_id": str(EVERYBODY)}
         placed = [{**entry, **lane, "charge_cycle": 1, "deadline_at": deadline, "payload": None} for entry in entries]
         await self.enqueue(entries=json.dumps(placed))
-        await self.queue(moves=json.dumps([_move(row, row["job_id"], actor="relay") for row in submitted]))
+        await self.queue(
+            **_columns(submitted, actor="relay"),
+            least_lease_seqs=[0] * len(submitted),
+            most_lease_seqs=[0] * len(submitted),
+            reasons=[None] * len(submitted),
+        )
         leases = await self._leased(len(users))
-        held = [_move(lease, lease["job_id"], actor="worker:bare") for lease in leases]
-        seqs = [lease["lease_seq"] for lease in leases]
-        await self.start(moves=json.dumps([m | {"new_lease_seq": n} for m, n in zip(held, seqs, strict=True)]))
+        await self.start(**_columns(leases, actor="worker:bare"), lease_seqs=[lease["lease_seq"] for lease in leases])
         await self.find(dispatch_ids=[lease["dispatch_id"] for lease in leases])
-        done = [m | {"lease_seq": n, "result": order.result} for m, n in zip(held, seqs, strict=True)]
-        await self.complete(moves=json.dumps(done))
+        await self.complete(requests=json.dumps([_completion(lease, order) for lease in leases]))
         closed = await self.close(
             dispatch_ids=[lease["dispatch_id"] for lease in leases],
             tokens=[lease["lease_token"] for lease in leases],
@@ -140,8 +143,25 @@ class Pair:
         return leases
 
 
-def _move(row: asyncpg.Record, job_id: UUID, *, actor: str) -> dict[str, Any]:
-    return {"tenant_id": str(row["tenant_id"]), "job_id": str(job_id), "charge_cycle": 1, "actor": actor}
+def _columns(rows: list[asyncpg.Record], *, actor: str) -> dict[str, list[object]]:
+    return {
+        "tenant_ids": [row["tenant_id"] for row in rows],
+        "job_ids": [row["job_id"] for row in rows],
+        "charge_cycles": [1] * len(rows),
+        "actors": [actor] * len(rows),
+    }
+
+
+def _completion(lease: asyncpg.Record, order: Order) -> dict[str, Any]:
+    return {
+        "tenant_id": str(lease["tenant_id"]),
+        "job_id": str(lease["job_id"]),
+        "charge_cycle": 1,
+        "least_lease_seq": lease["lease_seq"],
+        "most_lease_seq": lease["lease_seq"],
+        "actor": "worker:bare",
+        "result": order.result,
+    }
 
 
 class BareJobs:
@@ -197,10 +217,10 @@ async def _pair(
     return Pair(
         submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),
         enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
-        queue=await Bare.prepare(pool, JOBS["move"], **arguments(Transition.QUEUE)),
+        queue=await Bare.prepare(pool, TRANSITIONS["queue_jobs"], **statuses_of(Transition.QUEUE)),
         lease=await Bare.prepare(central, DISPATCH["take"], lane_ids=[lane_id], seats=[0], now=None),
-        start=await Bare.prepare(pool, JOBS["move"], **arguments(Transition.START)),
+        start=await Bare.prepare(pool, TRANSITIONS["start_jobs"], **steps_of(Transition.START), to_status="processing"),
         find=await Bare.prepare(central, DISPATCH["find"]),
-        complete=await Bare.prepare(pool, JOBS["move"], **arguments(Transition.COMPLETE)),
+        complete=await Bare.prepare(pool, TRANSITIONS["complete_jobs"], **statuses_of(Transition.COMPLETE)),
         close=await Bare.prepare(central, DISPATCH["close"]),
     )

@@ -89,25 +89,22 @@ async def write_events(
         due = int((time.monotonic() - began) * per_second) - written
         chosen = [jobs[(turn + place) % len(jobs)] for place in range(min(due, len(jobs)))]
         turn, written = turn + len(chosen), written + len(chosen)
-        await asyncio.gather(*(_move(room, tenant_id, job, events, leases) for job in chosen))
+        await asyncio.gather(*(_change(room, tenant_id, job, events, leases) for job in chosen))
         await asyncio.sleep(STEP_SECONDS)
     return events
 
 
-async def _move(room: JobsRoom, tenant_id: UUID, job: UUID, events: dict[UUID, int], leases: dict[UUID, int]) -> None:
+async def _change(room: JobsRoom, tenant_id: UUID, job: UUID, events: dict[UUID, int], leases: dict[UUID, int]) -> None:
+    cycle = JobCycle(tenant_id, job, 1)
     if events[job] % 2 == 0:
         leases[job] += 1
-        request, transition = (
-            TransitionRequest(JobCycle(tenant_id, job, 1), "bench", new_lease_seq=leases[job]),
-            Transition.START,
-        )
+        request = TransitionRequest(cycle, "bench", new_lease_seq=leases[job])
+        changed: object = await room.transitions.start(Transition.START, request)
     else:
-        request, transition = (
-            TransitionRequest(JobCycle(tenant_id, job, 1), "bench", lease_seq=leases[job]),
-            Transition.REQUEUE,
-        )
-    if await room.transitions.apply(transition, request) is None:
-        raise RuntimeError("a job could not be moved")
+        request = TransitionRequest(cycle, "bench", lease_seq=leases[job])
+        changed = await room.transitions.apply(Transition.REQUEUE, request)
+    if changed is None:
+        raise RuntimeError("the status of a job could not be changed")
     events[job] += 1
 
 

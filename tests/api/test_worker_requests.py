@@ -145,7 +145,7 @@ class TestCost:
         worker_harness.client.headers["x-request-id"] = "counted"
         asked.clear()
         job = await worker.job(wait_seconds=10)
-        assert without_looks(asked) == ["authenticate", "take", "move", "record_events"]
+        assert without_looks(asked) == ["authenticate", "take", "start_jobs", "record_events"]
         asked.clear()
         await worker.heartbeat(job)
         assert asked == ["authenticate", "heartbeat"]
@@ -155,7 +155,7 @@ class TestCost:
         await worker.deliver(job, OUTPUT)
         asked.clear()
         await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-        assert asked == ["authenticate", "find", "move", "close", "record_events"]
+        assert asked == ["authenticate", "find", "complete_jobs", "close", "record_events"]
 
 
 def without_looks(asked: list[str]) -> list[str]:

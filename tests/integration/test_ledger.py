@@ -587,7 +587,7 @@ def test_a_statement_that_writes_money_would_be_noticed(statement: str) -> None:
     assert WRITES.search(statement)
 
 
-def test_money_moves_only_with_a_credit_a_submit_or_a_move_of_a_job() -> None:
+def test_money_moves_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> None:
     callers = {
         (str(file.relative_to(SOURCE)), block.split()[0])
         for file in SOURCE.rglob("*.sql")
@@ -598,7 +598,9 @@ def test_money_moves_only_with_a_credit_a_submit_or_a_move_of_a_job() -> None:
     assert callers == {
         ("wallet/statements.sql", "credit"),
         ("jobs/statements.sql", "submit"),
-        ("jobs/statements.sql", "move"),
+        ("jobs/transition_statements.sql", "complete_jobs"),
+        ("jobs/transition_statements.sql", "end_jobs"),
+        ("jobs/transition_statements.sql", "retry_job"),
     }
     names = ("wallet_move(", "wallet_refund(")
     assert not [file for file in SOURCE.rglob("*.py") if any(name in file.read_text("utf-8") for name in names)]

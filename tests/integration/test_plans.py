@@ -18,12 +18,13 @@ from callsheet.dispatch.facts import EVERYBODY, Criteria
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.sql import SQL as JOBS
-from callsheet.jobs.states import Transition, target
-from callsheet.jobs.transitions import LEDGER, steps_of
+from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
+from callsheet.jobs.states import Transition
+from callsheet.jobs.transition_requests import ANY_LEASE
+from callsheet.jobs.transitions import statuses_of, steps_of
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
-from callsheet.wire.jobs import TERMINAL
 from tests.support.crowd import HELD, PRIORITIES, TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, explain_once, pairs, prepare
@@ -85,28 +86,34 @@ def route(workflows: list[int]) -> dict[str, object]:
     return {"workflow_ids": workflows, "stage": "production", "providers": ["self_hosted"]}
 
 
-def move(happening: Transition, number: int, tell_central: str | None = None, **changes: object) -> Case:
-    origins, numbers, from_statuses, to_statuses = steps_of(happening)
-    is_end = target(happening) in TERMINAL
-    entry = {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "actor": "test", **changes}
-    indexes = {"ai_jobs_pkey"} | ({"outbox_tenant_id_job_id_charge_cycle_action_key"} if is_end else set())
-    return pool_case(
-        "move",
-        indexes,
-        200,
-        moves=[entry],
-        origins=origins,
-        numbers=numbers,
-        from_statuses=from_statuses,
-        to_statuses=to_statuses,
-        ledger=LEDGER.get(happening),
-        is_retry=happening is Transition.RETRY,
-        is_end=is_end,
-        completed="completed",
-        sent=is_end,
-        with_payload=happening is Transition.START,
-        outbox_action=tell_central,
-    )
+OUTBOX = "outbox_tenant_id_job_id_charge_cycle_action_key"
+
+
+def columns(number: int) -> dict[str, list[object]]:
+    return {"tenant_ids": [TENANT], "job_ids": [job_id(number)], "charge_cycles": [1], "actors": ["test"]}
+
+
+def queue_case(transition: Transition, number: int) -> Case:
+    leases = {"least_lease_seqs": [0], "most_lease_seqs": [ANY_LEASE], "reasons": [None]}
+    values = {**statuses_of(transition), **columns(number), **leases}
+    return transition_case("queue_jobs", {"ai_jobs_pkey", OUTBOX}, **values)
+
+
+def start_case(transition: Transition, number: int) -> Case:
+    values = {**steps_of(transition), "to_status": "processing", **columns(number), "lease_seqs": [2]}
+    return transition_case("start_jobs", {"ai_jobs_pkey", OUTBOX}, **values)
+
+
+def end_case(name: str, transition: Transition, number: int, indexes: set[str], **values: object) -> Case:
+    entry = {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "actor": "test", "result": {}}
+    entry |= {"least_lease_seq": 0, "most_lease_seq": ANY_LEASE}
+    return transition_case(name, {"ai_jobs_pkey", *indexes}, requests=[entry], **statuses_of(transition), **values)
+
+
+def transition_case(name: str, indexes: set[str], **values: object) -> Case:
+    statement = TRANSITIONS[name]
+    arguments = [values[parameter] for parameter in statement.parameters]
+    return Case("pool", statement.text, arguments, frozenset(indexes), 200)
 
 
 def cases(rows: int) -> Mapping[str, Case]:
@@ -203,10 +210,23 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "promote": central_case("promote", {"dispatches_delayed"}, 200, now=now + timedelta(hours=2), limit=5),
         "raise_low_water": central_case("raise_low_water", queued, 3000, lane_ids=list(range(1, 153))),
-        "start": move(Transition.START, 100, new_lease_seq=2),
-        "complete": move(Transition.COMPLETE, 200, lease_seq=1, result={}),
-        "fail": move(Transition.FAIL, 200, lease_seq=1, error={}),
-        "cancel": move(Transition.CANCEL, 200, close_dispatch=True),
+        "queue": queue_case(Transition.QUEUE, 100),
+        "requeue": queue_case(Transition.REQUEUE, 200),
+        "start": start_case(Transition.START, 100),
+        "start_synchronous": start_case(Transition.START_SYNCHRONOUS, 100),
+        "complete": end_case("complete_jobs", Transition.COMPLETE, 200, set()),
+        "fail": end_case("end_jobs", Transition.FAIL, 200, {OUTBOX}, close_dispatch=False),
+        "cancel": end_case("end_jobs", Transition.CANCEL, 200, {OUTBOX}, close_dispatch=True),
+        "retry": transition_case(
+            "retry_job",
+            {"ai_jobs_pkey"},
+            **statuses_of(Transition.RETRY),
+            tenant_id=TENANT,
+            job_id=job_id(200),
+            charge_cycle=1,
+            actor="test",
+            reason=None,
+        ),
         "deny": pool_case(
             "deny",
             {"ai_jobs_pkey"},

@@ -72,7 +72,7 @@ async def test_postgresql_accepts_every_statement(
 # A payload may have megabytes. Who may read it, and how many rows that is.
 READS_PAYLOADS = {
     "payload_of_job": "one job",
-    "move": "jobs that are handed to a worker at this moment",
+    "start_jobs": "jobs that are handed to a worker at this moment",
     "job_of_candidate": "one job, to be submitted again",
     "jobs_to_describe": "a hundred jobs from before an upgrade, once, without large ones",
     "ancestors": "one job for each step of a pipeline",

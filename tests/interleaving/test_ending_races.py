@@ -13,7 +13,7 @@ from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.progress import ProgressReport
 from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.jobs.transitions import apply_transition
+from callsheet.jobs.transitions import apply_transition, retry_job, start_jobs
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs
 from callsheet.wire.jobs import Job
@@ -142,7 +142,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_complete_is_refused(race
 async def test_cancel_that_waits_for_the_job_of_an_open_start_cancels_what_is_running(race: Race) -> None:
     job = await race.submit()
     async with race.pool.transaction() as connection:
-        assert await apply_transition(connection, Transition.START, [move(race, job, new_lease_seq=1)])
+        assert await start_jobs(connection, Transition.START, [move(race, job, new_lease_seq=1)])
         [canceling] = await waiting(race.pool, cancel(race.one, race, job))
     assert (await canceling).status == "canceled"
     await race.is_as(job.id, [*STARTED, "processing>canceled"], REFUNDED)
@@ -162,7 +162,7 @@ async def test_a_start_that_waits_for_an_open_cancel_is_refused(race: Race) -> N
 async def test_a_complete_that_waits_for_an_open_start_of_a_newer_lease_is_refused(race: Race) -> None:
     job, started = await race.started()
     async with race.pool.transaction() as connection:
-        assert await apply_transition(connection, Transition.START, [move(race, job, new_lease_seq=2)])
+        assert await start_jobs(connection, Transition.START, [move(race, job, new_lease_seq=2)])
         [completing] = await waiting(race.pool, race.one.complete(started))
     with pytest.raises(LeaseLost):
         await completing
@@ -287,7 +287,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
     job, started = await deferred(race)
     async with race.pool.transaction() as connection:
         await apply_transition(connection, Transition.EXPIRE, [move(race, job)])
-        await apply_transition(connection, Transition.RETRY, [move(race, job)])
+        await retry_job(connection, move(race, job))
         callback = race.one.room.lease_reports.complete_callback(
             started.lease.dispatch_id, 1, {"late": True}, "provider"
         )

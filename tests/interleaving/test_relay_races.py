@@ -10,7 +10,7 @@ import pytest
 from callsheet.dispatch.facts import JobCycle
 from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.jobs.transitions import apply_transition
+from callsheet.jobs.transitions import apply_transition, retry_job
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.jobs import Job
@@ -173,7 +173,7 @@ async def test_a_relay_that_read_the_row_before_a_retry_does_not_disturb_the_new
                 JobCycle(race.ann.tenant_id, job.id, 1), "test", reason="too late", error={"type": "x", "message": "y"}
             )
             await apply_transition(connection, Transition.FAIL, [move], close_dispatch=True)
-            await apply_transition(connection, Transition.RETRY, [move])
+            await retry_job(connection, move)
     await relaying
     await race.two.relay()
     assert await race.finished(job.id) == [(1, "failed")]

@@ -36,7 +36,7 @@ class Cancellation:
             canceled = await self._transitions.apply(Transition.CANCEL, request, close_dispatch=True)
             if canceled is not None:
                 await hit(Failpoint.CANCEL_BEFORE_RELAY)
-                await self._relay.close_now(JobEnd(*canceled.job, cast("EndStatus", canceled.status.value)))
+                await self._relay.close_now(JobEnd(*canceled.job, cast("EndStatus", canceled.status)))
                 return job_view(await require_job(pool, tenant_id, job_id))
             if (await require_job(pool, tenant_id, job_id))["charge_cycle"] == row["charge_cycle"]:
                 break

@@ -55,4 +55,4 @@ class Deadlines(Loop):
         ended = await self._transitions.apply(transition, request, close_dispatch=True, only_from=status)
         if ended is not None:
             await hit(Failpoint.EXPIRE_BEFORE_RELAY)
-            await self._relay.close_now(JobEnd(*job, cast("EndStatus", ended.status.value)))
+            await self._relay.close_now(JobEnd(*job, cast("EndStatus", ended.status)))

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.jobs.states import PATHS, Transition
-from callsheet.jobs.transition_requests import TransitionRequest, TransitionResult
+from callsheet.jobs.transition_requests import StartedJob, TransitionRequest, TransitionResult
 from callsheet.plumbing.notify import Notify
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.jobs import JobStatus
@@ -23,9 +23,11 @@ class Journal:
         log.info("job.created", job_id=str(job_id), type=kind, credits_cost=cost)
         self._wake(tenant_id, user_id, job_id)
 
-    def changed(self, transition: Transition, result: TransitionResult, request: TransitionRequest) -> None:
+    def changed(
+        self, transition: Transition, result: TransitionResult | StartedJob, request: TransitionRequest
+    ) -> None:
         job_id = str(result.job_id)
-        for step in PATHS[transition][result.from_status]:
+        for step in PATHS[transition][JobStatus(result.from_status)]:
             log.info(
                 "job.transition", job_id=job_id, from_status=step.from_status.value, to_status=step.to_status.value
             )

@@ -86,7 +86,7 @@ class Reaper(Loop):
         """The end status of the job if this reaper took the lease; otherwise None."""
         ended = await self._transitions.apply(transition, _request(lease, error["message"], error))
         if ended is not None:
-            end: EndStatus | None = cast("EndStatus", ended.status.value)
+            end: EndStatus | None = cast("EndStatus", ended.status)
         else:
             end = end_of_cycle(await self._transitions.state_of(lease.cycle), lease.charge_cycle)
         if end is not None:

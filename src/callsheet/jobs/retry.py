@@ -15,7 +15,7 @@ from callsheet.jobs.relay import Relay
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import TransitionRequest
-from callsheet.jobs.transitions import Transitions, apply_transition
+from callsheet.jobs.transitions import Transitions, retry_job
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
@@ -53,14 +53,14 @@ class Retries:
                 active = await SQL["count_active"].value(
                     connection, tenant_id=tenant_id, user_id=row["user_id"], counted_as=counted.value
                 )
-                retried = await apply_transition(connection, Transition.RETRY, [request])
-                if retried and not await SQL["inputs_are_ready"].value(
+                retried = await retry_job(connection, request)
+                if retried is not None and not await SQL["inputs_are_ready"].value(
                     connection, tenant_id=tenant_id, user_id=row["user_id"], file_ids=row["input_file_ids"]
                 ):
                     raise InvalidRequest.field(
                         "input_file_id", "A file of this job was deleted. Submit a new job with another file."
                     )
-                if retried and capped and active >= self._limits.of(counted):
+                if retried is not None and capped and active >= self._limits.of(counted):
                     raise self._limits.refusal(counted, active)
         except asyncpg.CheckViolationError as violation:
             if violation.constraint_name == "only_ended_jobs_are_deleted":
@@ -68,9 +68,9 @@ class Retries:
             if violation.constraint_name != "wallet_is_never_negative":
                 raise
             raise InsufficientTokens(row["cost"], balance) from None
-        if not retried:
+        if retried is None:
             raise await self._transitions.deny(Transition.RETRY, request)
-        self._journal.changed(Transition.RETRY, retried[tenant_id, job_id], request)
+        self._journal.changed(Transition.RETRY, retried, request)
         await hit(Failpoint.RETRY_BEFORE_RELAY)
         fresh = await require_job(pool, tenant_id, job_id)
         status = await self._relay.dispatch_now({**fresh, "job_id": job_id})

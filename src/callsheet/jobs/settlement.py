@@ -56,7 +56,7 @@ class LeaseSettlement:
     ) -> Outcome:
         changed = await self._transitions.apply(transition, request)
         if changed is not None:
-            end = cast("EndStatus", changed.status.value)
+            end = cast("EndStatus", changed.status)
         else:
             found = await self.end_of(known)
             if found is None:

@@ -90,9 +90,9 @@ class Starter:
     async def _start(self, lease: Lease, transition: Transition) -> StartedLease | None:
         await hit(Failpoint.LEASE_BEFORE_START)
         request = TransitionRequest(lease.cycle, worker_actor(lease.worker_id), new_lease_seq=lease.lease_seq)
-        job = await self._transitions.apply(transition, request)
+        job = await self._transitions.start(transition, request)
         if job is not None:
-            return StartedLease(lease, job.user_id, job.effect_id, job.payload or {}, job.task_actor)
+            return StartedLease(lease, job.user_id, job.effect_id, job.payload, job.task_actor)
         end = end_of_cycle(await self._transitions.state_of(lease.cycle), lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.plumbing.sql import Row
-from callsheet.wire.jobs import JobStatus
+
+# Greater than every lease_seq.
+ANY_LEASE = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +61,26 @@ class TransitionRequest:
     # The result of a scrape; it becomes a product of the job's user.
     product: Mapping[str, Any] | None = None
 
+    @property
+    def lease_range(self) -> tuple[int, int]:
+        """The least and the greatest lease_seq that the job may have."""
+        if self.lease_seq is not None:
+            return self.lease_seq, self.lease_seq
+        return 0, ANY_LEASE if self.up_to_lease_seq is None else self.up_to_lease_seq
+
     def as_json(self) -> dict[str, Any]:
         """None values are left out: most values are None, and each would cost time to write and to parse."""
         tenant_id, job_id, charge_cycle = self.job
+        least, most = self.lease_range
         entry: dict[str, Any] = {
             "tenant_id": str(tenant_id),
             "job_id": str(job_id),
             "charge_cycle": charge_cycle,
+            "least_lease_seq": least,
+            "most_lease_seq": most,
             "actor": self.actor,
         }
-        for name in _SELDOM:
+        for name in _OPTIONAL:
             value = getattr(self, name)
             if value is not None:
                 entry[name] = value
@@ -79,50 +90,37 @@ class TransitionRequest:
         return entry
 
 
-_SELDOM = ("lease_seq", "up_to_lease_seq", "new_lease_seq", "reason", "error", "result", "provider_job_id", "product")
+_OPTIONAL = ("reason", "error", "result", "provider_job_id", "product")
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionResult:
+class TransitionResult(NamedTuple):
     """A job whose status was changed."""
 
     tenant_id: UUID
     job_id: UUID
-    user_id: UUID
-    kind: str
-    cost: int
-    from_status: JobStatus
-    status: JobStatus
     charge_cycle: int
-    lease_seq: int
-    last_seq: int
-    last_user_seq: int
+    user_id: UUID
+    from_status: str
+    status: str
+    cost: int
     effect_id: UUID | None
-    video_id: UUID | None
-    payload: Mapping[str, Any] | None
-    # The actor of a task.
-    task_actor: str | None
 
     @property
     def job(self) -> JobCycle:
         return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
 
-def result_of(row: Row) -> TransitionResult:
-    return TransitionResult(
-        tenant_id=row["tenant_id"],
-        job_id=row["job_id"],
-        user_id=row["user_id"],
-        kind=row["kind"],
-        cost=row["cost"],
-        from_status=JobStatus(row["from_status"]),
-        status=JobStatus(row["status"]),
-        charge_cycle=row["charge_cycle"],
-        lease_seq=row["lease_seq"],
-        last_seq=row["last_seq"],
-        last_user_seq=row["last_user_seq"],
-        effect_id=row["effect_id"],
-        video_id=row["video_id"],
-        payload=row["payload"],
-        task_actor=row["task_actor"],
-    )
+class StartedJob(NamedTuple):
+    """A job that was started, with what its worker needs."""
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    user_id: UUID
+    from_status: str
+    status: str
+    cost: int
+    effect_id: UUID | None
+    payload: Mapping[str, Any]
+    # The actor of a task.
+    task_actor: str | None

@@ -1,16 +1,13 @@
 """Changes the status of existing jobs, by the state machine of `states.py`.
 
-LEDGER defines the wallet entry of each transition. Concurrent transitions of one kind share one statement and one
-commit.
+Concurrent transitions of one kind share one statement and one commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
-from typing import Any, Literal
-from uuid import UUID
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -18,92 +15,119 @@ from callsheet.dispatch.facts import JobCycle
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cycles import JobState
 from callsheet.jobs.journal import Journal
-from callsheet.jobs.sql import RECONCILE_SQL, SQL
+from callsheet.jobs.sql import RECONCILE_SQL, SQL, TRANSITION_SQL
 from callsheet.jobs.states import PATHS, Transition, target
-from callsheet.jobs.transition_requests import TransitionRequest, TransitionResult, result_of
+from callsheet.jobs.transition_requests import StartedJob, TransitionRequest, TransitionResult
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidTransition, NotFound
-from callsheet.wire.jobs import TERMINAL, JobStatus
+from callsheet.wire.jobs import JobStatus
 
-LEDGER: Mapping[Transition, Literal["JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]] = MappingProxyType(
-    {
-        Transition.COMPLETE: "JOB_CONSUME",
-        Transition.FAIL: "JOB_REFUND",
-        Transition.CANCEL: "JOB_REFUND",
-        Transition.EXPIRE: "JOB_REFUND",
-        Transition.RETRY: "JOB_RESERVE",
-    }
-)
-# Requests of one kind share a statement: the pool, the transition, whether the relay closes the dispatch, the only
-# status to start from.
-Kind = tuple[str, Transition, bool, JobStatus | None]
+Requests = Sequence[TransitionRequest]
+Changed = TypeVar("Changed", TransitionResult, StartedJob)
 
 
 async def apply_transition(
     connection: Connection,
     transition: Transition,
-    requests: Sequence[TransitionRequest],
+    requests: Requests,
     *,
     close_dispatch: bool = False,
     only_from: JobStatus | None = None,
-) -> dict[tuple[UUID, UUID], TransitionResult]:
-    """Changes the jobs that may change, and returns them by (tenant, job); the others are not in the result.
+) -> list[TransitionResult]:
+    """Changes the jobs that may change, and returns them; the others are not in the result.
 
     `close_dispatch`: the relay closes the dispatches of these jobs.
     """
-    rows = await SQL["move"].rows(
+    statuses = statuses_of(transition, only_from)
+    match transition:
+        case Transition.QUEUE | Transition.REQUEUE:
+            return await TRANSITION_SQL["queue_jobs"].rows(
+                connection, TransitionResult, **statuses, **_columns(requests)
+            )
+        case Transition.COMPLETE:
+            return await TRANSITION_SQL["complete_jobs"].rows(
+                connection, TransitionResult, **statuses, requests=[request.as_json() for request in requests]
+            )
+        case Transition.FAIL | Transition.CANCEL | Transition.EXPIRE:
+            return await TRANSITION_SQL["end_jobs"].rows(
+                connection,
+                TransitionResult,
+                **statuses,
+                requests=[request.as_json() for request in requests],
+                close_dispatch=close_dispatch,
+            )
+        case _:
+            raise ValueError(f"{transition} has a function of its own")
+
+
+async def start_jobs(connection: Connection, transition: Transition, requests: Requests) -> list[StartedJob]:
+    """Starts the jobs that may start under the lease `new_lease_seq`, and returns them."""
+    return await TRANSITION_SQL["start_jobs"].rows(
         connection,
-        moves=[request.as_json() for request in requests],
-        **arguments(transition, close_dispatch=close_dispatch, only_from=only_from),
+        StartedJob,
+        **steps_of(transition),
+        to_status=target(transition).value,
+        tenant_ids=[request.job.tenant_id for request in requests],
+        job_ids=[request.job.job_id for request in requests],
+        charge_cycles=[request.job.charge_cycle for request in requests],
+        lease_seqs=[request.new_lease_seq for request in requests],
+        actors=[request.actor for request in requests],
     )
-    return {(row["tenant_id"], row["job_id"]): result_of(row) for row in rows}
 
 
-@cache
-def arguments(
-    transition: Transition, *, close_dispatch: bool = False, only_from: JobStatus | None = None
-) -> Mapping[str, Any]:
-    """The statement's arguments for a transition, which are the same for every job."""
-    origins, numbers, from_statuses, to_statuses = steps_of(transition, only_from)
-    is_end = target(transition) in TERMINAL
-    is_retry = transition is Transition.RETRY
+async def retry_job(connection: Connection, request: TransitionRequest) -> TransitionResult | None:
+    """Starts the next charge cycle of an ended job. The caller holds the lock of the wallet."""
+    return await TRANSITION_SQL["retry_job"].row(
+        connection,
+        TransitionResult,
+        **statuses_of(Transition.RETRY),
+        **request.job._asdict(),
+        actor=request.actor,
+        reason=request.reason,
+    )
+
+
+def _columns(requests: Requests) -> dict[str, list[Any]]:
+    ranges = [request.lease_range for request in requests]
     return {
-        "origins": origins,
-        "numbers": numbers,
-        "from_statuses": from_statuses,
-        "to_statuses": to_statuses,
-        "ledger": LEDGER.get(transition),
-        "is_retry": is_retry,
-        "is_end": is_end,
-        "completed": JobStatus.COMPLETED.value,
-        # The outbox row is deleted once the dispatch exists or is no longer needed.
-        "sent": transition in (Transition.QUEUE, Transition.START_SYNCHRONOUS) or is_end,
-        "with_payload": transition in (Transition.START, Transition.START_SYNCHRONOUS),
-        "outbox_action": "dispatch" if is_retry else "close" if close_dispatch else None,
+        "tenant_ids": [request.job.tenant_id for request in requests],
+        "job_ids": [request.job.job_id for request in requests],
+        "charge_cycles": [request.job.charge_cycle for request in requests],
+        "least_lease_seqs": [least for least, _ in ranges],
+        "most_lease_seqs": [most for _, most in ranges],
+        "actors": [request.actor for request in requests],
+        "reasons": [request.reason for request in requests],
     }
 
 
-def steps_of(
-    transition: Transition, only_from: JobStatus | None = None
-) -> tuple[list[str], list[int], list[str], list[str]]:
+@cache
+def statuses_of(transition: Transition, only_from: JobStatus | None = None) -> Mapping[str, Any]:
+    """The statuses from which a transition of one step starts, and the status in which it ends."""
+    origins = [origin.value for origin in PATHS[transition] if only_from in (None, origin)]
+    return {"from_statuses": origins, "to_status": target(transition).value}
+
+
+@cache
+def steps_of(transition: Transition) -> Mapping[str, Any]:
     """The steps from each allowed status: the status, the number of the step, and the two statuses of the step."""
     steps = [
         (origin.value, number, step.from_status.value, step.to_status.value)
         for origin, path in PATHS[transition].items()
-        if only_from in (None, origin)
         for number, step in enumerate(path, 1)
     ]
-    origins, numbers, from_statuses, to_statuses = zip(*steps, strict=True)
-    return list(origins), list(numbers), list(from_statuses), list(to_statuses)
+    names = ("origins", "numbers", "from_statuses", "to_statuses")
+    return {name: list(column) for name, column in zip(names, zip(*steps, strict=True), strict=True)}
 
 
 class Transitions:
     def __init__(self, routing: TenantRouting, journal: Journal):
         self._routing = routing
         self._journal = journal
-        self._batchers: dict[Kind, Batcher[TransitionRequest, TransitionResult | None]] = {}
+        # Requests share a statement if pool, transition, `close_dispatch` and `only_from` are the same.
+        self._changes: dict[object, Batcher[TransitionRequest, TransitionResult | None]] = {}
+        self._starts: dict[object, Batcher[TransitionRequest, StartedJob | None]] = {}
 
     async def apply(
         self,
@@ -115,14 +139,36 @@ class Transitions:
     ) -> TransitionResult | None:
         """Changes the job, or returns None if it has another status, cycle or lease."""
         pool = await self._routing.pool_of(request.job.tenant_id)
-        kind: Kind = (pool.name, transition, close_dispatch, only_from)
-        batcher = self._batchers.get(kind)
+        kind = (pool.name, transition, close_dispatch, only_from)
+        batcher = self._changes.get(kind)
         if batcher is None:
-            batcher = self._batchers[kind] = Batcher(self._batches(pool, kind), isolate=(asyncpg.PostgresError,))
-        result = await batcher(request)
-        if result is not None:
-            self._journal.changed(transition, result, request)
-        return result
+
+            async def change(connection: Connection, requests: Requests) -> list[TransitionResult]:
+                return await apply_transition(
+                    connection, transition, requests, close_dispatch=close_dispatch, only_from=only_from
+                )
+
+            batcher = self._changes[kind] = _batcher(pool, change)
+        changed = await batcher(request)
+        if changed is not None:
+            self._journal.changed(transition, changed, request)
+        return changed
+
+    async def start(self, transition: Transition, request: TransitionRequest) -> StartedJob | None:
+        """Starts the job, or returns None if it has another status or cycle, or a newer lease."""
+        pool = await self._routing.pool_of(request.job.tenant_id)
+        kind = (pool.name, transition)
+        batcher = self._starts.get(kind)
+        if batcher is None:
+
+            async def start(connection: Connection, requests: Requests) -> list[StartedJob]:
+                return await start_jobs(connection, transition, requests)
+
+            batcher = self._starts[kind] = _batcher(pool, start)
+        started = await batcher(request)
+        if started is not None:
+            self._journal.changed(transition, started, request)
+        return started
 
     async def state_of(self, job: JobCycle) -> JobState | None:
         """The current state of the job, and how this cycle ended if it was an earlier one."""
@@ -157,28 +203,22 @@ class Transitions:
         self._journal.denied(tenant_id, row["user_id"], job_id, status, wanted)
         return InvalidTransition(status.value, wanted.value)
 
-    def _batches(
-        self, pool: Database, kind: Kind
-    ) -> Callable[[Sequence[TransitionRequest]], Awaitable[Sequence[TransitionResult | None]]]:
-        _, transition, close_dispatch, only_from = kind
 
-        async def run(requests: Sequence[TransitionRequest]) -> list[TransitionResult | None]:
-            # One statement changes a job once, so a second request for the same job runs after the first.
-            first = {request.job[:2]: request for request in reversed(requests)}
-            results: list[TransitionResult | None] = []
-            async with pool.connection() as connection:
-                changed = await apply_transition(
-                    connection, transition, list(first.values()), close_dispatch=close_dispatch, only_from=only_from
-                )
-                for request in requests:
-                    key = request.job[:2]
-                    if first[key] is not request:
-                        again = await apply_transition(
-                            connection, transition, [request], close_dispatch=close_dispatch, only_from=only_from
-                        )
-                        results.append(again.get(key))
-                    else:
-                        results.append(changed.get(key))
-            return results
+def _batcher(
+    pool: Database, change: Callable[[Connection, Requests], Awaitable[Sequence[Changed]]]
+) -> Batcher[TransitionRequest, Changed | None]:
+    async def run(requests: Requests) -> list[Changed | None]:
+        # One statement changes a job once, so a second request for the same job runs after the first.
+        first = {request.job[:2]: request for request in reversed(requests)}
+        results: list[Changed | None] = []
+        async with pool.connection() as connection:
+            changed = {row[:2]: row for row in await change(connection, list(first.values()))}
+            for request in requests:
+                key = request.job[:2]
+                if first[key] is request:
+                    results.append(changed.get(key))
+                else:
+                    results.append(next(iter(await change(connection, [request])), None))
+        return results
 
-        return run
+    return Batcher(run, isolate=(asyncpg.PostgresError,))

@@ -1,0 +1,231 @@
+-- database: pool
+--
+-- The changes of status of existing jobs, one statement per verb, each for any number of jobs. The statuses come from
+-- the state machine (jobs/states.py). A job changes only in the charge cycle that the caller names, and only if its
+-- lease_seq is in the range that the caller names.
+--
+-- Locks are taken in the same order everywhere: wallets, then jobs, then stream counters, each in key order. Therefore
+-- jobs are locked one after the other, in a LATERAL sub-select, before they are updated.
+--
+-- PostgreSQL does not run a CTE that only calls functions unless the statement reads it, and runs a CTE when it is first
+-- read. `WHERE (SELECT count(*) FROM x) >= 0` reads x before anything else of its SELECT.
+
+-- name: queue_jobs
+-- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
+WITH request AS MATERIALIZED (
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :least_lease_seqs::bigint[],
+        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[])
+        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason)
+), locked_job AS MATERIALIZED (
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, job.status AS from_status
+    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+        SELECT status FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
+          AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
+        FOR NO KEY UPDATE
+    ) job
+), queued_job AS (
+    UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1
+    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
+        j.video_id, j.event_seq, l.actor, l.reason
+), numbered_job AS MATERIALIZED (
+    SELECT q.*, next_user_seq(tenant_id, user_id, 1) AS user_seq
+    FROM (SELECT * FROM queued_job ORDER BY tenant_id, user_id, job_id) q
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
+    FROM numbered_job
+), video AS MATERIALIZED (
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status)))
+    FROM numbered_job WHERE video_id IS NOT NULL HAVING count(*) > 0
+), relayed AS (
+    DELETE FROM outbox o USING numbered_job n
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle AND o.action = 'dispatch'
+)
+SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
+WHERE (SELECT count(*) FROM video) >= 0
+
+-- name: start_jobs
+-- A worker holds the lease of each job. A step that is missing, because another process crashed or is late, gets an
+-- event of its own. The dispatch exists, so the relay has nothing left to do.
+WITH request AS MATERIALIZED (
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :lease_seqs::bigint[],
+        :actors::text[]) AS r (tenant_id, job_id, charge_cycle, lease_seq, actor)
+), step AS MATERIALIZED (
+    SELECT * FROM unnest(:origins::text[], :numbers::integer[], :from_statuses::text[], :to_statuses::text[])
+        AS s (origin, number, from_status, to_status)
+), locked_job AS MATERIALIZED (
+    SELECT r.tenant_id, r.job_id, r.lease_seq, r.actor, job.status AS from_status,
+        (SELECT max(number) FROM step WHERE origin = job.status) AS steps
+    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+        SELECT status FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
+          AND lease_seq < r.lease_seq AND status = ANY (:origins)
+        FOR NO KEY UPDATE
+    ) job
+), started_job AS (
+    UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + l.steps, lease_seq = l.lease_seq,
+        started_at = clock_timestamp()
+    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
+        j.video_id, j.payload, j.actor AS task_actor, j.event_seq - l.steps AS seq_before, l.steps, l.actor
+), numbered_job AS MATERIALIZED (
+    SELECT s.*, next_user_seq(tenant_id, user_id, steps) - 1 AS user_seq_before
+    FROM (SELECT * FROM started_job ORDER BY tenant_id, user_id, job_id) s
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor)
+    SELECT n.tenant_id, n.job_id, n.seq_before + step.number, n.user_id, n.user_seq_before + step.number,
+        'job.transition', step.from_status, step.to_status, n.actor
+    FROM numbered_job n JOIN step ON step.origin = n.from_status
+), video AS MATERIALIZED (
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status)))
+    FROM numbered_job WHERE video_id IS NOT NULL HAVING count(*) > 0
+), relayed AS (
+    DELETE FROM outbox o USING numbered_job n
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle AND o.action = 'dispatch'
+)
+SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, payload, task_actor
+FROM numbered_job
+WHERE (SELECT count(*) FROM video) >= 0
+
+-- name: complete_jobs
+-- The outputs of each job are stored. Its tokens are consumed; its outputs become files, the result of a scrape becomes
+-- a product.
+WITH request AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
+        tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
+        reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb)
+), locked_job AS MATERIALIZED (
+    SELECT r.*, job.status AS from_status
+    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+        SELECT status FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
+          AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
+        FOR NO KEY UPDATE
+    ) job
+), completed_job AS (
+    UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
+        result = l.result, provider_job_id = coalesce(l.provider_job_id, j.provider_job_id),
+        output_file_id = (l.outputs -> 0 ->> 'file_id')::uuid, outcome = :to_status, outcome_cycle = j.charge_cycle,
+        medium = CASE WHEN l.outputs IS NULL THEN j.medium ELSE medium_of(l.outputs -> 0 ->> 'mime_type') END
+    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
+        j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product
+), numbered_job AS MATERIALIZED (
+    SELECT c.*, next_user_seq(tenant_id, user_id, 1) AS user_seq,
+        -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made after
+        -- its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
+        lease_seq > 1 OR outputs IS NOT NULL OR actor LIKE 'provider:%' AS is_swept
+    FROM (SELECT * FROM completed_job ORDER BY tenant_id, user_id, job_id) c
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
+    FROM numbered_job
+), media AS MATERIALIZED (
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status, 'file_id', output_file_id, 'outputs', coalesce(outputs, '[]'),
+        'is_swept', is_swept)))
+    FROM numbered_job WHERE video_id IS NOT NULL OR is_swept HAVING count(*) > 0
+), product AS MATERIALIZED (
+    SELECT product_keep(tenant_id, user_id, job_id, product) FROM numbered_job WHERE product IS NOT NULL
+), charge AS MATERIALIZED (
+    SELECT wallet_move(tenant_id, user_id, 'JOB_CONSUME', 0, job_id, charge_cycle, NULL) FROM numbered_job
+)
+SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
+WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT count(*) FROM charge) >= 0
+
+-- name: end_jobs
+-- Each job ends without a result: it failed, was canceled or expired. Its tokens are refunded.
+WITH request AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
+        tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
+        reason text, error jsonb)
+), locked_wallet AS MATERIALIZED (
+    SELECT wallet_lock(tenant_id, user_id) FROM (
+        SELECT DISTINCT r.tenant_id, job.user_id FROM request r CROSS JOIN LATERAL (
+            SELECT user_id FROM ai_jobs WHERE tenant_id = r.tenant_id AND id = r.job_id LIMIT 1
+        ) job
+        ORDER BY tenant_id, user_id
+    ) owner
+), locked_job AS MATERIALIZED (
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, job.status AS from_status
+    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+        SELECT status FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
+          AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
+        FOR NO KEY UPDATE
+    ) job
+    WHERE (SELECT count(*) FROM locked_wallet) >= 0
+), ended_job AS (
+    UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
+        error = coalesce(l.error, j.error), outcome = :to_status, outcome_cycle = j.charge_cycle
+    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
+        j.video_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
+        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason
+), numbered_job AS MATERIALIZED (
+    -- is_swept: uploads of its leases may be left in storage.
+    SELECT e.*, next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
+    FROM (SELECT * FROM ended_job ORDER BY tenant_id, user_id, job_id) e
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
+    FROM numbered_job
+), media AS MATERIALIZED (
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status, 'message', error ->> 'message', 'is_swept', is_swept)))
+    FROM numbered_job WHERE video_id IS NOT NULL OR is_swept HAVING count(*) > 0
+), unsent AS (
+    DELETE FROM outbox o USING numbered_job n
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle AND o.action = 'dispatch'
+), outgoing AS (
+    INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
+    SELECT tenant_id, job_id, charge_cycle, 'close' FROM numbered_job WHERE :close_dispatch
+    ON CONFLICT DO NOTHING
+), refund AS MATERIALIZED (
+    -- Only a canceled running job may keep tokens as spent: a failed or expired job delivered nothing.
+    SELECT wallet_refund(tenant_id, user_id, job_id, charge_cycle,
+        CASE WHEN status = 'canceled' AND from_status = 'processing' AND refund_on_cancel = 'unspent'
+            THEN job_spent(tenant_id, job_id, charge_cycle, lease_seq, started_at, run_limit_seconds, is_task) ELSE 0 END)
+    FROM numbered_job
+)
+SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
+WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM refund) >= 0
+
+-- name: retry_job
+-- The next charge cycle of one job that failed or expired: everything that its last cycle left is reset, and its tokens
+-- are reserved again. The caller holds the lock of the wallet.
+WITH locked_job AS MATERIALIZED (
+    SELECT tenant_id, id AS job_id, status AS from_status FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND id = :job_id AND charge_cycle = :charge_cycle
+      AND status = ANY (:from_statuses::text[])
+    FOR NO KEY UPDATE
+), retried_job AS (
+    UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, charge_cycle = j.charge_cycle + 1,
+        lease_seq = 0, submitted_at = clock_timestamp(),
+        deadline_at = clock_timestamp() + make_interval(secs => j.lifetime_seconds), started_at = NULL,
+        completed_at = NULL, error = NULL, result = NULL, provider_job_id = NULL, output_file_id = NULL, outcome = NULL,
+        outcome_cycle = NULL
+    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
+        j.video_id, j.event_seq
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+    SELECT tenant_id, job_id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.transition', from_status,
+        status, :actor, :reason
+    FROM retried_job
+), outgoing AS (
+    INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
+    SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM retried_job
+), video AS MATERIALIZED (
+    SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
+        'video_id', video_id, 'status', status)))
+    FROM retried_job WHERE video_id IS NOT NULL HAVING count(*) > 0
+), charge AS MATERIALIZED (
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL) FROM retried_job
+)
+SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM retried_job
+WHERE (SELECT count(*) FROM video) + (SELECT count(*) FROM charge) >= 0
