@@ -15,7 +15,7 @@ from callsheet.app import ControlPlane
 from callsheet.identity.management import UserManagement
 from callsheet.identity.managers import COMMAND_LINE
 from callsheet.jobs import feeds as feeds_module
-from callsheet.jobs.feeds import Feeds, Found
+from callsheet.jobs.feeds import Feeds, News
 from tests.support.answers import assert_refused
 from tests.support.event_stream import EventStream
 from tests.support.people import PASSWORD, People, Person, session_of
@@ -162,8 +162,8 @@ async def test_it_ends_everywhere_at_once(
 async def test_a_stream_that_is_just_being_opened_hears_of_it_too() -> None:
     """What ended after the request was let in, and before the stream could be told, is seen at its first look."""
 
-    async def read(after: int) -> Found:
-        return Found([])
+    async def read(after: int) -> News:
+        return News([])
 
     async def ended() -> bool:
         return False
@@ -176,8 +176,8 @@ async def test_streams_that_have_ended_leave_nothing_behind() -> None:
     feeds = Feeds()
     answers = iter([True, False])
 
-    async def read(after: int) -> Found:
-        return Found([])
+    async def read(after: int) -> News:
+        return News([])
 
     async def may_go_on() -> bool:
         feeds.credentials_changed("user")

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.relay import entry_of
+from callsheet.jobs.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Member, job_ids, open_core, report
@@ -119,8 +119,8 @@ async def relayed_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
     [row] = await scene.core.outbox(scene.ann.pool)
     await scene.cancel()
     # As the relay does that had read its row before the cancel: the dispatch comes when everything is over.
-    job = await scene.core.job(scene.ann, scene.job_id)
-    operation = scene.core.room.relay.dispatch_now({**job, "job_id": row["job_id"]})
+    job = await require_job(scene.ann.pool, scene.ann.tenant_id, row["job_id"])
+    operation = scene.core.room.relay.dispatch_now(job.entry)
     return await crashed_at(Failpoint.RELAY_BEFORE_QUEUED, operation)
 
 
@@ -147,9 +147,9 @@ async def born_leased_and_started_but_not_run(scene: Scene) -> bool:
 @crash(Failpoint.START_BEFORE_CLOSE, (">pending", "pending>canceled"), RESERVE, REFUND)
 async def born_leased_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
     await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit_at_once())
-    row = await scene.core.job(scene.ann, scene.job_id)
+    job = await require_job(scene.ann.pool, scene.ann.tenant_id, scene.job_id)
     await scene.cancel()
-    operation = scene.core.room.starter.start_synchronous(entry_of({**row, "job_id": scene.job_id}), "plane")
+    operation = scene.core.room.starter.start_synchronous(job.entry, "plane")
     return await crashed_at(Failpoint.START_BEFORE_CLOSE, operation)
 
 

@@ -253,7 +253,9 @@ def cases(rows: int) -> Mapping[str, Case]:
             "inputs_of_jobs", {"ai_jobs_pkey"}, 40, tenant_id=TENANT, job_ids=[job_id(500), job_id(501)]
         ),
         "get_job": pool_case("get_job", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
-        "get_asked": pool_case("get_asked", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
+        "get_actor_and_action": pool_case(
+            "get_actor_and_action", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)
+        ),
         "find_by_idempotency_key": pool_case(
             "find_by_idempotency_key",
             {"ai_jobs_idempotency_key_tenant_id_user_id_key"},

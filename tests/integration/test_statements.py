@@ -85,7 +85,6 @@ READS_RESULTS = {
     "get_job": "one job",
     "find_by_idempotency_key": "one job",
     "outcomes_of_jobs": "as many bytes as a page may have",
-    "submit": "new jobs, which have none",
 }
 
 

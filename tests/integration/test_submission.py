@@ -145,7 +145,7 @@ async def test_the_database_counts_a_job_as_the_code_does(
     core: Core, run: UUID | None, actor: str | None, kind: str
 ) -> None:
     [row] = await core.rows(core.databases.pools[0], "SELECT counted_as($1, $2, $3) AS it", run, actor, kind)
-    assert row["it"] == counted_as({"run_id": run, "actor": actor, "kind": kind})
+    assert row["it"] == counted_as(run, actor, kind)
 
 
 async def test_the_cap_counts_what_is_pending_queued_or_processing_and_nothing_that_has_ended(

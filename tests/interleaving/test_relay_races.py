@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from callsheet.dispatch.facts import JobCycle
+from callsheet.jobs.reader import require_job
 from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import apply_transition, retry_job
@@ -35,7 +36,7 @@ async def unrelayed(race: Race, point: Failpoint = Failpoint.SUBMIT_BEFORE_RELAY
         await race.one.submit(race.ann)
     rows = await race.one.rows(race.pool, "SELECT * FROM ai_jobs")
     [row] = [row for row in rows if row["id"] not in before]
-    return job_view(row)
+    return job_view(await require_job(race.pool, race.ann.tenant_id, row["id"]))
 
 
 async def relayed(race: Race) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.jobs.outcomes import StartedLease
-from callsheet.jobs.relay import entry_of
+from callsheet.jobs.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.registry import Registry
 from callsheet.settings import TaskSettings
@@ -135,8 +135,7 @@ async def test_a_synchronous_job_that_the_relay_queued_first_is_leased_once(race
 async def test_two_control_planes_that_bear_the_same_job_give_it_to_one(race: Race) -> None:
     assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, submit_at_once(race.one, race))
     [row] = await race.one.outbox(race.ann.pool)
-    job = await race.one.job(race.ann, row["job_id"])
-    entry = entry_of({**job, "job_id": row["job_id"]})
+    entry = (await require_job(race.ann.pool, race.ann.tenant_id, row["job_id"])).entry
     births = await asyncio.gather(
         *(core.room.starter.start_synchronous(entry, core_name) for core, core_name in _both(race))
     )

@@ -11,15 +11,15 @@ from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import CentralSide
 from callsheet.jobs.discrepancies import Discrepancy, JobSide, compare, ending_of
 from callsheet.jobs.states import Transition
-from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
+from callsheet.wire.jobs import ACTIVE, TERMINAL
 
 CYCLE = JobCycle(uuid4(), uuid4(), 2)
 NOTHING = CentralSide(None, None, None, None, False, None, None, None)
 
 
 def job(status: str = "queued", **changes: Any) -> JobSide:
-    values = {"charge_cycle": 2, "lease_seq": 1, "priority": 0, "awaits_relay": False, "has_settled": True, "row": {}}
-    return JobSide(status=JobStatus(status), **{**values, **changes})
+    values = dict.fromkeys(JobSide._fields) | {"charge_cycle": 2, "lease_seq": 1, "priority": 0, "awaits_relay": False}
+    return JobSide(**{**values, "has_settled": True, "status": status, **changes})
 
 
 def dispatch(status: str = "queued", lease_seq: int = 1, *, told: bool = False) -> CentralSide:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from callsheet.fleet.reports import without_graphs
+from callsheet.jobs.rows import EventRow
 from callsheet.jobs.views import event_view
 
 
-def row(actor: str, reason: str | None = None) -> dict[str, Any]:
-    return {
-        "job_id": uuid4(),
-        "seq": 1,
-        "event": "job.transition",
-        "from_status": "processing",
-        "to_status": "queued",
-        "actor": actor,
-        "reason": reason,
-        "data": None,
-        "at": datetime.now(UTC),
-    }
+def row(actor: str, reason: str | None = None) -> EventRow:
+    return EventRow(
+        job_id=uuid4(),
+        seq=1,
+        user_seq=1,
+        event="job.transition",
+        from_status="processing",
+        to_status="queued",
+        actor=actor,
+        reason=reason,
+        data=None,
+        at=datetime.now(UTC),
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,11 +40,11 @@ def row(actor: str, reason: str | None = None) -> dict[str, Any]:
     ],
 )
 def test_operators_and_workers_have_no_names(actor: str, shown: str) -> None:
-    assert event_view(row(actor)).actor == shown  # type: ignore[arg-type]
+    assert event_view(row(actor)).actor == shown
 
 
 def test_a_worker_that_speaks_of_itself_has_no_name_either() -> None:
-    said = event_view(row("worker:gpu-1", "gpu-1 is shutting down, unlike gpu-11 and my-gpu-1"))  # type: ignore[arg-type]
+    said = event_view(row("worker:gpu-1", "gpu-1 is shutting down, unlike gpu-11 and my-gpu-1"))
     assert said.reason == "the worker is shutting down, unlike gpu-11 and my-gpu-1"
 
 

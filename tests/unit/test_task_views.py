@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.jobs.products import with_product
+from callsheet.jobs.rows import ListedJob
 from callsheet.tasks.plans import SENT_PAYLOAD, workflow_run_id
 from callsheet.tasks.views import task_view
 from callsheet.wire.errors import InvalidRequest
@@ -19,18 +20,15 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 ID = UUID("01a1dfff-fd15-7153-b57f-bfbf70ed84a0")
 
 
-def row(**changes: Any) -> dict[str, Any]:
+def row(**changes: Any) -> ListedJob:
     values = {
         "actor": "echo",
         "queue_name": "default",
-        "payload": {"word": "hello"},
-        "effect_id": None,
-        "workflow_run_id": None,
         "lease_seq": 0,
         "charge_cycle": 1,
         "max_attempts": 4,
     }
-    return {**values, **changes}
+    return ListedJob(**{**dict.fromkeys(ListedJob._fields), **values, **changes})
 
 
 def job(status: JobStatus, **changes: Any) -> Job:

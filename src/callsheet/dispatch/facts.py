@@ -46,6 +46,10 @@ class Entry:
     run_limit_seconds: int
     deadline_at: datetime
 
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
+
 
 class Lane(NamedTuple):
     """The queue of one user for one route, at one priority. Tenant and user are `EVERYBODY` if all users share it."""

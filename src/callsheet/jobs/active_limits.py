@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from uuid import UUID
 
 from callsheet.settings import Settings
 from callsheet.wire.errors import TooManyActiveJobs
@@ -61,10 +61,10 @@ class ActiveLimits:
         return TooManyActiveJobs(active, self.of(counted), noun, setting)
 
 
-def counted_as(row: Mapping[str, Any]) -> CountedAs:
-    """The kind of a job's row, by the same rule that the database uses to count."""
-    if row["run_id"] is not None:
+def counted_as(run_id: UUID | None, actor: str | None, kind: str) -> CountedAs:
+    """The kind of a job, by the same rule that the database uses to count."""
+    if run_id is not None:
         return CountedAs.RUNS
-    if row["actor"] is None:
+    if actor is None:
         return CountedAs.JOBS
-    return CountedAs.TYPED if row["actor"] == row["kind"] else CountedAs.TASKS
+    return CountedAs.TYPED if actor == kind else CountedAs.TASKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 from uuid import UUID
 
-from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
+from callsheet.dispatch.facts import EndStatus, JobEnd
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.reader import require_job
 from callsheet.jobs.relay import Relay
@@ -31,13 +31,12 @@ class Cancellation:
         pool = await self._routing.pool_of(tenant_id)
         for _ in range(TRIES):
             row = await require_job(pool, tenant_id, job_id)
-            cycle = JobCycle(tenant_id, job_id, row["charge_cycle"])
-            request = TransitionRequest(cycle, actor, reason=reason)
+            request = TransitionRequest(row.cycle, actor, reason=reason)
             canceled = await self._transitions.apply(Transition.CANCEL, request, close_dispatch=True)
             if canceled is not None:
                 await hit(Failpoint.CANCEL_BEFORE_RELAY)
                 await self._relay.close_now(JobEnd(*canceled.job, cast("EndStatus", canceled.status)))
                 return job_view(await require_job(pool, tenant_id, job_id))
-            if (await require_job(pool, tenant_id, job_id))["charge_cycle"] == row["charge_cycle"]:
+            if (await require_job(pool, tenant_id, job_id)).charge_cycle == row.charge_cycle:
                 break
         raise await self._transitions.deny(Transition.CANCEL, request)

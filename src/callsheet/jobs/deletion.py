@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
@@ -10,7 +12,14 @@ from callsheet.jobs.sql import SQL
 from callsheet.media.deletion import Deletion, Owner
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import NotFound, WrongState
-from callsheet.wire.jobs import ACTIVE, JobStatus
+from callsheet.wire.jobs import ACTIVE
+
+
+class LockedJob(NamedTuple):
+    user_id: UUID
+    status: str
+    run_id: UUID | None
+    deleted_at: datetime | None
 
 
 class JobDeletion:
@@ -27,17 +36,16 @@ class JobDeletion:
         async with pool.ordinary() as connection, connection.transaction():
             # The wallet is locked first, as for every move of tokens or files: a retry runs first or finds no job.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
-            row = await SQL["lock_job"].row(connection, **names)
-            if row is None or row["user_id"] != principal.user_id:
+            row = await SQL["lock_job"].row(connection, LockedJob, **names)
+            if row is None or row.user_id != principal.user_id:
                 raise NotFound("There is no such job.")
-            if row["deleted_at"] is not None:
+            if row.deleted_at is not None:
                 return False
-            if JobStatus(row["status"]) in ACTIVE:
-                raise WrongState(f"The job is {row['status']}. Cancel it first, or wait for its end.")
-            if row["run_id"] is not None:
+            if row.status in ACTIVE:
+                raise WrongState(f"The job is {row.status}. Cancel it first, or wait for its end.")
+            if row.run_id is not None:
                 raise WrongState(
-                    f"This job belongs to run {row['run_id']}, whose tree shows what it made. Kill its candidate "
-                    "instead."
+                    f"This job belongs to run {row.run_id}, whose tree shows what it made. Kill its candidate instead."
                 )
             gone = await self._media.mark_outputs(connection, owner, job_id)
             await SQL["delete_job"].run(connection, **names, actor=f"user:{principal.user_id}")

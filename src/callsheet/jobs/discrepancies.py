@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import NamedTuple
+from uuid import UUID
 
-from callsheet.dispatch.facts import JobCycle
+from callsheet.dispatch.facts import Entry, JobCycle
 from callsheet.dispatch.overview import CentralSide
 from callsheet.jobs.cycles import cycle_has_ended
 from callsheet.jobs.states import Transition
@@ -24,18 +25,32 @@ class Discrepancy(StrEnum):
     PRIORITY_OF_JOB = "priority_of_job"
 
 
-@dataclass(frozen=True, slots=True)
-class JobSide:
-    """The pool's data about a job."""
+class JobSide(NamedTuple):
+    """The pool's data about a job: what the queue needs, and what is compared."""
 
-    status: JobStatus
+    tenant_id: UUID
+    user_id: UUID
+    job_id: UUID
     charge_cycle: int
-    lease_seq: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
     priority: int
+    kind: str
+    max_attempts: int
+    lease_seconds: int
+    run_limit_seconds: int
+    deadline_at: datetime
+    status: str
+    lease_seq: int
     # The relay has not yet sent the job to central.
     awaits_relay: bool
     has_settled: bool
-    row: Mapping[str, Any]
+
+    @property
+    def entry(self) -> Entry:
+        return Entry(*self[:14])
 
     def has_ended(self, charge_cycle: int) -> bool:
         return cycle_has_ended(self.status, self.charge_cycle, charge_cycle)
@@ -79,9 +94,9 @@ def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSi
 
 def _lacks_status_queued(job: JobSide, central: CentralSide) -> bool:
     """Whether the dispatch is queued, but the job's status does not show it."""
-    if job.status is JobStatus.PENDING:
+    if job.status == JobStatus.PENDING:
         return not job.awaits_relay
-    return job.status is JobStatus.PROCESSING and job.lease_seq == central.lease_seq
+    return job.status == JobStatus.PROCESSING and job.lease_seq == central.lease_seq
 
 
 def _of_job_without_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSide) -> Discrepancy | None:
@@ -93,7 +108,7 @@ def _of_job_without_dispatch(charge_cycle: int, job: JobSide | None, central: Ce
 
 
 def into_the_queue(job: JobSide) -> Transition:
-    return Transition.QUEUE if job.status is JobStatus.PENDING else Transition.REQUEUE
+    return Transition.QUEUE if job.status == JobStatus.PENDING else Transition.REQUEUE
 
 
 def ending_of(job: JobSide, central: CentralSide) -> tuple[Transition, dict[str, str] | None]:
@@ -101,7 +116,7 @@ def ending_of(job: JobSide, central: CentralSide) -> tuple[Transition, dict[str,
     match central.end_status:
         case "canceled":
             return Transition.CANCEL, None
-        case "expired" if job.status is JobStatus.PROCESSING:
+        case "expired" if job.status == JobStatus.PROCESSING:
             return Transition.EXPIRE, {"type": "expired", "message": central.last_error or "It did not finish in time."}
         case "completed":
             message = "It was finished, but its result was lost. You were not charged."

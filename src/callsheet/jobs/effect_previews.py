@@ -7,6 +7,7 @@ from uuid import UUID
 from callsheet.catalog.effect_previews import Example, stored_example
 from callsheet.identity.principal import Principal
 from callsheet.jobs.reader import find_job
+from callsheet.jobs.rows import JobRow
 from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.media.files import Files, listed_files
 from callsheet.plumbing.database import Database
@@ -25,7 +26,7 @@ class JobExamples:
         """The example from the caller's own job, so that media of another user is not shown by mistake."""
         pool = await self._files.databases.pool(principal.pool)
         row = await find_job(pool, principal.tenant_id, job_id)
-        if row is None or row["user_id"] != principal.user_id:
+        if row is None or row.user_id != principal.user_id:
             raise InvalidRequest.field("job_id", NO_SUCH_JOB)
         return await self._examples(pool, row)
 
@@ -40,18 +41,16 @@ class JobExamples:
                     return await self._examples(pool, row)
         raise InvalidRequest.field("job_id", "There is no such job.")
 
-    async def _examples(self, pool: Database, job: Row) -> tuple[Example | None, Example]:
-        if job["status"] != JobStatus.COMPLETED:
-            raise InvalidRequest.field(
-                "job_id", f"The job is {job['status']}. Only a completed job has a result to show."
-            )
-        made = listed_files((job["result"] or {}).get("outputs"))
-        rows = await self._files.rows(pool, job["tenant_id"], [*made[:1], *job["input_file_ids"][:1]])
-        files = {row["id"]: row for row in rows if row["disk"] == self._files.disk and row["user_id"] == job["user_id"]}
+    async def _examples(self, pool: Database, job: JobRow) -> tuple[Example | None, Example]:
+        if job.status != JobStatus.COMPLETED:
+            raise InvalidRequest.field("job_id", f"The job is {job.status}. Only a completed job has a result to show.")
+        made = listed_files((job.result or {}).get("outputs"))
+        rows = await self._files.rows(pool, job.tenant_id, [*made[:1], *job.input_file_ids[:1]])
+        files = {row["id"]: row for row in rows if row["disk"] == self._files.disk and row["user_id"] == job.user_id}
         after = files.get(made[0]) if made else None
         if after is None:
             raise InvalidRequest.field("job_id", "The result of this job was deleted.")
-        before = files.get(job["input_file_ids"][0]) if job["input_file_ids"] else None
+        before = files.get(job.input_file_ids[0]) if job.input_file_ids else None
         return self._example(before) if before is not None else None, self._example(after)
 
     def _example(self, row: Row) -> Example:

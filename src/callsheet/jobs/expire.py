@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import cast
+from typing import NamedTuple, cast
+from uuid import UUID
 
 from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
 from callsheet.jobs.relay import Relay
@@ -20,6 +21,13 @@ from callsheet.wire.jobs import JobStatus
 
 ACTOR = "deadlines"
 BATCH = 500
+
+
+class OverdueJob(NamedTuple):
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    status: str
 
 
 class Deadlines(Loop):
@@ -39,11 +47,8 @@ class Deadlines(Loop):
 
     async def enforce(self, pool: Database, at: datetime | None = None) -> bool:
         async with pool.connection() as connection:
-            rows = await SQL["find_overdue"].rows(connection, now=at, limit=BATCH)
-        await all_of(
-            self._end(JobCycle(row["tenant_id"], row["job_id"], row["charge_cycle"]), JobStatus(row["status"]))
-            for row in rows
-        )
+            rows = await SQL["find_overdue"].rows(connection, OverdueJob, now=at, limit=BATCH)
+        await all_of(self._end(JobCycle(*row[:3]), JobStatus(row.status)) for row in rows)
         return len(rows) == BATCH
 
     async def _end(self, job: JobCycle, status: JobStatus) -> None:

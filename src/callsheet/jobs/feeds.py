@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.jobs.progress import Watch
+from callsheet.jobs.progress import ProgressRow, Watch
+from callsheet.jobs.rows import EventOfJob, EventOfUser
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.views import event_view
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Row
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
 from callsheet.wire.wallet import Wallet
@@ -46,7 +46,7 @@ Item = Line | Latest | None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class News:
     """The events after a position, new progress of running jobs, and whether the stream has ended."""
 
     lines: Sequence[Line]
@@ -54,7 +54,7 @@ class Found:
     ended: bool = False
 
 
-Read = Callable[[int], Awaitable[Found]]
+Read = Callable[[int], Awaitable[News]]
 # Whether the reader may still read the stream: its key may have been revoked since.
 MayGoOn = Callable[[], Awaitable[bool]]
 
@@ -71,7 +71,7 @@ class Feeds:
         # The same readers by the owner of their credentials: the ids of a user and of its tenant.
         self._watched: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         # By pool: readers that read at the same time share one statement.
-        self._reads: dict[str, Batcher[Place, Sequence[Row]]] = {}
+        self._reads: dict[str, Batcher[Place, Sequence[EventOfJob]]] = {}
         self.closed = False
 
     def received(self, payload: str | None) -> None:
@@ -149,15 +149,16 @@ class Feeds:
         if reads is None:
             reads = self._reads[pool.name] = Batcher(_reading(pool), limit=READERS_AT_ONCE)
 
-        async def read(position: int) -> Found:
+        async def read(position: int) -> News:
             rows = await reads((tenant_id, job_id, position))
-            lines = [Line(row["seq"], event_view(row)) for row in rows if row["seq"] is not None]
-            status, last = rows[0]["status"], lines[-1].position if lines else position
+            lines = [Line(row.seq, event_view(row)) for row in rows if row.seq is not None]
+            first, last = rows[0], lines[-1].position if lines else position
             latest: Sequence[Latest] = ()
-            if rows[0]["updated_at"] is not None:
-                word = {**rows[0], "job_id": job_id}
-                latest = () if watch.has_seen(word) else await watch.news_of_job(pool, word)
-            return Found(lines, latest, status is None or (status in TERMINAL and rows[0]["event_seq"] <= last))
+            progress = _progress_of(job_id, first)
+            if progress is not None and not watch.has_seen(progress):
+                latest = await watch.news_of_job(pool, progress)
+            has_ended = first.event_seq is None or (first.status in TERMINAL and first.event_seq <= last)
+            return News(lines, latest, has_ended)
 
         return self.follow((str(tenant_id), str(job_id)), read, after, may_go_on, watched)
 
@@ -174,11 +175,12 @@ class Feeds:
         watch = Watch(tenant_id)
         shown: Wallet | None = None
 
-        async def read(position: int) -> Found:
+        async def read(position: int) -> News:
             nonlocal shown
             async with pool.connection() as connection:
                 rows = await SQL["follow_user"].rows(
                     connection,
+                    EventOfUser,
                     tenant_id=tenant_id,
                     user_id=user_id,
                     after=position,
@@ -187,27 +189,33 @@ class Feeds:
                 )
                 latest = await watch.news_of_user(connection, user_id)
             wallet, shown = shown, wallet_after(shown, rows[0])
-            lines = [Line(row["user_seq"], event_view(row)) for row in rows if row["user_seq"] is not None]
-            return Found(lines, latest if shown == wallet else [shown, *latest])
+            lines = [Line(row.user_seq, event_view(row)) for row in rows if row.user_seq is not None]
+            return News(lines, latest if shown == wallet else [shown, *latest])
 
         return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)
 
 
-def wallet_after(before: Wallet | None, row: Row) -> Wallet:
-    held = before.held if before is not None and row["held"] is None else int(row["held"])
-    return Wallet(balance=row["balance"], held=held)
+def wallet_after(before: Wallet | None, row: EventOfUser) -> Wallet:
+    held = before.held if before is not None and row.held is None else row.held or 0
+    return Wallet(balance=row.balance, held=held)
 
 
-def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[Row]]]]:
-    async def run(places: Sequence[Place]) -> list[list[Row]]:
+def _progress_of(job_id: UUID, row: EventOfJob) -> ProgressRow | None:
+    if row.updated_at is None:
+        return None
+    return ProgressRow(job_id, row.percent, row.message, row.elapsed_ms, row.updated_at, row.preview_at)
+
+
+def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[EventOfJob]]]]:
+    async def run(places: Sequence[Place]) -> list[list[EventOfJob]]:
         tenants, jobs, positions = zip(*places, strict=True)
         async with pool.connection() as connection:
             rows = await SQL["follow_jobs"].rows(
-                connection, tenant_ids=tenants, job_ids=jobs, positions=positions, limit=AT_ONCE
+                connection, EventOfJob, tenant_ids=tenants, job_ids=jobs, positions=positions, limit=AT_ONCE
             )
-        found: list[list[Row]] = [[] for _ in places]
+        found: list[list[EventOfJob]] = [[] for _ in places]
         for row in rows:
-            found[row["place"] - 1].append(row)
+            found[row.place - 1].append(row)
         return found
 
     return run

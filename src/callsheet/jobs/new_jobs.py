@@ -6,12 +6,17 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from callsheet.dispatch.facts import Entry
 from callsheet.jobs.active_limits import CountedAs, counted_as
 from callsheet.jobs.descriptions import Description
 from callsheet.wire.catalog import RefundOnCancel
+from callsheet.wire.jobs import Job, JobStatus
+
+FIRST_CYCLE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class NewJob:
     @property
     def counted_as(self) -> CountedAs:
         run_id = self.slot.run_id if self.slot else None
-        return counted_as({"run_id": run_id, "actor": self.task.actor if self.task else None, "kind": self.kind})
+        return counted_as(run_id, self.task.actor if self.task else None, self.kind)
 
     def request_hash(self) -> bytes:
         """Equal hashes mean the same request. The hash covers what the caller decided, not `actor`."""
@@ -103,6 +108,62 @@ class NewJob:
             3 if self.max_attempts is None else self.max_attempts,
         ]
         return hash_of(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedJob:
+    """A new job that was written to its pool and has no dispatch yet."""
+
+    new: NewJob
+    job_id: UUID
+    max_attempts: int
+    lease_seconds: int
+    accepted_at: datetime
+    deadline_at: datetime
+
+    @property
+    def entry(self) -> Entry:
+        """The fields that the queue needs."""
+        new = self.new
+        return Entry(
+            tenant_id=new.tenant_id,
+            user_id=new.user_id,
+            job_id=self.job_id,
+            charge_cycle=FIRST_CYCLE,
+            workflow_id=new.workflow_id,
+            stage=new.stage,
+            provider=new.provider,
+            concurrency_identifier=new.concurrency_identifier,
+            priority=new.priority,
+            kind=new.kind,
+            max_attempts=self.max_attempts,
+            lease_seconds=self.lease_seconds,
+            run_limit_seconds=new.run_limit_seconds,
+            deadline_at=self.deadline_at,
+        )
+
+    def view(self, status: JobStatus) -> Job:
+        new, slot = self.new, self.new.slot
+        return Job(
+            id=self.job_id,
+            kind=new.kind,
+            status=status,
+            charge_cycle=FIRST_CYCLE,
+            cost=new.cost,
+            priority=new.priority,
+            effect_id=new.effect_id,
+            video_id=new.video_id,
+            run_id=slot.run_id if slot else None,
+            step_id=slot.step_id if slot else None,
+            parent_candidate_id=slot.parent_id if slot else None,
+            result=None,
+            error=None,
+            created_at=self.accepted_at,
+            submitted_at=self.accepted_at,
+            deadline_at=self.deadline_at,
+            started_at=None,
+            completed_at=None,
+        )
 
 
 def hash_of(request: object) -> bytes:

@@ -17,6 +17,7 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import require_job, with_outcomes
 from callsheet.jobs.report import LeaseReports
 from callsheet.jobs.retry import Retries
+from callsheet.jobs.rows import JobOutcome, JobPayload, ListedJob
 from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.jobs.transitions import Transitions
 from callsheet.jobs.views import admin_job_view
@@ -127,9 +128,10 @@ class JobOperations:
                 limit=limit + 1,
                 looked_at=MOST_LOOKED_AT,
             )
-            found = [row for row in rows if row["id"] is not None]
+            # One row has only the end of the page, if the filter matches no job.
+            found = [ListedJob(*(row[name] for name in ListedJob._fields)) for row in rows if row["id"] is not None]
             jobs, is_cut = await with_outcomes(connection, tenant_id, found, limit)
-        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in jobs])
+        shown = await self._presenter.many(tenant_id, [admin_job_view(*job) for job in jobs])
         if is_cut:
             return Page(items=shown, next_cursor=str(shown[-1].id))
         more = rows[0]["looked_at"] == MOST_LOOKED_AT
@@ -142,6 +144,7 @@ class JobOperations:
         async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
                 connection,
+                ListedJob,
                 tenant_id=tenant_id,
                 user_id=user_id,
                 before=before,
@@ -149,7 +152,7 @@ class JobOperations:
                 limit=limit + 1,
             )
             jobs, is_cut = await with_outcomes(connection, tenant_id, rows, limit)
-        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in jobs])
+        shown = await self._presenter.many(tenant_id, [admin_job_view(*job) for job in jobs])
         return Page(items=shown, next_cursor=str(shown[-1].id) if is_cut else None)
 
     async def tenant_of(self, job_id: UUID) -> UUID:
@@ -177,11 +180,11 @@ class JobOperations:
         pool = await self._routing.pool_of(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
         async with pool.connection() as connection:
-            stored = await SQL["payload_of_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+            stored = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
         assert stored is not None, "jobs are never deleted"
-        job = await self._presenter.one(tenant_id, admin_job_view(row))
+        job = await self._presenter.one(tenant_id, admin_job_view(row, JobOutcome(row.result, row.error)))
         dispatch = await self._overview.of_job(tenant_id, job_id, job.charge_cycle)
-        return job.model_copy(update={"payload": stored["payload"], "dispatch": dispatch})
+        return job.model_copy(update={"payload": stored.payload, "dispatch": dispatch})
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:
         await self._cancellation.cancel(tenant_id, job_id, actor=actor, reason=reason)

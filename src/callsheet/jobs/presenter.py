@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
@@ -26,6 +26,11 @@ from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, J
 from callsheet.wire.media import Shown
 
 AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+class InputsOfJob(NamedTuple):
+    id: UUID
+    input_file_ids: Sequence[UUID]
 
 
 class Presenter:
@@ -86,8 +91,10 @@ class Presenter:
         if not jobs:
             return {}
         async with pool.connection() as connection:
-            rows = await SQL["inputs_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=[job.id for job in jobs])
-        given: dict[UUID, list[UUID]] = {row["id"]: row["input_file_ids"][: None if is_single else 1] for row in rows}
+            rows = await SQL["inputs_of_jobs"].rows(
+                connection, InputsOfJob, tenant_id=tenant_id, job_ids=[job.id for job in jobs]
+            )
+        given = {row.id: row.input_file_ids[: None if is_single else 1] for row in rows}
         made = {job.id: _file_ids(job) for job in jobs if job.status is JobStatus.COMPLETED}
         wanted = {file_id for ids in (*given.values(), *made.values()) for file_id in ids}
         found = await self._files.rows(pool, tenant_id, list(wanted)) if wanted else []

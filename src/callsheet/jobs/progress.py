@@ -8,25 +8,24 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
+from callsheet.dispatch.facts import JobCycle
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.journal import CHANNEL
 from callsheet.jobs.sql import PROGRESS_SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.notify import Notify
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobPreview, JobProgress
 
-# The latest progress of one job, as a statement returns it.
-Word = Mapping[str, Any] | Row
 MOST_PREVIEW_BYTES = 65_536
 # Types that a browser shows in an <img>, without types that it would execute.
 PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
@@ -34,6 +33,41 @@ LONGEST_MESSAGE = 500
 LONGEST_ELAPSED_MS = 2**53
 # Jobs of one user that a stream shows at once; others are shown once these have ended.
 MOST_AT_ONCE = 200
+
+
+class ProgressRow(NamedTuple):
+    """The latest progress of one running job, without its preview."""
+
+    job_id: UUID
+    percent: float | None
+    message: str | None
+    elapsed_ms: int | None
+    updated_at: datetime
+    preview_at: datetime | None
+
+
+class PreviewRow(NamedTuple):
+    job_id: UUID
+    preview: bytes
+    preview_type: str
+    preview_at: datetime
+
+
+class RecordedRow(NamedTuple):
+    """A job whose progress was recorded, for the notification."""
+
+    tenant_id: UUID
+    job_id: UUID
+    user_id: UUID
+
+
+class SweptPage(NamedTuple):
+    """How many rows a step of the sweep read and removed, and the last row that it read."""
+
+    looked_at: int
+    removed: int
+    tenant_id: UUID | None
+    job_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +107,12 @@ class ProgressReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReportOfRun:
     """A report and the run it is about."""
 
-    tenant_id: UUID
-    job_id: UUID
-    charge_cycle: int
+    job: JobCycle
     lease_seq: int
     report: ProgressReport
-
-    @property
-    def run(self) -> tuple[UUID, UUID, int, int]:
-        return self.tenant_id, self.job_id, self.charge_cycle, self.lease_seq
 
 
 class Progress:
@@ -93,7 +121,7 @@ class Progress:
     def __init__(self, routing: TenantRouting, notify: Notify):
         self._routing = routing
         self._notify = notify
-        self._batchers: dict[str, Batcher[Said, None]] = {}
+        self._batchers: dict[str, Batcher[ReportOfRun, None]] = {}
 
     async def record(
         self, tenant_id: UUID, job_id: UUID, charge_cycle: int, lease_seq: int, report: ProgressReport
@@ -103,26 +131,27 @@ class Progress:
         batcher = self._batchers.get(pool.name)
         if batcher is None:
             batcher = self._batchers[pool.name] = Batcher(self._recording(pool), isolate=(asyncpg.PostgresError,))
-        await batcher(Said(tenant_id, job_id, charge_cycle, lease_seq, report.tidied()))
+        await batcher(ReportOfRun(JobCycle(tenant_id, job_id, charge_cycle), lease_seq, report.tidied()))
 
-    def _recording(self, pool: Database) -> Callable[[Sequence[Said]], Awaitable[Sequence[None]]]:
-        async def run(batch: Sequence[Said]) -> list[None]:
-            told = _latest(batch)
+    def _recording(self, pool: Database) -> Callable[[Sequence[ReportOfRun]], Awaitable[Sequence[None]]]:
+        async def run(batch: Sequence[ReportOfRun]) -> list[None]:
+            reports = _latest(batch)
             async with pool.connection() as connection:
                 rows = await PROGRESS_SQL["record_progress"].rows(
                     connection,
-                    tenant_ids=[said.tenant_id for said in told],
-                    job_ids=[said.job_id for said in told],
-                    cycles=[said.charge_cycle for said in told],
-                    lease_seqs=[said.lease_seq for said in told],
-                    percents=[said.report.percent for said in told],
-                    messages=[said.report.message for said in told],
-                    elapsed=[said.report.elapsed_ms for said in told],
-                    previews=[said.report.preview for said in told],
-                    preview_types=[said.report.preview_type for said in told],
+                    RecordedRow,
+                    tenant_ids=[each.job.tenant_id for each in reports],
+                    job_ids=[each.job.job_id for each in reports],
+                    cycles=[each.job.charge_cycle for each in reports],
+                    lease_seqs=[each.lease_seq for each in reports],
+                    percents=[each.report.percent for each in reports],
+                    messages=[each.report.message for each in reports],
+                    elapsed=[each.report.elapsed_ms for each in reports],
+                    previews=[each.report.preview for each in reports],
+                    preview_types=[each.report.preview_type for each in reports],
                 )
             for row in rows:
-                self._notify(CHANNEL, f"{row['tenant_id']}/{row['user_id']}/{row['job_id']}")
+                self._notify(CHANNEL, f"{row.tenant_id}/{row.user_id}/{row.job_id}")
             return [None] * len(batch)
 
         return run
@@ -148,13 +177,13 @@ class ProgressSweeper(Loop):
         while True:
             async with pool.ordinary() as connection:
                 row = await PROGRESS_SQL["sweep_progress"].row(
-                    connection, after_tenant=tenant, after_job=job, limit=self.batch
+                    connection, SweptPage, after_tenant=tenant, after_job=job, limit=self.batch
                 )
             assert row is not None
-            removed += int(row["removed"])
-            if row["looked_at"] < self.batch:
+            removed += row.removed
+            if row.looked_at < self.batch or row.tenant_id is None or row.job_id is None:
                 return removed
-            tenant, job = row["tenant_id"], row["job_id"]
+            tenant, job = row.tenant_id, row.job_id
             await asyncio.sleep(0)
 
 
@@ -165,37 +194,36 @@ class Watch:
         self._tenant_id = tenant_id
         self._shown: dict[UUID, tuple[datetime, datetime | None]] = {}
 
-    def has_seen(self, word: Word) -> bool:
-        return self._shown.get(word["job_id"]) == (word["updated_at"], word["preview_at"])
+    def has_seen(self, word: ProgressRow) -> bool:
+        return self._shown.get(word.job_id) == (word.updated_at, word.preview_at)
 
-    async def news_of_job(self, pool: Database, word: Word) -> list[JobProgress | JobPreview]:
+    async def news_of_job(self, pool: Database, word: ProgressRow) -> list[JobProgress | JobPreview]:
         """`word` is the latest progress of a running job."""
         async with pool.connection() as connection:
             return await self._news(connection, [word])
 
     async def news_of_user(self, connection: Connection, user_id: UUID) -> list[JobProgress | JobPreview]:
         rows = await PROGRESS_SQL["progress_of_user"].rows(
-            connection, tenant_id=self._tenant_id, user_id=user_id, limit=MOST_AT_ONCE
+            connection, ProgressRow, tenant_id=self._tenant_id, user_id=user_id, limit=MOST_AT_ONCE
         )
         return await self._news(connection, rows)
 
-    async def _news(self, connection: Connection, rows: Sequence[Word]) -> list[JobProgress | JobPreview]:
-        before, self._shown = self._shown, {row["job_id"]: (row["updated_at"], row["preview_at"]) for row in rows}
+    async def _news(self, connection: Connection, rows: Sequence[ProgressRow]) -> list[JobProgress | JobPreview]:
+        before, self._shown = self._shown, {row.job_id: (row.updated_at, row.preview_at) for row in rows}
         news: list[JobProgress | JobPreview] = [
-            progress_view(row) for row in rows if before.get(row["job_id"], (None,))[0] != row["updated_at"]
+            progress_view(row) for row in rows if before.get(row.job_id, (None,))[0] != row.updated_at
         ]
         pictured = [
-            row["job_id"]
+            row.job_id
             for row in rows
-            if row["preview_at"] is not None and before.get(row["job_id"], (None, None))[1] != row["preview_at"]
+            if row.preview_at is not None and before.get(row.job_id, (None, None))[1] != row.preview_at
         ]
         if pictured:
             previews = await PROGRESS_SQL["previews_of_jobs"].rows(
-                connection, tenant_id=self._tenant_id, job_ids=pictured
+                connection, PreviewRow, tenant_id=self._tenant_id, job_ids=pictured
             )
             news += [
-                JobPreview(job_id=row["job_id"], preview_url=data_address(row), at=row["preview_at"])
-                for row in previews
+                JobPreview(job_id=row.job_id, preview_url=data_address(row), at=row.preview_at) for row in previews
             ]
         return news
 
@@ -207,38 +235,42 @@ async def progress_of(
     wanted = list(job_ids)
     if not wanted:
         return {}
-    rows = await PROGRESS_SQL["progress_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=wanted)
-    found = {row["job_id"]: progress_view(row) for row in rows}
-    pictured = [row["job_id"] for row in rows if row["preview_at"] is not None]
+    rows = await PROGRESS_SQL["progress_of_jobs"].rows(connection, ProgressRow, tenant_id=tenant_id, job_ids=wanted)
+    found = {row.job_id: progress_view(row) for row in rows}
+    pictured = [row.job_id for row in rows if row.preview_at is not None]
     if with_previews and pictured:
-        for row in await PROGRESS_SQL["previews_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=pictured):
-            job_id = row["job_id"]
-            found[job_id] = found[job_id].model_copy(update={"preview_url": data_address(row)})
+        previews = await PROGRESS_SQL["previews_of_jobs"].rows(
+            connection, PreviewRow, tenant_id=tenant_id, job_ids=pictured
+        )
+        for preview in previews:
+            job = found[preview.job_id]
+            found[preview.job_id] = job.model_copy(update={"preview_url": data_address(preview)})
     return found
 
 
-def progress_view(row: Word) -> JobProgress:
+def progress_view(row: ProgressRow) -> JobProgress:
     return JobProgress(
-        job_id=row["job_id"],
-        percent=row["percent"],
-        message=row["message"],
-        elapsed_ms=row["elapsed_ms"],
-        updated_at=row["updated_at"],
+        job_id=row.job_id,
+        percent=row.percent,
+        message=row.message,
+        elapsed_ms=row.elapsed_ms,
+        updated_at=row.updated_at,
     )
 
 
-def data_address(row: Row) -> str:
+def data_address(row: PreviewRow) -> str:
     """The preview image as a data: URL, which an <img> can show."""
-    return f"data:{row['preview_type']};base64,{base64.b64encode(row['preview']).decode('ascii')}"
+    return f"data:{row.preview_type};base64,{base64.b64encode(row.preview).decode('ascii')}"
 
 
-def _latest(batch: Sequence[Said]) -> list[Said]:
+def _latest(batch: Sequence[ReportOfRun]) -> list[ReportOfRun]:
     """One report per run, because the statement can write a row only once."""
-    folded: dict[tuple[UUID, UUID, int, int], Said] = {}
-    for said in batch:
-        earlier = folded.get(said.run)
-        folded[said.run] = replace(said, report=said.report.after(earlier.report)) if earlier else said
-    return list(folded.values())
+    latest: dict[tuple[JobCycle, int], ReportOfRun] = {}
+    for each in batch:
+        run = each.job, each.lease_seq
+        earlier = latest.get(run)
+        latest[run] = replace(each, report=each.report.after(earlier.report)) if earlier else each
+    return list(latest.values())
 
 
 def _one_line(text: str) -> str:

@@ -44,7 +44,7 @@ RETURNING tenant_id, job_id, user_id
 
 -- name: progress_of_jobs
 -- The latest progress of each running job, only of its current run. Without the previews, because they are large.
-SELECT p.tenant_id, p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
+SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
 FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
     SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
 ) p CROSS JOIN LATERAL (
@@ -56,7 +56,7 @@ FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
 
 -- name: progress_of_user
 -- The same for all running jobs of a user.
-SELECT p.tenant_id, p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
+SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
 FROM job_progress p CROSS JOIN LATERAL (
     SELECT FROM ai_jobs j
     WHERE j.tenant_id = p.tenant_id AND j.id = p.job_id AND j.status = 'processing'

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import asyncpg
-
 from callsheet.identity.principal import Principal
+from callsheet.jobs.rows import JobOutcome, JobPayload, JobRow, ListedJob
 from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import MOST_PAGE_BYTES
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobStatus
 
 
-async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> asyncpg.Record | None:
+class DescriptionRow(NamedTuple):
+    title: str
+    prompt: str | None
+    sent: Any
+
+
+async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow | None:
     """The job without its payload of any user, also if the user has deleted it."""
     async with pool.connection() as connection:
-        return await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+        return await SQL["get_job"].row(connection, JobRow, tenant_id=tenant_id, job_id=job_id)
 
 
-async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> asyncpg.Record:
+async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
     row = await find_job(pool, tenant_id, job_id)
     if row is None:
         raise NotFound("There is no such job.")
@@ -37,8 +42,8 @@ async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) ->
 
 
 async def with_outcomes(
-    connection: Connection, tenant_id: UUID, rows: Sequence[Row], limit: int
-) -> tuple[list[Row], bool]:
+    connection: Connection, tenant_id: UUID, rows: Sequence[ListedJob], limit: int
+) -> tuple[list[tuple[ListedJob, JobOutcome]], bool]:
     """The first of these jobs with their results and errors; and whether some are left for the next page.
 
     At most `limit` jobs. Fewer, but at least one, if results and errors exceed the maximum size of a page.
@@ -47,11 +52,12 @@ async def with_outcomes(
         return [], False
     outcomes = await SQL["outcomes_of_jobs"].rows(
         connection,
+        JobOutcome,
         tenant_id=tenant_id,
-        job_ids=[row["id"] for row in rows[:limit]],
+        job_ids=[row.id for row in rows[:limit]],
         most_bytes=MOST_PAGE_BYTES,
     )
-    page: list[Row] = [{**row, **outcome} for row, outcome in zip(rows, outcomes, strict=False)]
+    page = list(zip(rows, outcomes, strict=False))
     return page, len(page) < len(rows)
 
 
@@ -61,9 +67,9 @@ class JobReader:
     def __init__(self, databases: Databases):
         self._databases = databases
 
-    async def row(self, principal: Principal, job_id: UUID) -> asyncpg.Record:
+    async def row(self, principal: Principal, job_id: UUID) -> JobRow:
         row = await find_job(await self.pool(principal), principal.tenant_id, job_id)
-        if row is None or row["user_id"] != principal.user_id or row["deleted_at"] is not None:
+        if row is None or row.user_id != principal.user_id or row.deleted_at is not None:
             raise NotFound("There is no such job.")
         return row
 
@@ -72,24 +78,23 @@ class JobReader:
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             row = await SQL["description_of_job"].row(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, job_id=job.id
+                connection, DescriptionRow, tenant_id=principal.tenant_id, user_id=principal.user_id, job_id=job.id
             )
         if row is None:
             return job
-        return job.model_copy(update={"title": row["title"], "prompt": row["prompt"], "input_payload": row["sent"]})
+        return job.model_copy(update={"title": row.title, "prompt": row.prompt, "input_payload": row.sent})
 
     async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
         """The caller must have checked that the job belongs to the principal."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
-            row = await SQL["payload_of_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)
+            row = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=principal.tenant_id, job_id=job_id)
         assert row is not None, "jobs are never deleted"
-        payload: Mapping[str, Any] = row["payload"]
-        return payload
+        return row.payload
 
     async def page(
         self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
-    ) -> tuple[list[Row], bool]:
+    ) -> tuple[list[tuple[ListedJob, JobOutcome]], bool]:
         """Newest first: all jobs of the user, or those of a run; and whether there are more."""
         names = {
             "tenant_id": principal.tenant_id,
@@ -101,9 +106,9 @@ class JobReader:
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
             if run_id is None:
-                rows = await SQL["list_jobs"].rows(connection, **names)
+                rows = await SQL["list_jobs"].rows(connection, ListedJob, **names)
             else:
-                rows = await SQL["list_jobs_of_run"].rows(connection, **names, run_id=run_id)
+                rows = await SQL["list_jobs_of_run"].rows(connection, ListedJob, **names, run_id=run_id)
             return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.dispatch.facts import EndStatus, Entry, JobCycle, JobEnd
+from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
 from callsheet.dispatch.overview import CentralSide, OpenDispatch, Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
@@ -25,7 +26,6 @@ from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
@@ -33,6 +33,12 @@ from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)
 ACTOR = "reconciler"
+
+
+class ActiveJob(NamedTuple):
+    tenant_id: UUID
+    job_id: UUID
+    deadline_at: datetime
 
 
 class Reconciler(Loop):
@@ -81,11 +87,11 @@ class Reconciler(Loop):
         """Checks active jobs whose dispatch is missing or has ended."""
         async with pool.ordinary() as connection:
             page = await RECONCILE_SQL["active_jobs_page"].rows(
-                connection, after=self._after_deadline.get(pool.name), limit=self.batch
+                connection, ActiveJob, after=self._after_deadline.get(pool.name), limit=self.batch
             )
-        self._after_deadline[pool.name] = page[-1]["deadline_at"] if len(page) == self.batch else None
+        self._after_deadline[pool.name] = page[-1].deadline_at if len(page) == self.batch else None
         # The pool is read before central, because the pool has a job before central has its dispatch.
-        jobs = await self._job_sides(pool, [(row["tenant_id"], row["job_id"]) for row in page])
+        jobs = await self._job_sides(pool, [(row.tenant_id, row.job_id) for row in page])
         live = {JobCycle(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
         if live:
             known = await self._overview.known(list(live), self.settle_seconds)
@@ -154,13 +160,12 @@ class Reconciler(Loop):
                 return await self._transitions.set_priority(suspicion.job, central.priority)
 
     async def _dispatch_again(self, job: JobSide) -> bool:
-        row = job.row
-        if not await self._overview.make_again(_entry(row), job.lease_seq):
+        if not await self._overview.make_again(job.entry, job.lease_seq):
             return False
         await hit(Failpoint.RECONCILE_BEFORE_POOL)
-        cycle = JobCycle(row["tenant_id"], row["job_id"], job.charge_cycle)
+        cycle = job.entry.cycle
         suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, cycle, job.lease_seq)
-        if job.status is not JobStatus.QUEUED:
+        if job.status != JobStatus.QUEUED:
             await self._change(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
         end = await self._end_of(cycle)
         if end is not None:
@@ -183,11 +188,12 @@ class Reconciler(Loop):
         async with pool.ordinary() as connection:
             rows = await RECONCILE_SQL["job_sides"].rows(
                 connection,
+                JobSide,
                 tenant_ids=[tenant_id for tenant_id, _ in keys],
                 job_ids=[job_id for _, job_id in keys],
                 settle_seconds=self.settle_seconds,
             )
-        return {(row["tenant_id"], row["job_id"]): _side(row) for row in rows}
+        return {(row.tenant_id, row.job_id): row for row in rows}
 
 
 def _central_side(open_one: OpenDispatch) -> CentralSide:
@@ -200,19 +206,3 @@ def _central_side(open_one: OpenDispatch) -> CentralSide:
 def _lacks_dispatch(known: CentralSide) -> bool:
     # A job with an open dispatch is compared once, by `_look_at_central`.
     return known.dispatch_id is None
-
-
-def _side(row: Row) -> JobSide:
-    return JobSide(
-        status=JobStatus(row["status"]),
-        charge_cycle=row["charge_cycle"],
-        lease_seq=row["lease_seq"],
-        priority=row["priority"],
-        awaits_relay=row["awaits_relay"],
-        has_settled=row["has_settled"],
-        row=dict(row),
-    )
-
-
-def _entry(row: Mapping[str, object]) -> Entry:
-    return Entry(**{name: row[name] for name in Entry.__slots__})  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 import asyncpg
 
@@ -20,7 +22,6 @@ from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -31,6 +32,46 @@ log = get_logger(__name__)
 ACTOR = "relay"
 # The pool has committed, so the job is accepted (or ended) whatever error central returns; the loop retries.
 POSTPONED = (*DATABASE_AWAY, asyncpg.PostgresError)
+
+
+class OutboxRow(NamedTuple):
+    """A job whose dispatch is to be created or closed, in the charge cycle of the outbox row."""
+
+    outbox_id: int
+    action: str
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    status: str
+    job_cycle: int
+    user_id: UUID
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    kind: str
+    max_attempts: int
+    lease_seconds: int
+    run_limit_seconds: int
+    deadline_at: datetime
+    earlier_end: str | None
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
+
+    @property
+    def state(self) -> JobState:
+        return JobState(self.status, self.job_cycle, 0, self.earlier_end)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.job_cycle != self.charge_cycle or self.status not in ACTIVE
+
+    @property
+    def entry(self) -> Entry:
+        return Entry(**{name: getattr(self, name) for name in Entry.__slots__})
 
 
 class Relay(Loop):
@@ -61,17 +102,17 @@ class Relay(Loop):
 
     async def relay_pool(self, pool: Database, before: datetime | None = None) -> bool:
         async with pool.connection() as connection:
-            rows = await SQL["read_outbox"].rows(connection, before=before, limit=self.batch)
-        await self._dispatch_rows(pool, [row for row in rows if row["action"] == "dispatch"])
-        await self._close_rows(pool, [row for row in rows if row["action"] == "close"])
+            rows = await SQL["read_outbox"].rows(connection, OutboxRow, before=before, limit=self.batch)
+        await self._dispatch_rows(pool, [row for row in rows if row.action == "dispatch"])
+        await self._close_rows(pool, [row for row in rows if row.action == "close"])
         return len(rows) == self.batch
 
-    async def dispatch_now(self, job: Row) -> JobStatus:
+    async def dispatch_now(self, entry: Entry) -> JobStatus:
         """For a use case that has just committed: the job is queued when this returns, or the loop queues it soon."""
         try:
-            return await self._dispatch(job)
+            return await self._dispatch(entry)
         except POSTPONED as error:
-            log.warning("relay.postponed", job_id=str(job["job_id"]), error=repr(error))
+            log.warning("relay.postponed", job_id=str(entry.job_id), error=repr(error))
             return JobStatus.PENDING
 
     async def close_now(self, end: JobEnd) -> None:
@@ -83,18 +124,18 @@ class Relay(Loop):
         except POSTPONED as error:
             log.warning("relay.postponed", job_id=str(end.job_id), error=repr(error))
 
-    async def _dispatch(self, job: Row) -> JobStatus:
-        await self._dispatching(entry_of(job))
+    async def _dispatch(self, entry: Entry) -> JobStatus:
+        await self._dispatching(entry)
         await hit(Failpoint.RELAY_BEFORE_QUEUED)
-        return await self._mark_queued(JobCycle(job["tenant_id"], job["job_id"], job["charge_cycle"]))
+        return await self._mark_queued(entry.cycle)
 
     async def _enqueue(self, entries: Sequence[Entry]) -> list[None]:
         await self._queue.enqueue(entries)
         return [None] * len(entries)
 
-    async def _dispatch_rows(self, pool: Database, rows: Sequence[Row]) -> None:
-        await self._delete_outbox(pool, [row for row in rows if not _is_live(row)])
-        await all_of(self._dispatch(row) for row in rows if _is_live(row))
+    async def _dispatch_rows(self, pool: Database, rows: Sequence[OutboxRow]) -> None:
+        await self._delete_outbox(pool, [row for row in rows if row.has_ended])
+        await all_of(self._dispatch(row.entry) for row in rows if not row.has_ended)
 
     async def _mark_queued(self, job: JobCycle) -> JobStatus:
         if await self._transitions.apply(Transition.QUEUE, TransitionRequest(job, ACTOR)) is not None:
@@ -107,51 +148,19 @@ class Relay(Loop):
         await self._delete_outbox_of(job, "dispatch")
         return JobStatus.PENDING if state is None else JobStatus(state.status)
 
-    async def _close_rows(self, pool: Database, rows: Sequence[Row]) -> None:
-        ends = []
-        for row in rows:
-            end = end_of_cycle(_state(row), row["charge_cycle"])
-            if end is not None:
-                ends.append(JobEnd(row["tenant_id"], row["job_id"], row["charge_cycle"], end))
-        await self._queue.end_for_jobs(ends)
+    async def _close_rows(self, pool: Database, rows: Sequence[OutboxRow]) -> None:
+        found = [(row, end_of_cycle(row.state, row.charge_cycle)) for row in rows]
+        await self._queue.end_for_jobs([JobEnd(*row.cycle, end) for row, end in found if end is not None])
         if rows:
             await hit(Failpoint.RELAY_BEFORE_CLOSED)
         await self._delete_outbox(pool, rows)
 
-    async def _delete_outbox(self, pool: Database, rows: Sequence[Row]) -> None:
+    async def _delete_outbox(self, pool: Database, rows: Sequence[OutboxRow]) -> None:
         if rows:
             async with pool.connection() as connection:
-                await SQL["delete_outbox"].run(connection, ids=[row["outbox_id"] for row in rows])
+                await SQL["delete_outbox"].run(connection, ids=[row.outbox_id for row in rows])
 
     async def _delete_outbox_of(self, job: JobCycle, action: str) -> None:
         pool = await self._routing.pool_of(job.tenant_id)
         async with pool.connection() as connection:
             await SQL["delete_outbox_of_job"].run(connection, **job._asdict(), action=action)
-
-
-def _state(row: Row) -> JobState:
-    return JobState(row["status"], row["job_cycle"], 0, row["earlier_end"])
-
-
-def _is_live(row: Row) -> bool:
-    return row["job_cycle"] == row["charge_cycle"] and JobStatus(row["status"]) in ACTIVE
-
-
-def entry_of(row: Row) -> Entry:
-    """The job's fields that central needs."""
-    return Entry(
-        tenant_id=row["tenant_id"],
-        user_id=row["user_id"],
-        job_id=row["job_id"],
-        charge_cycle=row["charge_cycle"],
-        workflow_id=row["workflow_id"],
-        stage=row["stage"],
-        provider=row["provider"],
-        concurrency_identifier=row["concurrency_identifier"],
-        priority=row["priority"],
-        kind=row["kind"],
-        max_attempts=row["max_attempts"],
-        lease_seconds=row["lease_seconds"],
-        run_limit_seconds=row["run_limit_seconds"],
-        deadline_at=row["deadline_at"],
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import Beat, Extended, Known, PutBack
@@ -25,6 +25,11 @@ from callsheet.wire.errors import LeaseLost, NotFound
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 300.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
+
+
+class ActorAndAction(NamedTuple):
+    actor: str | None
+    action: str | None
 
 
 class LeaseReports:
@@ -79,12 +84,12 @@ class LeaseReports:
         )
         return await self._settlement.end(Transition.COMPLETE, known, request, provider_job_id=provider_job_id)
 
-    async def actor_and_action(self, tenant_id: UUID, job_id: UUID) -> tuple[str | None, str | None]:
+    async def actor_and_action(self, tenant_id: UUID, job_id: UUID) -> ActorAndAction:
         """The actor of a task, and the action of a media task."""
         pool = await self._routing.pool_of(tenant_id)
         async with pool.connection() as connection:
-            row = await SQL["get_asked"].row(connection, tenant_id=tenant_id, job_id=job_id)
-        return (row["actor"], row["action"]) if row else (None, None)
+            row = await SQL["get_actor_and_action"].row(connection, ActorAndAction, tenant_id=tenant_id, job_id=job_id)
+        return row or ActorAndAction(None, None)
 
     async def complete_callback(
         self,

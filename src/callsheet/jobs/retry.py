@@ -6,7 +6,6 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.dispatch.facts import JobCycle
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.active_limits import ActiveLimits, counted_as
 from callsheet.jobs.journal import Journal
@@ -43,19 +42,19 @@ class Retries:
         """Retries a failed or expired job: a new charge cycle, tokens reserved again. `capped`: the limit applies."""
         pool = await self._routing.pool_of(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
-        if row["run_id"] is not None:
-            raise _belongs_to_run(row["run_id"])
-        counted = counted_as(dict(row))
-        request = TransitionRequest(JobCycle(tenant_id, job_id, row["charge_cycle"]), actor, reason=reason)
+        if row.run_id is not None:
+            raise _belongs_to_run(row.run_id)
+        counted = counted_as(row.run_id, row.actor, row.kind)
+        request = TransitionRequest(row.cycle, actor, reason=reason)
         try:
             async with pool.transaction() as connection:
-                balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
+                balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row.user_id)
                 active = await SQL["count_active"].value(
-                    connection, tenant_id=tenant_id, user_id=row["user_id"], counted_as=counted.value
+                    connection, tenant_id=tenant_id, user_id=row.user_id, counted_as=counted.value
                 )
                 retried = await retry_job(connection, request)
                 if retried is not None and not await SQL["inputs_are_ready"].value(
-                    connection, tenant_id=tenant_id, user_id=row["user_id"], file_ids=row["input_file_ids"]
+                    connection, tenant_id=tenant_id, user_id=row.user_id, file_ids=row.input_file_ids
                 ):
                     raise InvalidRequest.field(
                         "input_file_id", "A file of this job was deleted. Submit a new job with another file."
@@ -67,14 +66,14 @@ class Retries:
                 raise NotFound("There is no such job.") from None
             if violation.constraint_name != "wallet_is_never_negative":
                 raise
-            raise InsufficientTokens(row["cost"], balance) from None
+            raise InsufficientTokens(row.cost, balance) from None
         if retried is None:
             raise await self._transitions.deny(Transition.RETRY, request)
         self._journal.changed(Transition.RETRY, retried, request)
         await hit(Failpoint.RETRY_BEFORE_RELAY)
         fresh = await require_job(pool, tenant_id, job_id)
-        status = await self._relay.dispatch_now({**fresh, "job_id": job_id})
-        return job_view({**fresh, "status": status})
+        status = await self._relay.dispatch_now(fresh.entry)
+        return job_view(fresh._replace(status=status))
 
 
 def _belongs_to_run(run_id: UUID) -> WrongState:

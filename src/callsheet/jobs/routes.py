@@ -11,8 +11,9 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.rows import EventRow
 from callsheet.jobs.sql import SQL
-from callsheet.jobs.views import event_view, job_view
+from callsheet.jobs.views import event_view, job_view, listed_job_view
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
@@ -35,7 +36,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
         A page ends early, with a `next_cursor`, where the results on it exceed 4 MiB.
         """
         rows, is_cut = await reader.page(principal, run_id, status, cursor, limit)
-        jobs = await presenter.many(principal.tenant_id, [job_view(row) for row in rows])
+        jobs = await presenter.many(principal.tenant_id, [listed_job_view(row, outcome) for row, outcome in rows])
         return Page(items=jobs, next_cursor=str(jobs[-1].id) if is_cut else None)
 
     @router.get("/{job_id}")
@@ -56,7 +57,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
         pool = await reader.pool(principal)
         async with pool.connection() as connection:
             rows = await SQL["events_of_job"].rows(
-                connection, tenant_id=principal.tenant_id, job_id=job_id, after=cursor, limit=limit + 1
+                connection, EventRow, tenant_id=principal.tenant_id, job_id=job_id, after=cursor, limit=limit + 1
             )
         items = [event_view(row) for row in rows[:limit]]
         return Page(items=items, next_cursor=str(items[-1].seq) if len(rows) > limit else None)

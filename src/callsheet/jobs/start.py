@@ -11,6 +11,7 @@ from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cycles import end_of_cycle
 from callsheet.jobs.outcomes import Outcome, Report, StartedLease, lease_of
+from callsheet.jobs.rows import JobPayload
 from callsheet.jobs.settlement import LeaseSettlement, worker_actor
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.states import Transition
@@ -60,9 +61,11 @@ class Starter:
         lease = lease_of(known)
         pool = await self._routing.pool_of(known.tenant_id)
         async with pool.connection() as connection:
-            row = await SQL["payload_of_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
-        if row is not None and (row["charge_cycle"], row["lease_seq"]) == (known.charge_cycle, known.lease_seq):
-            return StartedLease(lease, row["user_id"], row["effect_id"], row["payload"], row["actor"])
+            job = await SQL["payload_of_job"].row(
+                connection, JobPayload, tenant_id=known.tenant_id, job_id=known.job_id
+            )
+        if job is not None and (job.charge_cycle, job.lease_seq) == (known.charge_cycle, known.lease_seq):
+            return StartedLease(lease, job.user_id, job.effect_id, job.payload, job.actor)
         # A process crashed between lease and start.
         return await self._start(lease, Transition.START)
 

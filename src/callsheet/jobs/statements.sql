@@ -4,7 +4,8 @@
 -- name: submit
 -- One commit for jobs, tokens, events and outbox. The lock of the user's wallet row is acquired first; the counts after
 -- it (active_jobs_as is volatile) include everything that was committed meanwhile. At most one job per user in a
--- statement, because two would not count each other.
+-- statement, because two would not count each other. It is longer than others because a job has many columns, and one
+-- because several statements would hold the wallet across as many round trips.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
@@ -43,10 +44,7 @@ WITH entry AS MATERIALIZED (
     FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
         AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
-    RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
-        concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
-        error, created_at, submitted_at, deadline_at, started_at, completed_at, lease_seq, actor AS task_actor, queue_name,
-        workflow_run_id
+    RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, effect_id, video_id, created_at, deadline_at
 ), event AS (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data)
     SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
@@ -71,14 +69,11 @@ WITH entry AS MATERIALIZED (
     SELECT slot_take(job.tenant_id, job.id, job.cost, guard.slot)
     FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id WHERE guard.slot IS NOT NULL
 )
-SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active, guard.has_files, guard.has_video,
-    guard.has_room, guard.slot_refusal, (SELECT count(*) FROM reserved) + (SELECT count(*) FROM placed) AS written,
-    job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
-    job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
-    job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,
-    job.completed_at, job.lease_seq, job.task_actor AS actor, job.queue_name, job.workflow_run_id, guard.run_id,
-    guard.step_id, guard.parent_id AS parent_candidate_id
+SELECT guard.tenant_id, guard.job_id, job.created_at AS accepted_at, job.deadline_at, guard.balance, guard.active,
+    guard.has_files, guard.has_video, guard.has_room, guard.slot_refusal
 FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+-- Reads the CTEs that only call functions, because PostgreSQL does not run them otherwise.
+WHERE (SELECT count(*) FROM reserved) + (SELECT count(*) FROM placed) >= 0
 
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.
@@ -94,7 +89,7 @@ INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_s
 SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.transition_denied', status,
     :to_status, :actor, :reason
 FROM job
-RETURNING from_status, user_id, user_seq
+RETURNING from_status, user_id
 
 -- name: lock_job
 SELECT user_id, status, run_id, deleted_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id FOR NO KEY UPDATE
@@ -153,11 +148,11 @@ ORDER BY asked.place, event.seq
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
     created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
-    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at
+    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at, request_hash
 FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: description_of_job
-SELECT title, input_name, prompt, sent FROM job_descriptions
+SELECT title, prompt, sent FROM job_descriptions
 WHERE user_id = :user_id AND job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: payload_of_job
@@ -186,7 +181,7 @@ WITH RECURSIVE told AS (
 )
 SELECT result, error FROM told WHERE place > 0 ORDER BY place
 
--- name: get_asked
+-- name: get_actor_and_action
 -- The actor and the action of a task, without the rest of its payload.
 SELECT actor, payload ->> 'action_type' AS action FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
@@ -196,8 +191,7 @@ SELECT actor, payload ->> 'action_type' AS action FROM ai_jobs WHERE tenant_id =
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
     created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
-    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error,
-    request_hash
+    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at, request_hash
 FROM ai_jobs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
@@ -284,7 +278,7 @@ WITH event AS MATERIALIZED (
 SELECT wallet.balance, wallet.held, event.*
 FROM (
     SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
-        CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN wallet_held(:tenant_id, :user_id) END AS held
+        CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN wallet_held(:tenant_id, :user_id)::bigint END AS held
 ) wallet LEFT JOIN event ON true
 ORDER BY event.user_seq
 

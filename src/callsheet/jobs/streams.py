@@ -19,10 +19,10 @@ from callsheet.identity.stream_tokens import StreamGrant
 from callsheet.jobs.feeds import Item, Latest, Line
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.rows import JobRow
 from callsheet.jobs.sql import SQL
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.routing import Router
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import Forbidden, TooManyStreams
 from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobPreview, JobProgress, JobStatus, StreamToken
 from callsheet.wire.wallet import Wallet
@@ -115,18 +115,18 @@ class Streams:
         return self._answer(items, principal)
 
     async def of_job(
-        self, watcher: Watcher, request: Request, row: Row, last_event_id: int | None, task_id: str | None = None
+        self, watcher: Watcher, request: Request, row: JobRow, last_event_id: int | None, task_id: str | None = None
     ) -> Response:
         """`row` is one of the watcher's own jobs. If `task_id` is given, each message contains it."""
         principal = watcher.principal
-        if watcher.grant is not None and watcher.grant.job_id not in (None, row["id"]):
+        if watcher.grant is not None and watcher.grant.job_id not in (None, row.id):
             raise Forbidden("This stream token is for the stream of another job.")
-        after = min(last_event_id or 0, row["event_seq"])
-        if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
+        after = min(last_event_id or 0, row.event_seq)
+        if JobStatus(row.status) in TERMINAL and after == row.event_seq:
             return Response(status_code=204)
         pool = await self._reader.pool(principal)
         may_go_on = partial(self._authentication.is_still, watcher, request)
-        items = self._feeds.follow_job(pool, principal.tenant_id, row["id"], after, may_go_on, _watched(principal))
+        items = self._feeds.follow_job(pool, principal.tenant_id, row.id, after, may_go_on, _watched(principal))
         return self._answer(items, principal, task_id)
 
     def _answer(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -13,8 +14,9 @@ from callsheet.identity.quotas import Quotas
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.journal import Journal
-from callsheet.jobs.new_jobs import NewJob, SlotRefused, entry_of_new_job, hash_of
+from callsheet.jobs.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job, hash_of
 from callsheet.jobs.relay import Relay
+from callsheet.jobs.rows import JobRow
 from callsheet.jobs.sql import SQL
 from callsheet.jobs.views import job_view
 from callsheet.media.usage import StorageUsage
@@ -37,6 +39,21 @@ from callsheet.wire.quotas import QuotaLimits
 
 NO_VIDEO = "You have no such video."
 STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files")
+
+
+class SubmitRow(NamedTuple):
+    """The outcome of the statement `submit` for one job: the times of a job that was written, or what refused it."""
+
+    tenant_id: UUID
+    job_id: UUID
+    accepted_at: datetime | None
+    deadline_at: datetime | None
+    balance: int
+    active: int
+    has_files: bool
+    has_video: bool
+    has_room: bool
+    slot_refusal: str | None
 
 
 # A new job and its id.
@@ -65,7 +82,7 @@ class Submission:
         self._relay = relay
         self._journal = journal
         self._settings = settings
-        self._batchers: dict[str, Batcher[NumberedJob, asyncpg.Record]] = {}
+        self._batchers: dict[str, Batcher[NumberedJob, SubmitRow]] = {}
 
     @property
     def quotas(self) -> Quotas:
@@ -73,26 +90,25 @@ class Submission:
 
     async def submit(self, new: NewJob) -> SubmittedJob:
         """After this returns, the job reaches exactly one end, even if processes crash."""
-        row = await self.accept(new)
-        if isinstance(row, SubmittedJob):
-            return row
-        status = await self._relay.dispatch_now(row)
-        return SubmittedJob(job_view({**row, "status": status}), replayed=False)
+        accepted = await self.accept(new)
+        if isinstance(accepted, SubmittedJob):
+            return accepted
+        status = await self._relay.dispatch_now(accepted.entry)
+        return SubmittedJob(accepted.view(status), replayed=False)
 
-    async def accept(self, new: NewJob) -> asyncpg.Record | SubmittedJob:
-        """The row of a new job that has no dispatch yet; or the earlier job with the same idempotency key."""
+    async def accept(self, new: NewJob) -> AcceptedJob | SubmittedJob:
+        """A new job that has no dispatch yet; or the earlier job with the same idempotency key.
+
+        The key is looked up only if the job was not written: the unique index of keys refuses a second job.
+        """
         pool = await self._routing.pool_of(new.tenant_id)
-        if new.idempotency_key is not None:
-            earlier = await self._earlier(pool, new)
-            if earlier is not None:
-                return earlier
         job_id = uuid7()
         row = await self._insert(pool, (new, job_id))
-        if row["id"] is None:
+        if row.accepted_at is None or row.deadline_at is None:
             return await self._refused(pool, new, row)
         self._journal.created(new.tenant_id, new.user_id, job_id, new.kind, new.cost)
         await hit(Failpoint.SUBMIT_BEFORE_RELAY)
-        return row
+        return AcceptedJob(new, job_id, *self._attempts_and_lease(new), row.accepted_at, row.deadline_at)
 
     async def earlier(
         self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
@@ -101,15 +117,15 @@ class Submission:
         pool = await self._routing.pool_of(tenant_id)
         return await self._find_earlier(pool, tenant_id, user_id, idempotency_key, hash_of(request))
 
-    async def _insert(self, pool: Database, numbered: NumberedJob) -> asyncpg.Record:
+    async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:
         batcher = self._batchers.get(pool.name)
         if batcher is None:
             batcher = self._batchers[pool.name] = Batcher(self._inserting(pool), isolate=(asyncpg.PostgresError,))
         return await batcher(numbered)
 
-    def _inserting(self, pool: Database) -> Callable[[Sequence[NumberedJob]], Awaitable[Sequence[asyncpg.Record]]]:
-        async def run(batch: Sequence[NumberedJob]) -> list[asyncpg.Record]:
-            rows: dict[tuple[UUID, UUID], asyncpg.Record] = {}
+    def _inserting(self, pool: Database) -> Callable[[Sequence[NumberedJob]], Awaitable[Sequence[SubmitRow]]]:
+        async def run(batch: Sequence[NumberedJob]) -> list[SubmitRow]:
+            rows: dict[tuple[UUID, UUID], SubmitRow] = {}
             quotas = await self.quotas.of_each(new.tenant_id for new, _ in batch)
             # The statement takes one job per user, so that concurrent jobs of a user are counted one after the other.
             # All share one commit; otherwise a batch that fails half-way would be retried with half of it written.
@@ -118,18 +134,18 @@ class Submission:
                 for together in waves:
                     found = await SQL["submit"].rows(
                         connection,
+                        SubmitRow,
                         entries=[self._as_json(new, job_id, quotas[new.tenant_id]) for new, job_id in together],
                         to_status=JobStatus.PENDING.value,
                         lifetime_seconds=self._settings.lifetime_seconds,
                     )
-                    rows.update({(row["tenant_id"], row["job_id"]): row for row in found})
+                    rows.update({(row.tenant_id, row.job_id): row for row in found})
             return [rows[new.tenant_id, job_id] for new, job_id in batch]
 
         return run
 
     def _as_json(self, new: NewJob, job_id: UUID, quotas: QuotaLimits) -> dict[str, Any]:
-        max_attempts = self._settings.max_attempts if new.max_attempts is None else new.max_attempts
-        lease_seconds = self._settings.lease_seconds if new.lease_seconds is None else new.lease_seconds
+        max_attempts, lease_seconds = self._attempts_and_lease(new)
         counted = new.counted_as
         return entry_of_new_job(new, job_id) | {
             "max_attempts": max_attempts,
@@ -138,6 +154,13 @@ class Submission:
             "active_limit": self._limits.of(counted),
             **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
         }
+
+    def _attempts_and_lease(self, new: NewJob) -> tuple[int, int]:
+        settings = self._settings
+        return (
+            settings.max_attempts if new.max_attempts is None else new.max_attempts,
+            settings.lease_seconds if new.lease_seconds is None else new.lease_seconds,
+        )
 
     async def _video_refusal(self, pool: Database, new: NewJob) -> Refusal:
         async with pool.connection() as connection:
@@ -149,25 +172,25 @@ class Submission:
         reason = f"Job {job_id} is already processing this video. Wait until the job ends, or cancel it."
         return InUse(reason, errors=[FieldProblem("video_id", reason)])
 
-    async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> SubmittedJob:
+    async def _refused(self, pool: Database, new: NewJob, row: SubmitRow) -> SubmittedJob:
         if new.idempotency_key is not None:
-            # Another request with the same key was first: the wallet's lock made this one wait for its commit.
+            # The key has a job already. If another request is writing it, the wallet's lock made this one wait.
             earlier = await self._earlier(pool, new)
             if earlier is not None:
                 return earlier
-        if row["slot_refusal"] is not None:
-            raise SlotRefused(row["slot_refusal"])
-        if not row["has_files"]:
+        if row.slot_refusal is not None:
+            raise SlotRefused(row.slot_refusal)
+        if not row.has_files:
             raise InvalidRequest.field(
                 "input_file_id", "A file of this job was deleted while the job was submitted. Send another file."
             )
-        if not row["has_video"]:
+        if not row.has_video:
             raise await self._video_refusal(pool, new)
-        if row["balance"] < new.cost:
-            raise InsufficientTokens(new.cost, row["balance"])
-        if not row["has_room"]:
+        if row.balance < new.cost:
+            raise InsufficientTokens(new.cost, row.balance)
+        if not row.has_room:
             raise await self._usage.refusal(pool, new.tenant_id, new.user_id)
-        raise self._limits.refusal(new.counted_as, row["active"])
+        raise self._limits.refusal(new.counted_as, row.active)
 
     async def _earlier(self, pool: Database, new: NewJob) -> SubmittedJob | None:
         assert new.idempotency_key is not None
@@ -178,11 +201,11 @@ class Submission:
     ) -> SubmittedJob | None:
         async with pool.connection() as connection:
             row = await SQL["find_by_idempotency_key"].row(
-                connection, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
+                connection, JobRow, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
             )
         if row is None:
             return None
-        if row["request_hash"] != request_hash:
+        if row.request_hash != request_hash:
             raise IdempotencyKeyReused()
         return SubmittedJob(job_view(row), replayed=True)
 

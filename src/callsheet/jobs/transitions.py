@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import asyncpg
 
@@ -23,6 +24,12 @@ from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidTransition, NotFound
 from callsheet.wire.jobs import JobStatus
+
+
+class DeniedJob(NamedTuple):
+    from_status: str
+    user_id: UUID
+
 
 Requests = Sequence[TransitionRequest]
 Changed = TypeVar("Changed", TransitionResult, StartedJob)
@@ -191,6 +198,7 @@ class Transitions:
         async with pool.transaction() as connection:
             row = await SQL["deny"].row(
                 connection,
+                DeniedJob,
                 tenant_id=tenant_id,
                 job_id=job_id,
                 to_status=wanted.value,
@@ -199,8 +207,8 @@ class Transitions:
             )
         if row is None:
             raise NotFound("There is no such job.")
-        status = JobStatus(row["from_status"])
-        self._journal.denied(tenant_id, row["user_id"], job_id, status, wanted)
+        status = JobStatus(row.from_status)
+        self._journal.denied(tenant_id, row.user_id, job_id, status, wanted)
         return InvalidTransition(status.value, wanted.value)
 
 

@@ -6,52 +6,56 @@ import re
 
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
-from callsheet.plumbing.sql import Row
+from callsheet.jobs.rows import EventColumns, JobOutcome, JobRow, ListedJob
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
 from callsheet.wire.operations import AdminJob, FullError
 
 
-def job_view(row: Row) -> Job:
-    error = row["error"]
+def job_view(row: JobRow) -> Job:
+    return listed_job_view(row, JobOutcome(row.result, row.error))
+
+
+def listed_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> Job:
+    error = outcome.error
     return Job(
-        id=row["id"],
-        kind=row["kind"],
-        status=JobStatus(row["status"]),
-        charge_cycle=row["charge_cycle"],
-        cost=row["cost"],
-        priority=row["priority"],
-        effect_id=row["effect_id"],
-        video_id=row["video_id"],
-        run_id=row["run_id"],
-        step_id=row["step_id"],
-        parent_candidate_id=row["parent_candidate_id"],
-        result=row["result"],
+        id=row.id,
+        kind=row.kind,
+        status=JobStatus(row.status),
+        charge_cycle=row.charge_cycle,
+        cost=row.cost,
+        priority=row.priority,
+        effect_id=row.effect_id,
+        video_id=row.video_id,
+        run_id=row.run_id,
+        step_id=row.step_id,
+        parent_candidate_id=row.parent_candidate_id,
+        result=outcome.result,
         # Only admins see details and traceback; users see type and message.
         error=JobError(type=error["type"], message=error["message"]) if error else None,
-        created_at=row["created_at"],
-        submitted_at=row["submitted_at"],
-        deadline_at=row["deadline_at"],
-        started_at=row["started_at"],
-        completed_at=row["completed_at"],
+        created_at=row.created_at,
+        submitted_at=row.submitted_at,
+        deadline_at=row.deadline_at,
+        started_at=row.started_at,
+        completed_at=row.completed_at,
     )
 
 
-def admin_job_view(row: Row) -> AdminJob:
+def admin_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> AdminJob:
     """With the whole error. Only the view of a single job adds payload and dispatch."""
     return AdminJob(
-        **dict(job_view(row)),
-        tenant_id=row["tenant_id"],
-        user_id=row["user_id"],
-        workflow_id=row["workflow_id"],
-        stage=row["stage"],
-        provider=row["provider"],
-        concurrency_identifier=row["concurrency_identifier"],
-        max_attempts=row["max_attempts"],
-        lease_seq=row["lease_seq"],
-        provider_job_id=row["provider_job_id"],
-        idempotency_key=row["idempotency_key"],
-        full_error=FullError(**row["error"]) if row["error"] else None,
+        **dict(listed_job_view(row, outcome)),
+        tenant_id=row.tenant_id,
+        user_id=row.user_id,
+        workflow_id=row.workflow_id,
+        stage=row.stage,
+        provider=row.provider,
+        concurrency_identifier=row.concurrency_identifier,
+        max_attempts=row.max_attempts,
+        lease_seq=row.lease_seq,
+        provider_job_id=row.provider_job_id,
+        idempotency_key=row.idempotency_key,
+        full_error=FullError(**outcome.error) if outcome.error else None,
     )
 
 
@@ -77,20 +81,20 @@ def _without_name(text: str, name: str, instead: str) -> str:
     return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", instead, text)
 
 
-def event_view(row: Row) -> JobEvent:
+def event_view(row: EventColumns) -> JobEvent:
     """The event as the job's user sees it, without the operator or the worker; operators see those in their logs."""
-    kind, _, name = row["actor"].partition(":")
+    kind, _, name = row.actor.partition(":")
     is_unnamed = kind in _UNNAMED and bool(name)
-    reason = row["reason"]
+    reason = row.reason
     return JobEvent(
-        job_id=row["job_id"],
-        seq=row["seq"],
-        event=row["event"],
-        from_status=row["from_status"],
-        to_status=row["to_status"],
-        actor=kind if is_unnamed else row["actor"],
+        job_id=row.job_id,
+        seq=row.seq,
+        event=row.event,
+        from_status=row.from_status,
+        to_status=row.to_status,
+        actor=kind if is_unnamed else row.actor,
         # A worker's reason may contain its name.
         reason=_without_name(reason, name, f"the {kind}") if is_unnamed and reason else reason,
-        data=row["data"],
-        at=row["at"],
+        data=row.data,
+        at=row.at,
     )

@@ -65,8 +65,8 @@ class Shares:
         """Raises a refusal where the job is not the caller's own, or has nothing to show."""
         days = self._days(wanted)
         row = await self._reader.row(principal, job_id)
-        if JobStatus(row["status"]) is not JobStatus.COMPLETED:
-            raise WrongState(f"The job is {row['status']}. Only the result of a completed job can be shared.")
+        if row.status != JobStatus.COMPLETED:
+            raise WrongState(f"The job is {row.status}. Only the result of a completed job can be shared.")
         if not await self._shown(principal.pool, principal.tenant_id, principal.user_id, job_id):
             raise WrongState("The job has no file to share.")
         token = secret_token(PREFIX)

@@ -7,8 +7,9 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader, with_outcomes
-from callsheet.jobs.views import job_view
-from callsheet.plumbing.sql import Row, statements
+from callsheet.jobs.rows import JobRow, ListedJob
+from callsheet.jobs.views import job_view, listed_job_view
+from callsheet.plumbing.sql import statements
 from callsheet.tasks.views import task_view
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
@@ -24,7 +25,7 @@ class TaskReader:
         self._jobs = jobs
         self._presenter = presenter
 
-    async def row(self, principal: Principal, task_id: str) -> Row:
+    async def row(self, principal: Principal, task_id: str) -> JobRow:
         """A task of another user is not found (G6), nor is a job that is not a task."""
         job_id = job_id_of(task_id)
         if job_id is None:
@@ -33,7 +34,7 @@ class TaskReader:
             row = await self._jobs.row(principal, job_id)
         except NotFound:
             raise NotFound(NO_SUCH_TASK) from None
-        if row["actor"] is None:
+        if row.actor is None:
             raise NotFound(NO_SUCH_TASK)
         return row
 
@@ -44,9 +45,9 @@ class TaskReader:
         """The task of a job of the principal's own."""
         return await self.shown(principal, await self._jobs.row(principal, job.id))
 
-    async def shown(self, principal: Principal, row: Row) -> Task:
+    async def shown(self, principal: Principal, row: JobRow) -> Task:
         """With its payload, which lists do not have."""
-        payload = await self._jobs.payload(principal, row["id"])
+        payload = await self._jobs.payload(principal, row.id)
         return task_view(row, await self._presenter.one(principal.tenant_id, job_view(row)), payload)
 
     async def list(
@@ -73,10 +74,12 @@ class TaskReader:
         pool = await self._jobs.pool(principal)
         async with pool.ordinary() as connection:
             if workflow_run_id is None:
-                rows = await SQL["list_tasks"].rows(connection, **filters)
+                rows = await SQL["list_tasks"].rows(connection, ListedJob, **filters)
             else:
-                rows = await SQL["list_tasks_of_run"].rows(connection, **filters, workflow_run_id=workflow_run_id)
+                rows = await SQL["list_tasks_of_run"].rows(
+                    connection, ListedJob, **filters, workflow_run_id=workflow_run_id
+                )
             page, is_cut = await with_outcomes(connection, principal.tenant_id, rows, limit)
-        jobs = await self._presenter.many(principal.tenant_id, [job_view(row) for row in page])
-        tasks = [task_view(row, job) for row, job in zip(page, jobs, strict=True)]
+        jobs = await self._presenter.many(principal.tenant_id, [listed_job_view(row, outcome) for row, outcome in page])
+        tasks = [task_view(row, job) for (row, _), job in zip(page, jobs, strict=True)]
         return Page(items=tasks, next_cursor=str(tasks[-1].job_id) if is_cut else None)

@@ -123,14 +123,14 @@ def _add_cancel_and_retry(
     async def cancel_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Cancels a task and refunds its tokens."""
         row = await reader.row(principal, task_id)
-        job = await cancellation.cancel(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
+        job = await cancellation.cancel(principal.tenant_id, row.id, actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 
     @router.post("/{task_id}/retry")
     async def retry_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Retries a failed or expired task. Its cost is reserved again."""
         row = await reader.row(principal, task_id)
-        job = await retries.retry(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
+        job = await retries.retry(principal.tenant_id, row.id, actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 
 

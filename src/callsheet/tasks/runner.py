@@ -14,11 +14,11 @@ from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate, ProviderPaused
 from callsheet.jobs.reader import find_job
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.rows import JobRow
 from callsheet.jobs.submit import SubmittedJob
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Row
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.jobs import TERMINAL, JobStatus
+from callsheet.wire.jobs import TERMINAL
 
 log = get_logger(__name__)
 
@@ -92,17 +92,17 @@ class SynchronousTasks:
 
     async def wait_for_end(
         self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None
-    ) -> Row:
+    ) -> JobRow:
         """The job's row when it has ended, or when the time is over. The runner does not depend on
         the waiting request."""
         over_at = asyncio.get_running_loop().time() + self.wait_seconds
         if running is not None:
             await asyncio.wait({running}, timeout=self.wait_seconds)
         row = await _row(pool, tenant_id, job_id)
-        if JobStatus(row["status"]) in TERMINAL:
+        if row.status in TERMINAL:
             return row
         # Run elsewhere, or put back and tried again.
-        items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, row["event_seq"]))
+        items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, row.event_seq))
         with suppress(TimeoutError):
             async with asyncio.timeout_at(over_at), aclosing(items):
                 async for _ in items:
@@ -110,7 +110,7 @@ class SynchronousTasks:
         return await _row(pool, tenant_id, job_id)
 
 
-async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> Row:
+async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
     row = await find_job(pool, tenant_id, job_id)
     assert row is not None, "jobs are never deleted"
     return row

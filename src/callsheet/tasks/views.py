@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from callsheet.jobs.rows import JobRow, ListedJob
 from callsheet.jobs.task_files import without_files
-from callsheet.plumbing.sql import Row
 from callsheet.tasks.plans import SENT_PAYLOAD
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.media import Shown
@@ -25,24 +25,24 @@ _DEFAULT_MESSAGES = {
 }
 
 
-def task_view(row: Row, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
+def task_view(row: JobRow | ListedJob, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
     return Task(
         **{name: getattr(job, name) for name in Shown.model_fields},
         task_id=task_id_of(job.id),
         job_id=job.id,
-        task_type=row["actor"],
-        actor=row["actor"],
-        queue_name=row["queue_name"],
+        task_type=row.actor,
+        actor=row.actor,
+        queue_name=row.queue_name,
         status=job.status,
         priority=job.priority,
         cost=job.cost,
         payload=None if payload is None else _sent(row, job.kind, payload),
-        workflow_run_id=row["workflow_run_id"],
+        workflow_run_id=row.workflow_run_id,
         progress=_progress(row, job),
         result=_result(job),
         error=job.error,
         retry_count=retry_count(row),
-        max_retries=row["max_attempts"] - 1,
+        max_retries=row.max_attempts - 1,
         created_at=job.created_at,
         started_at=job.started_at,
         completed_at=job.completed_at,
@@ -50,27 +50,27 @@ def task_view(row: Row, job: Job, payload: Mapping[str, Any] | None = None) -> T
     )
 
 
-def retry_count(row: Row) -> int:
+def retry_count(row: JobRow | ListedJob) -> int:
     """How often it was started again: by leases of this charge cycle, and by people who asked for another cycle."""
-    return max(0, int(row["lease_seq"]) - 1) + int(row["charge_cycle"]) - 1
+    return max(0, row.lease_seq - 1) + row.charge_cycle - 1
 
 
-def _sent(row: Row, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(row: JobRow | ListedJob, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """What its user sent. What the catalog made of it names objects in storage."""
-    if row["effect_id"] is not None:
+    if row.effect_id is not None:
         return dict(payload.get(SENT_PAYLOAD) or {})
     return without_files(kind, payload)
 
 
-def _progress(row: Row, job: Job) -> TaskProgress:
+def _progress(row: JobRow | ListedJob, job: Job) -> TaskProgress:
     said = job.progress
     if said is not None:
         return TaskProgress(
             percent=said.percent, message=said.message, elapsed_ms=said.elapsed_ms, updated_at=said.updated_at
         )
     message = _DEFAULT_MESSAGES[job.status]
-    if job.status is JobStatus.QUEUED and row["lease_seq"] > 0:
-        message = f"Retrying (attempt {row['lease_seq'] + 1})"
+    if job.status is JobStatus.QUEUED and row.lease_seq > 0:
+        message = f"Retrying (attempt {row.lease_seq + 1})"
     waits = job.status in (JobStatus.PENDING, JobStatus.QUEUED)
     return TaskProgress(
         percent=100.0 if job.status is JobStatus.COMPLETED else 0.0 if waits else None,

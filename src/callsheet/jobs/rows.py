@@ -1,0 +1,186 @@
+"""Jobs as the statements return them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from callsheet.dispatch.facts import Entry, JobCycle
+
+
+class JobRow(NamedTuple):
+    """A whole job, without its payload."""
+
+    tenant_id: UUID
+    id: UUID
+    user_id: UUID
+    kind: str
+    status: str
+    charge_cycle: int
+    lease_seq: int
+    event_seq: int
+    cost: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    max_attempts: int
+    lease_seconds: int
+    run_limit_seconds: int
+    provider_job_id: str | None
+    idempotency_key: str | None
+    created_at: datetime
+    submitted_at: datetime
+    deadline_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    effect_id: UUID | None
+    video_id: UUID | None
+    input_file_ids: Sequence[UUID]
+    actor: str | None
+    queue_name: str | None
+    workflow_run_id: str | None
+    run_id: UUID | None
+    step_id: UUID | None
+    parent_candidate_id: UUID | None
+    result: Any
+    error: Any
+    deleted_at: datetime | None
+    request_hash: bytes | None
+
+    @property
+    def cycle(self) -> JobCycle:
+        return JobCycle(self.tenant_id, self.id, self.charge_cycle)
+
+    @property
+    def entry(self) -> Entry:
+        """The fields that the queue needs."""
+        return Entry(job_id=self.id, **{name: getattr(self, name) for name in Entry.__slots__ if name != "job_id"})
+
+
+class ListedJob(NamedTuple):
+    """A job of a list. Its result and its error are read apart, up to the maximum size of a page."""
+
+    tenant_id: UUID
+    id: UUID
+    user_id: UUID
+    kind: str
+    status: str
+    charge_cycle: int
+    lease_seq: int
+    cost: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    max_attempts: int
+    provider_job_id: str | None
+    idempotency_key: str | None
+    created_at: datetime
+    submitted_at: datetime
+    deadline_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    effect_id: UUID | None
+    video_id: UUID | None
+    actor: str | None
+    queue_name: str | None
+    workflow_run_id: str | None
+    run_id: UUID | None
+    step_id: UUID | None
+    parent_candidate_id: UUID | None
+
+
+class JobOutcome(NamedTuple):
+    result: Any
+    error: Mapping[str, Any] | None
+
+
+class JobPayload(NamedTuple):
+    """What a worker needs to run a job, and the lease under which the job runs."""
+
+    user_id: UUID
+    effect_id: UUID | None
+    actor: str | None
+    charge_cycle: int
+    lease_seq: int
+    payload: Mapping[str, Any]
+
+
+class EventColumns(Protocol):
+    """The columns of an event in several statements. Some of them also return rows without an event."""
+
+    @property
+    def job_id(self) -> Any: ...
+    @property
+    def seq(self) -> Any: ...
+    @property
+    def event(self) -> Any: ...
+    @property
+    def from_status(self) -> Any: ...
+    @property
+    def to_status(self) -> Any: ...
+    @property
+    def actor(self) -> Any: ...
+    @property
+    def reason(self) -> Any: ...
+    @property
+    def data(self) -> Any: ...
+    @property
+    def at(self) -> Any: ...
+
+
+class EventRow(NamedTuple):
+    job_id: UUID
+    seq: int
+    user_seq: int
+    event: str
+    from_status: str | None
+    to_status: str | None
+    actor: str
+    reason: str | None
+    data: Any
+    at: datetime
+
+
+class EventOfUser(NamedTuple):
+    """An event of a user's stream, and the wallet after it; at least one row, without an event if there is none."""
+
+    balance: int
+    held: int | None
+    job_id: UUID | None
+    seq: int | None
+    user_seq: int | None
+    event: str | None
+    from_status: str | None
+    to_status: str | None
+    actor: str | None
+    reason: str | None
+    data: Any
+    at: datetime | None
+
+
+class EventOfJob(NamedTuple):
+    """An event of a job's stream, the job's status, and its latest progress if it runs; at least one row per reader."""
+
+    place: int
+    status: str | None
+    event_seq: int | None
+    job_id: UUID | None
+    seq: int | None
+    event: str | None
+    from_status: str | None
+    to_status: str | None
+    actor: str | None
+    reason: str | None
+    data: Any
+    at: datetime | None
+    percent: float | None
+    message: str | None
+    elapsed_ms: int | None
+    updated_at: datetime | None
+    preview_at: datetime | None
