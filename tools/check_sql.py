@@ -43,7 +43,6 @@ NOT_YET: Final = (
     "fleet/",
     "identity/links_statements.sql",
     "identity/statements.sql",
-    "jobs/",
     "library/statements.sql",
     "media/statements.sql",
     "wallet/",

@@ -22,7 +22,8 @@ WITH page AS MATERIALIZED (
 )
 SELECT shown.*, (SELECT count(*) FROM page) AS looked_at, (SELECT id FROM page ORDER BY id LIMIT 1) AS last_looked_at
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (
-    SELECT * FROM page p WHERE (:status::text IS NULL OR p.status = :status)
+    SELECT * FROM page p
+    WHERE (:status::text IS NULL OR p.status = :status)
       AND (:user_id::uuid IS NULL OR p.user_id = :user_id)
     ORDER BY p.id DESC LIMIT :limit
 ) shown ON true

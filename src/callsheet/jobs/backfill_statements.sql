@@ -3,7 +3,8 @@
 -- name: jobs_to_describe
 -- The next jobs in key order. For jobs that have a description or were deleted, only the key is needed. A very large
 -- payload is not read. With NOT EXISTS, every step would read all descriptions into a hash table.
-SELECT j.tenant_id, j.id, j.user_id, j.kind, j.actor, j.effect_id, j.is_bare, bare.payload, bare.input_names, bare.medium
+SELECT j.tenant_id, j.id, j.user_id, j.kind, j.actor, j.effect_id, j.is_bare, bare.payload, bare.input_names,
+    bare.medium
 FROM (
     SELECT job.*, job.deleted_at IS NULL AND (
         SELECT d.job_id FROM job_descriptions d WHERE d.user_id = job.user_id AND d.job_id = job.id LIMIT 1

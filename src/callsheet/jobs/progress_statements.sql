@@ -18,8 +18,8 @@ WITH report AS MATERIALIZED (
     ) j
 )
 INSERT INTO job_progress AS p (
-    tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, updated_at, preview, preview_type,
-    preview_at)
+    tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, updated_at, preview,
+    preview_type, preview_at)
 SELECT tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, clock_timestamp(), preview,
     preview_type, CASE WHEN preview IS NOT NULL THEN clock_timestamp() END
 FROM running
@@ -82,7 +82,8 @@ WITH page AS MATERIALIZED (
     WHERE (tenant_id, job_id) > (:after_tenant::uuid, :after_job::uuid)
     ORDER BY tenant_id, job_id LIMIT :limit
 ), over AS MATERIALIZED (
-    SELECT page.* FROM page WHERE NOT EXISTS (
+    SELECT page.* FROM page
+    WHERE NOT EXISTS (
         SELECT FROM ai_jobs j
         WHERE j.tenant_id = page.tenant_id AND j.id = page.job_id AND j.status = 'processing'
           AND j.charge_cycle = page.charge_cycle AND j.lease_seq = page.lease_seq)

@@ -3,7 +3,8 @@
 
 -- name: begin_event_retention
 INSERT INTO retention_marks (name, completed_at, id)
-VALUES ('job_events', '-infinity', '00000000-0000-0000-0000-000000000000') ON CONFLICT DO NOTHING
+VALUES ('job_events', '-infinity', '00000000-0000-0000-0000-000000000000')
+ON CONFLICT DO NOTHING
 
 -- name: delete_old_events
 -- Reads jobs in the order in which they ended, from where the last batch stopped. Two kinds of events stay: the last

@@ -4,12 +4,12 @@
 -- name: submit
 -- One commit for jobs, tokens, events and outbox. The lock of the user's wallet row is acquired first; the counts after
 -- it (active_jobs_as is volatile) include everything that was committed meanwhile. At most one job per user in a
--- statement, because two would not count each other. It is longer than others because a job has many columns, and one
--- because several statements would hold the wallet across as many round trips.
+-- statement, because two would not count each other.
+-- one statement because: several would hold the lock of the wallet across as many round trips
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
-        concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
+        tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text,
+        provider text, concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
         run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, slot jsonb, counted_as text, active_limit integer,
@@ -39,9 +39,10 @@ WITH entry AS MATERIALIZED (
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
-        now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id, step_id,
-        parent_id, refund_on_cancel, medium
-    FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
+        now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id,
+        step_id, parent_id, refund_on_cancel, medium
+    FROM guard
+    WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
         AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, effect_id, video_id, created_at, deadline_at
@@ -55,7 +56,8 @@ WITH entry AS MATERIALIZED (
     ) ordered
 ), described AS (
     INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
-    SELECT job.tenant_id, job.user_id, job.id, guard.title, guard.input_name, guard.prompt, guard.search_text, guard.sent
+    SELECT job.tenant_id, job.user_id, job.id, guard.title, guard.input_name, guard.prompt, guard.search_text,
+        guard.sent
     FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
     WHERE guard.title IS NOT NULL
 ), outgoing AS (
@@ -67,7 +69,8 @@ WITH entry AS MATERIALIZED (
     FROM job
 ), placed AS MATERIALIZED (
     SELECT slot_take(job.tenant_id, job.id, job.cost, guard.slot)
-    FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id WHERE guard.slot IS NOT NULL
+    FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+    WHERE guard.slot IS NOT NULL
 )
 SELECT guard.tenant_id, guard.job_id, job.created_at AS accepted_at, job.deadline_at, guard.balance, guard.active,
     guard.has_files, guard.has_video, guard.has_room, guard.slot_refusal
@@ -82,7 +85,8 @@ SELECT job_id FROM videos WHERE tenant_id = :tenant_id AND id = :video_id AND us
 -- name: deny
 -- A denied transition is part of the job's history too.
 WITH job AS (
-    UPDATE ai_jobs SET event_seq = event_seq + 1 WHERE tenant_id = :tenant_id AND id = :job_id
+    UPDATE ai_jobs SET event_seq = event_seq + 1
+    WHERE tenant_id = :tenant_id AND id = :job_id
     RETURNING tenant_id, id, user_id, status, event_seq
 )
 INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
@@ -117,7 +121,8 @@ SELECT j.status, j.charge_cycle, j.lease_seq, CASE WHEN j.charge_cycle > :charge
         SELECT e.from_status FROM job_events e
         WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id AND e.event = 'job.transition' AND e.to_status = 'pending'
         ORDER BY e.seq OFFSET greatest(0, :charge_cycle - 1) LIMIT 1) END AS earlier_end
-FROM ai_jobs j WHERE j.tenant_id = :tenant_id AND j.id = :job_id
+FROM ai_jobs j
+WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 
 -- name: follow_jobs
 -- The unread events of several readers, the status of each job, and the latest progress if it runs: one statement for
@@ -149,7 +154,8 @@ SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq,
     concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
     created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
     queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at, request_hash
-FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: description_of_job
 SELECT title, prompt, sent FROM job_descriptions
@@ -168,18 +174,18 @@ SELECT j.id, j.input_file_ids FROM unnest(:job_ids::uuid[]) AS wanted (id) CROSS
 -- name: outcomes_of_jobs
 -- Results and errors in the order of the given ids, at least the first, until their total size reaches :most_bytes.
 -- They are read one by one, so that values that do not fit are never read.
-WITH RECURSIVE told AS (
+WITH RECURSIVE outcome AS (
     SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, 0 AS bytes
     UNION ALL
-    SELECT told.place + 1, job.result, job.error,
-        told.bytes + coalesce(octet_length(job.result::text), 0) + coalesce(octet_length(job.error::text), 0)
-    FROM told LEFT JOIN LATERAL (
+    SELECT outcome.place + 1, job.result, job.error,
+        outcome.bytes + coalesce(octet_length(job.result::text), 0) + coalesce(octet_length(job.error::text), 0)
+    FROM outcome LEFT JOIN LATERAL (
         SELECT result, error FROM ai_jobs
-        WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[told.place + 1] LIMIT 1
+        WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[outcome.place + 1] LIMIT 1
     ) job ON true
-    WHERE told.place < cardinality(:job_ids) AND told.bytes < :most_bytes::integer
+    WHERE outcome.place < cardinality(:job_ids) AND outcome.bytes < :most_bytes::integer
 )
-SELECT result, error FROM told WHERE place > 0 ORDER BY place
+SELECT result, error FROM outcome WHERE place > 0 ORDER BY place
 
 -- name: get_actor_and_action
 -- The actor and the action of a task, without the rest of its payload.
@@ -277,7 +283,8 @@ WITH event AS MATERIALIZED (
 )
 SELECT wallet.balance, wallet.held, event.*
 FROM (
-    SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
+    SELECT
+        coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
         CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN wallet_held(:tenant_id, :user_id)::bigint END AS held
 ) wallet LEFT JOIN event ON true
 ORDER BY event.user_seq

@@ -7,8 +7,8 @@
 -- Locks are taken in the same order everywhere: wallets, then jobs, then stream counters, each in key order. Therefore
 -- jobs are locked one after the other, in a LATERAL sub-select, before they are updated.
 --
--- PostgreSQL does not run a CTE that only calls functions unless the statement reads it, and runs a CTE when it is first
--- read. `WHERE (SELECT count(*) FROM x) >= 0` reads x before anything else of its SELECT.
+-- PostgreSQL does not run a CTE that only calls functions unless the statement reads it, and runs a CTE when it is
+-- first read. `WHERE (SELECT count(*) FROM x) >= 0` reads x before anything else of its SELECT.
 
 -- name: queue_jobs
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
@@ -26,7 +26,8 @@ WITH request AS MATERIALIZED (
     ) job
 ), queued_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1
-    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    FROM locked_job l
+    WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.event_seq, l.actor, l.reason
 ), numbered_job AS MATERIALIZED (
@@ -39,10 +40,13 @@ WITH request AS MATERIALIZED (
 ), video AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
-    FROM numbered_job WHERE video_id IS NOT NULL HAVING count(*) > 0
+    FROM numbered_job
+    WHERE video_id IS NOT NULL
+    HAVING count(*) > 0
 ), relayed AS (
     DELETE FROM outbox o USING numbered_job n
-    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle AND o.action = 'dispatch'
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
+      AND o.action = 'dispatch'
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
 WHERE (SELECT count(*) FROM video) >= 0
@@ -68,7 +72,8 @@ WITH request AS MATERIALIZED (
 ), started_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + l.steps, lease_seq = l.lease_seq,
         started_at = clock_timestamp()
-    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    FROM locked_job l
+    WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.payload, j.actor AS task_actor, j.event_seq - l.steps AS seq_before, l.steps, l.actor
 ), numbered_job AS MATERIALIZED (
@@ -82,10 +87,13 @@ WITH request AS MATERIALIZED (
 ), video AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
-    FROM numbered_job WHERE video_id IS NOT NULL HAVING count(*) > 0
+    FROM numbered_job
+    WHERE video_id IS NOT NULL
+    HAVING count(*) > 0
 ), relayed AS (
     DELETE FROM outbox o USING numbered_job n
-    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle AND o.action = 'dispatch'
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
+      AND o.action = 'dispatch'
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, payload, task_actor
 FROM numbered_job
@@ -111,13 +119,14 @@ WITH request AS MATERIALIZED (
         result = l.result, provider_job_id = coalesce(l.provider_job_id, j.provider_job_id),
         output_file_id = (l.outputs -> 0 ->> 'file_id')::uuid, outcome = :to_status, outcome_cycle = j.charge_cycle,
         medium = CASE WHEN l.outputs IS NULL THEN j.medium ELSE medium_of(l.outputs -> 0 ->> 'mime_type') END
-    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    FROM locked_job l
+    WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product
 ), numbered_job AS MATERIALIZED (
     SELECT c.*, next_user_seq(tenant_id, user_id, 1) AS user_seq,
-        -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made after
-        -- its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
+        -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
+        -- after its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
         lease_seq > 1 OR outputs IS NOT NULL OR actor LIKE 'provider:%' AS is_swept
     FROM (SELECT * FROM completed_job ORDER BY tenant_id, user_id, job_id) c
 ), event AS (
@@ -128,7 +137,9 @@ WITH request AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'file_id', output_file_id, 'outputs', coalesce(outputs, '[]'),
         'is_swept', is_swept)))
-    FROM numbered_job WHERE video_id IS NOT NULL OR is_swept HAVING count(*) > 0
+    FROM numbered_job
+    WHERE video_id IS NOT NULL OR is_swept
+    HAVING count(*) > 0
 ), product AS MATERIALIZED (
     SELECT product_keep(tenant_id, user_id, job_id, product) FROM numbered_job WHERE product IS NOT NULL
 ), charge AS MATERIALIZED (
@@ -139,6 +150,7 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 
 -- name: end_jobs
 -- Each job ends without a result: it failed, was canceled or expired. Its tokens are refunded.
+-- one statement because: several would hold the locks of wallets and jobs across as many round trips
 WITH request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
@@ -162,7 +174,8 @@ WITH request AS MATERIALIZED (
 ), ended_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
         error = coalesce(l.error, j.error), outcome = :to_status, outcome_cycle = j.charge_cycle
-    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    FROM locked_job l
+    WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
         j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason
@@ -177,19 +190,24 @@ WITH request AS MATERIALIZED (
 ), media AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'message', error ->> 'message', 'is_swept', is_swept)))
-    FROM numbered_job WHERE video_id IS NOT NULL OR is_swept HAVING count(*) > 0
+    FROM numbered_job
+    WHERE video_id IS NOT NULL OR is_swept
+    HAVING count(*) > 0
 ), unsent AS (
     DELETE FROM outbox o USING numbered_job n
-    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle AND o.action = 'dispatch'
+    WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
+      AND o.action = 'dispatch'
 ), outgoing AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
-    SELECT tenant_id, job_id, charge_cycle, 'close' FROM numbered_job WHERE :close_dispatch
+    SELECT tenant_id, job_id, charge_cycle, 'close' FROM numbered_job
+    WHERE :close_dispatch
     ON CONFLICT DO NOTHING
 ), refund AS MATERIALIZED (
     -- Only a canceled running job may keep tokens as spent: a failed or expired job delivered nothing.
     SELECT wallet_refund(tenant_id, user_id, job_id, charge_cycle,
         CASE WHEN status = 'canceled' AND from_status = 'processing' AND refund_on_cancel = 'unspent'
-            THEN job_spent(tenant_id, job_id, charge_cycle, lease_seq, started_at, run_limit_seconds, is_task) ELSE 0 END)
+            THEN job_spent(tenant_id, job_id, charge_cycle, lease_seq, started_at, run_limit_seconds, is_task)
+            ELSE 0 END)
     FROM numbered_job
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
@@ -209,7 +227,8 @@ WITH locked_job AS MATERIALIZED (
         deadline_at = clock_timestamp() + make_interval(secs => j.lifetime_seconds), started_at = NULL,
         completed_at = NULL, error = NULL, result = NULL, provider_job_id = NULL, output_file_id = NULL, outcome = NULL,
         outcome_cycle = NULL
-    FROM locked_job l WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
+    FROM locked_job l
+    WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.event_seq
 ), event AS (
@@ -223,7 +242,9 @@ WITH locked_job AS MATERIALIZED (
 ), video AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
-    FROM retried_job WHERE video_id IS NOT NULL HAVING count(*) > 0
+    FROM retried_job
+    WHERE video_id IS NOT NULL
+    HAVING count(*) > 0
 ), charge AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL) FROM retried_job
 )
