@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.outlook import NOBODY, Facts, Nobody, outlook
+from callsheet.jobs.outlook import NO_WORKERS, Facts, NoWorkers, outlook
 from callsheet.jobs.provider_gate import Pause
 from callsheet.wire.jobs import JobStatus
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-BUSY = Nobody(live_workers=2, slots=2, busy=2)
-FREE = Nobody(live_workers=2, slots=2, busy=0)
+BUSY = NoWorkers(live_workers=2, slots=2, busy=2)
+FREE = NoWorkers(live_workers=2, slots=2, busy=0)
 
 
 def queued(ahead: int | None = 0, **facts: Any) -> Facts:
@@ -37,18 +37,18 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
 @pytest.mark.parametrize(
     ("facts", "capacity", "code", "message"),
     [
-        (queued(0), NOBODY, "no_live_worker", "No worker that can run this job is online."),
-        (queued(7), NOBODY, "no_live_worker", "No worker that can run this job is online."),
-        (queued(0), Nobody(scaling_up=True), "scaling_up", "Workers that can run this job are starting."),
+        (queued(0), NO_WORKERS, "no_live_worker", "No worker that can run this job is online."),
+        (queued(7), NO_WORKERS, "no_live_worker", "No worker that can run this job is online."),
+        (queued(0), NoWorkers(scaling_up=True), "scaling_up", "Workers that can run this job are starting."),
         (
             queued(0),
-            Nobody(scaling_up=True, starts_in_seconds=38.2),
+            NoWorkers(scaling_up=True, starts_in_seconds=38.2),
             "scaling_up",
             "A worker that can run this job starts in about 40 seconds.",
         ),
         (
             queued(0),
-            Nobody(scaling_up=True, starts_in_seconds=-7.0),
+            NoWorkers(scaling_up=True, starts_in_seconds=-7.0),
             "scaling_up",
             "A worker that can run this job starts in about 5 seconds.",
         ),
@@ -58,12 +58,12 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
         (queued(1001), BUSY, "ahead", "More than 1000 jobs are ahead of this job."),
         (
             queued(3),
-            Nobody(1, 1, 1, scaling_up=True),
+            NoWorkers(1, 1, 1, scaling_up=True),
             "ahead",
             "3 jobs are ahead of this job. More workers are starting.",
         ),
         (queued(0), BUSY, "workers_at_capacity", "The job is next, but all slots of 2 workers are busy."),
-        (queued(0), Nobody(1, 4, 4), "workers_at_capacity", "The job is next, but all slots of 1 worker are busy."),
+        (queued(0), NoWorkers(1, 4, 4), "workers_at_capacity", "The job is next, but all slots of 1 worker are busy."),
         (queued(0), FREE, "next", "The job is next. A worker will take it in a moment."),
         (
             queued(3, limit=2, in_use=2),
@@ -105,10 +105,10 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
         # A limit that has room holds nobody up.
         (queued(0, limit=3, in_use=2), FREE, "next", "The job is next. A worker will take it in a moment."),
         # Without a worker, the limit is not what it waits for.
-        (queued(0, limit=2, in_use=2), NOBODY, "no_live_worker", "No worker that can run this job is online."),
+        (queued(0, limit=2, in_use=2), NO_WORKERS, "no_live_worker", "No worker that can run this job is online."),
         (
             queued(5, not_before=NOW + timedelta(seconds=29.5)),
-            NOBODY,
+            NO_WORKERS,
             "retry_at",
             "The job failed. The next attempt is in 30 seconds.",
         ),
@@ -122,7 +122,7 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
         (Facts(JobStatus.PENDING, NOW), BUSY, "accepted", "The job was accepted and will be in the queue in a moment."),
     ],
 )
-def test_a_job_that_waits_says_what_for(facts: Facts, capacity: Nobody, code: str, message: str) -> None:
+def test_a_job_that_waits_says_what_for(facts: Facts, capacity: NoWorkers, code: str, message: str) -> None:
     why = outlook(facts, capacity).why_waiting
     assert why is not None
     assert (why.code, why.message) == (code, message)
@@ -179,21 +179,21 @@ def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
         (queued(9, average_seconds=60.0), BUSY, 360),
         (queued(2, average_seconds=60.0), FREE, 90),
         # The worker that starts for it, and then its own run.
-        (queued(0, average_seconds=60.0), Nobody(scaling_up=True, starts_in_seconds=40.0), 100),
-        (queued(1, average_seconds=60.0), Nobody(scaling_up=True, starts_in_seconds=40.0), None),
+        (queued(0, average_seconds=60.0), NoWorkers(scaling_up=True, starts_in_seconds=40.0), 100),
+        (queued(1, average_seconds=60.0), NoWorkers(scaling_up=True, starts_in_seconds=40.0), None),
         # More in hand than slots (a prefetched lease) is no negative room.
-        (queued(0, average_seconds=60.0), Nobody(1, 1, 2), 120),
+        (queued(0, average_seconds=60.0), NoWorkers(1, 1, 2), 120),
         # The limit is narrower than the workers.
         (queued(3, average_seconds=60.0, limit=1, in_use=1), FREE, 300),
         (queued(0, average_seconds=60.0, limit=0), FREE, None),
         (queued(0, average_seconds=60.0, not_before=NOW + timedelta(seconds=300)), FREE, 360),
         (queued(0), BUSY, None),
-        (queued(0, average_seconds=60.0), NOBODY, None),
+        (queued(0, average_seconds=60.0), NO_WORKERS, None),
         (queued(1001, average_seconds=2.0), BUSY, 1004),
         (Facts(JobStatus.PENDING, NOW, average_seconds=60.0), BUSY, None),
     ],
 )
-def test_when_a_waiting_job_is_done(facts: Facts, capacity: Nobody, eta: int | None) -> None:
+def test_when_a_waiting_job_is_done(facts: Facts, capacity: NoWorkers, eta: int | None) -> None:
     assert outlook(facts, capacity).eta_seconds == eta
 
 

@@ -48,7 +48,7 @@ class Capacity(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nobody:
+class NoWorkers:
     live_workers: int = 0
     slots: int = 0
     busy: int = 0
@@ -57,7 +57,7 @@ class Nobody:
     starts_in_seconds: float | None = None
 
 
-NOBODY = Nobody()
+NO_WORKERS = NoWorkers()
 CapacityOf = Callable[[Sequence[Route]], Awaitable[Mapping[Route, Capacity]]]
 
 
@@ -93,7 +93,7 @@ class Outlook:
     why_waiting: WhyWaiting | None = None
 
 
-def outlook(facts: Facts, capacity: Capacity = NOBODY) -> Outlook:
+def outlook(facts: Facts, capacity: Capacity = NO_WORKERS) -> Outlook:
     if facts.status is JobStatus.PROCESSING:
         return Outlook(0, "0", _rounded(_left_to_run(facts)))
     if facts.ahead is None:

@@ -15,7 +15,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.overview import Overview, Standing
 from callsheet.identity.routing import TenantRouting
-from callsheet.jobs.outlook import NOBODY, CapacityOf, Facts, Outlook, Route, outlook
+from callsheet.jobs.outlook import NO_WORKERS, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.progress import progress_of
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.sql import SQL
@@ -81,7 +81,7 @@ class Presenter:
             facts = _facts(job, stands, progress.get(job.id))
             if stands is not None:
                 facts = replace(facts, pause=self._gate.pause_of(stands.provider, tenant_id))
-            found[job.id] = outlook(facts, capacity.get(_route(stands), NOBODY) if stands else NOBODY)
+            found[job.id] = outlook(facts, capacity.get(_route(stands), NO_WORKERS) if stands else NO_WORKERS)
         return found
 
     async def _media(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from callsheet.dispatch.overview import MOST_COUNTED, Overview, RouteLoad
 from callsheet.identity.principal import Principal
-from callsheet.jobs.outlook import NOBODY, Capacity, CapacityOf, Facts, Outlook, Route, outlook
+from callsheet.jobs.outlook import NO_WORKERS, Capacity, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.provider_gate import ProviderGate
 from callsheet.wire.catalog import EffectWait
 from callsheet.wire.jobs import JobStatus
@@ -27,7 +27,7 @@ class Waits:
         loads = await self._overview.loads(wanted, principal.tenant_id, principal.user_id)
         found = {}
         for route in wanted:
-            load, crew = loads[route], capacity.get(route, NOBODY)
+            load, crew = loads[route], capacity.get(route, NO_WORKERS)
             facts = Facts(
                 status=JobStatus.QUEUED,
                 now=load.now,
