@@ -22,9 +22,9 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS queued FROM (
         SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+            WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
               AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+            ORDER BY d.dispatch_id LIMIT :most::bigint
         ) first
         WHERE l.workflow_id = w.id LIMIT :most::bigint
     ) counted
@@ -64,9 +64,9 @@ SELECT l.workflow_id, w.slug, l.stage, l.provider, l.concurrency_identifier,
     extract(epoch FROM clock_timestamp() - head.created_at)::float8 AS wait_seconds
 FROM dispatch_lanes l JOIN workflows w ON w.id = l.workflow_id CROSS JOIN LATERAL (
     SELECT d.created_at FROM ai_job_dispatches d
-    WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+    WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
       AND d.status = 'queued' AND d.not_before IS NULL
-    ORDER BY d.lane_id, d.dispatch_id LIMIT 1
+    ORDER BY d.dispatch_id LIMIT 1
 ) head
 WHERE NOT EXISTS (
     SELECT FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier AND c.max_concurrent = 0)

@@ -1,4 +1,6 @@
 -- database: pool
+-- If rows are found by another key than the tenant, some statements compare the tenant by IS NOT DISTINCT FROM, which
+-- fits no index. A plan that was made while the table was empty would otherwise read all rows of the tenant.
 
 -- name: full_tenants
 -- Tenants whose runs have reached the limit of active jobs of a tenant. It reads every open slot, once for many runs.

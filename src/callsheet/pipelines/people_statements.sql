@@ -1,4 +1,6 @@
 -- database: pool
+-- If rows are found by another key than the tenant, some statements compare the tenant by IS NOT DISTINCT FROM, which
+-- fits no index. A plan that was made while the table was empty would otherwise read all rows of the tenant.
 
 -- name: own_run
 SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables,
@@ -232,7 +234,7 @@ WHERE tenant_id = :tenant_id AND run_id = :run_id AND step_id = :step_id
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
-WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE run_id = :run_id AND tenant_id = :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
@@ -240,16 +242,16 @@ ORDER BY number DESC LIMIT :limit
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
-WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
-ORDER BY run_id DESC, position DESC, number DESC LIMIT :limit
+ORDER BY number DESC LIMIT :limit
 
 -- name: list_rejected
 -- Rejected candidates have an index: if there are few, a list of all candidates would read many rows for nothing.
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
-WHERE run_id = :run_id AND status = 'rejected' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE run_id = :run_id AND status = 'rejected' AND tenant_id = :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:position::integer IS NULL OR position = :position)
 ORDER BY number DESC LIMIT :limit
 
@@ -258,7 +260,7 @@ ORDER BY number DESC LIMIT :limit
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
-WHERE parent_id = :parent_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND run_id IS NOT DISTINCT FROM :run_id
+WHERE parent_id = :parent_id AND tenant_id = :tenant_id AND run_id = :run_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
@@ -266,7 +268,7 @@ ORDER BY number DESC LIMIT :limit
 SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
     rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
 FROM candidates
-WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id = :tenant_id
 ORDER BY elo DESC, number LIMIT :limit
 
 -- name: candidates_by_ids
@@ -294,7 +296,7 @@ ORDER BY c.number
 
 -- name: last_number
 SELECT coalesce(max(number), 0) AS last, clock_timestamp() AS now FROM candidates
-WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE run_id = :run_id AND tenant_id = :tenant_id
 
 -- name: ancestors
 -- The candidate and its ancestors, from the base down, each with the job that made it.
