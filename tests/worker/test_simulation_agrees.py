@@ -109,12 +109,12 @@ class AgentDriver:
                 directory=directory / "agent",
                 fleet=fleet.slug,
                 stage=fleet.stage,
-                heartbeat_seconds=15.0,
+                heartbeat_seconds=5.0,
                 stop_seconds=0.0,
                 wait_seconds=5.0,
-                probe_seconds=10.0,
+                probe_seconds=1.0,
             )
-            agent = Agent(config, [ComfyUI(engine.url, patience=Patience(stall=600, absent=60, poll=5.0))])
+            agent = Agent(config, [ComfyUI(engine.url, patience=Patience(stall=600, absent=60, poll=1.0))])
             working = asyncio.create_task(agent.run())
             try:
                 await over.wait()
