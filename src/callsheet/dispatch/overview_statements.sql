@@ -15,10 +15,12 @@ SELECT asked.place, clock_timestamp() AS now,
                 ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
             ) l CROSS JOIN LATERAL (
                 SELECT FROM ai_job_dispatches d
-                WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water AND d.status = 'queued' AND d.not_before IS NULL
+                WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water AND d.status = 'queued'
+                  AND d.not_before IS NULL
                 ORDER BY d.dispatch_id
                 LIMIT CASE WHEN :is_fair::boolean AND l.priority = 0
-                    AND (l.tenant_id, l.user_id) IS DISTINCT FROM (:tenant_id::uuid, :user_id::uuid) THEN 1 ELSE :most::bigint END
+                    AND (l.tenant_id, l.user_id) IS DISTINCT FROM (:tenant_id::uuid, :user_id::uuid)
+                    THEN 1 ELSE :most::bigint END
             ) first
             LIMIT :most::bigint
         ) counted
@@ -35,23 +37,25 @@ FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH O
 -- identifier that is at its limit do not count, because a lease skips them. The average belongs to the catalog, which
 -- is a lower room in the same database: reading it here saves a second round trip. Rows of a lane are found by a
 -- comparison of pairs: see `take` in statements.sql.
+-- one statement because: each count depends on the count before it, and all counts must be of the same moment.
 WITH wanted AS MATERIALIZED (
-    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
-), found AS MATERIALIZED (
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[])
+        AS w (tenant_id, job_id, charge_cycle)
+), dispatch AS MATERIALIZED (
     SELECT d.*, l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id, l.low_water
     FROM wanted w CROSS JOIN LATERAL (
-        SELECT d.dispatch_id, d.tenant_id, d.user_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.workflow_id,
-            d.stage, d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at, d.run_started_at,
-            d.lane_id
+        SELECT d.dispatch_id, d.tenant_id, d.user_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status,
+            d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at,
+            d.run_started_at, d.lane_id
         FROM ai_job_dispatches d
         WHERE d.tenant_id = w.tenant_id AND d.tenant_job_id = w.job_id AND d.charge_cycle = w.charge_cycle
         LIMIT 1
     ) d CROSS JOIN LATERAL (SELECT * FROM dispatch_lanes l WHERE l.lane_id = d.lane_id LIMIT 1) l
 ), route AS MATERIALIZED (
-    SELECT DISTINCT workflow_id, stage, provider FROM found WHERE status = 'queued'
+    SELECT DISTINCT workflow_id, stage, provider FROM dispatch WHERE status = 'queued'
 ), lane AS MATERIALIZED (
-    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water, l.tenant_id,
-        l.user_id, (
+    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water,
+        l.tenant_id, l.user_id, (
             SELECT d.dispatch_id FROM ai_job_dispatches d
             WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
               AND d.status = 'queued' AND d.not_before IS NULL
@@ -75,26 +79,29 @@ WITH wanted AS MATERIALIZED (
         ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
     ) l
 )
-SELECT found.*, clock_timestamp() AS now, bound.max_concurrent,
+SELECT dispatch.*, clock_timestamp() AS now, bound.max_concurrent,
     CASE WHEN bound.max_concurrent IS NOT NULL THEN (
         SELECT count(*) FROM ai_job_dispatches d
-        WHERE d.concurrency_identifier = found.concurrency_identifier AND d.concurrency_identifier <> ''
+        WHERE d.concurrency_identifier = dispatch.concurrency_identifier AND d.concurrency_identifier <> ''
           AND d.status <> 'queued') END AS in_use,
     CASE WHEN terms.max_running IS NOT NULL THEN (
         SELECT count(*) FROM ai_job_dispatches d
-        WHERE d.tenant_id = found.tenant_id AND d.status <> 'queued') END AS tenant_running,
+        WHERE d.tenant_id = dispatch.tenant_id AND d.status <> 'queued') END AS tenant_running,
     CASE WHEN terms.max_running_per_user IS NOT NULL THEN (
         SELECT count(*) FROM ai_job_dispatches d
-        WHERE d.tenant_id = found.tenant_id AND d.user_id = found.user_id AND d.status <> 'queued') END AS user_running,
+        WHERE d.tenant_id = dispatch.tenant_id AND d.user_id = dispatch.user_id
+          AND d.status <> 'queued') END AS user_running,
     terms.max_running, terms.max_running_per_user,
-    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = found.workflow_id) AS average_seconds,
-    CASE WHEN found.status = 'queued' THEN least(:most::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
-FROM found LEFT JOIN LATERAL (
-    SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = found.concurrency_identifier
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = dispatch.workflow_id) AS average_seconds,
+    CASE WHEN dispatch.status = 'queued'
+        THEN least(:most::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
+FROM dispatch LEFT JOIN LATERAL (
+    SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = dispatch.concurrency_identifier
 ) bound ON true CROSS JOIN LATERAL (
     SELECT coalesce(t.max_running, :running_per_tenant::integer) AS max_running,
         coalesce(t.max_running_per_user, :running_per_user::integer) AS max_running_per_user
-    FROM tenants t WHERE t.id = found.tenant_id
+    FROM tenants t
+    WHERE t.id = dispatch.tenant_id
 ) terms CROSS JOIN LATERAL (
     -- Jobs of a higher priority.
     SELECT count(*) AS rows FROM (
@@ -104,9 +111,9 @@ FROM found LEFT JOIN LATERAL (
               AND d.status = 'queued' AND d.not_before IS NULL
             ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
         ) first
-        WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
-          AND lane.provider = found.provider AND lane.priority > found.priority
-          AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+        WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
+          AND lane.provider = dispatch.provider AND lane.priority > dispatch.priority
+          AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
         LIMIT :most::bigint
     ) counted
 ) higher CROSS JOIN LATERAL (
@@ -115,29 +122,29 @@ FROM found LEFT JOIN LATERAL (
         SELECT FROM lane CROSS JOIN LATERAL (
             SELECT FROM ai_job_dispatches d
             WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water)
-              AND (d.lane_id, d.dispatch_id) < (lane.lane_id, found.dispatch_id)
+              AND (d.lane_id, d.dispatch_id) < (lane.lane_id, dispatch.dispatch_id)
               AND d.status = 'queued' AND d.not_before IS NULL
             ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
         ) first
-        WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
-          AND lane.provider = found.provider AND lane.priority = found.priority
-          AND lane.tenant_id = found.lane_tenant_id AND lane.user_id = found.lane_user_id
-          AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+        WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
+          AND lane.provider = dispatch.provider AND lane.priority = dispatch.priority
+          AND lane.tenant_id = dispatch.lane_tenant_id AND lane.user_id = dispatch.lane_user_id
+          AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
         LIMIT :most::bigint
     ) counted
 ) own CROSS JOIN LATERAL (
     -- Jobs of its user and of its tenant in flight on this route.
-    SELECT count(*) FILTER (WHERE d.user_id = found.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
+    SELECT count(*) FILTER (WHERE d.user_id = dispatch.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
     FROM ai_job_dispatches d
-    WHERE found.status = 'queued' AND d.tenant_id = found.lane_tenant_id AND d.status <> 'queued'
-      AND d.workflow_id = found.workflow_id AND d.stage = found.stage AND d.provider = found.provider
+    WHERE dispatch.status = 'queued' AND d.tenant_id = dispatch.lane_tenant_id AND d.status <> 'queued'
+      AND d.workflow_id = dispatch.workflow_id AND d.stage = dispatch.stage AND d.provider = dispatch.provider
 ) running CROSS JOIN LATERAL (
     -- The first job of its user and of its tenant.
-    SELECT min(lane.head_id) FILTER (WHERE lane.user_id = found.lane_user_id) AS of_user,
+    SELECT min(lane.head_id) FILTER (WHERE lane.user_id = dispatch.lane_user_id) AS of_user,
         min(lane.head_id) AS of_tenant
     FROM lane
-    WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
-      AND lane.priority = found.priority AND lane.tenant_id = found.lane_tenant_id
+    WHERE lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage AND lane.provider = dispatch.provider
+      AND lane.priority = dispatch.priority AND lane.tenant_id = dispatch.lane_tenant_id
 ) heads CROSS JOIN LATERAL (
     -- Jobs of other users of its tenant: for each user, as many as the job's own user will have had at its turn.
     SELECT count(*) AS rows FROM (
@@ -148,10 +155,10 @@ FROM found LEFT JOIN LATERAL (
             ORDER BY d.lane_id, d.dispatch_id
             LIMIT greatest(0, least(:most::bigint, running.user_jobs + own.rows + 1 - lane.user_jobs))
         ) first
-        WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
-          AND lane.provider = found.provider AND lane.priority = found.priority
-          AND lane.tenant_id = found.lane_tenant_id AND lane.user_id <> found.lane_user_id
-          AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+        WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
+          AND lane.provider = dispatch.provider AND lane.priority = dispatch.priority
+          AND lane.tenant_id = dispatch.lane_tenant_id AND lane.user_id <> dispatch.lane_user_id
+          AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
           -- The last of these would be equal to the job.
           AND (first.place <= running.user_jobs + own.rows - lane.user_jobs OR lane.head_id < heads.of_user)
         LIMIT :most::bigint
@@ -159,16 +166,16 @@ FROM found LEFT JOIN LATERAL (
 ) mates CROSS JOIN LATERAL (
     -- Jobs of its tenant in flight at its turn, relative to the weight.
     SELECT (running.tenant_jobs + own.rows + mates.rows)::float8
-        / coalesce((SELECT t.weight FROM tenants t WHERE t.id = found.lane_tenant_id), 1) AS share
+        / coalesce((SELECT t.weight FROM tenants t WHERE t.id = dispatch.lane_tenant_id), 1) AS share
 ) turn CROSS JOIN LATERAL (
     -- Jobs of other tenants: for each tenant, as many as keep the tenant below that share.
     SELECT count(*) AS rows FROM (
         SELECT FROM (
             SELECT lane.tenant_id, lane.weight, lane.tenant_jobs, min(lane.head_id) AS head_id FROM lane
-            WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
-              AND lane.provider = found.provider AND lane.priority = found.priority
-              AND lane.tenant_id <> found.lane_tenant_id
-              AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+            WHERE dispatch.status = 'queued' AND lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
+              AND lane.provider = dispatch.provider AND lane.priority = dispatch.priority
+              AND lane.tenant_id <> dispatch.lane_tenant_id
+              AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
             GROUP BY lane.tenant_id, lane.weight, lane.tenant_jobs
         ) tenant CROSS JOIN LATERAL (
             SELECT row_number() OVER () AS place FROM lane CROSS JOIN LATERAL (
@@ -178,9 +185,10 @@ FROM found LEFT JOIN LATERAL (
                 ORDER BY d.lane_id, d.dispatch_id
                 LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
             ) first
-            WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
-              AND lane.priority = found.priority AND lane.tenant_id = tenant.tenant_id
-              AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+            WHERE lane.workflow_id = dispatch.workflow_id AND lane.stage = dispatch.stage
+              AND lane.provider = dispatch.provider
+              AND lane.priority = dispatch.priority AND lane.tenant_id = tenant.tenant_id
+              AND (lane.is_open OR lane.concurrency_identifier = dispatch.concurrency_identifier)
             LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
         ) first
         WHERE first.place < turn.share * tenant.weight - tenant.tenant_jobs + 1 OR tenant.head_id < heads.of_tenant
@@ -192,7 +200,8 @@ FROM found LEFT JOIN LATERAL (
 -- Newest first. No index covers the filters, so a request reads at most :looked_at rows and returns where to continue:
 -- a page may be shorter than :limit, or empty, and still have a next page.
 WITH page AS MATERIALIZED (
-    SELECT * FROM ai_job_dispatches WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    SELECT * FROM ai_job_dispatches
+    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
     ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
 ), matching AS MATERIALIZED (
     SELECT * FROM page
@@ -235,7 +244,8 @@ ORDER BY m.dispatch_id DESC
 -- name: list_finished
 -- Works like list_queue.
 WITH page AS MATERIALIZED (
-    SELECT * FROM dispatch_history WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    SELECT * FROM dispatch_history
+    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
     ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
 ), matching AS MATERIALIZED (
     SELECT * FROM page
@@ -282,17 +292,19 @@ WITH lane AS MATERIALIZED (
     FOR NO KEY UPDATE OF l
 ), marked AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, :dispatch_id::bigint), has_work = true
-    FROM lane WHERE l.lane_id = lane.lane_id
+    FROM lane
+    WHERE l.lane_id = lane.lane_id
     RETURNING l.lane_id, l.priority, l.tenant_id, l.user_id
 ), waiting AS MATERIALIZED (
-    SELECT d.dispatch_id, d.priority AS old_priority, marked.lane_id, marked.priority, marked.tenant_id AS lane_tenant_id,
-        marked.user_id AS lane_user_id
+    SELECT d.dispatch_id, d.priority AS old_priority, marked.lane_id, marked.priority,
+        marked.tenant_id AS lane_tenant_id, marked.user_id AS lane_user_id
     FROM marked CROSS JOIN ai_job_dispatches d
     WHERE d.dispatch_id = :dispatch_id AND d.status = 'queued'
     FOR NO KEY UPDATE OF d
 )
 UPDATE ai_job_dispatches d SET lane_id = waiting.lane_id, priority = waiting.priority
-FROM waiting WHERE d.dispatch_id = waiting.dispatch_id
+FROM waiting
+WHERE d.dispatch_id = waiting.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
     d.concurrency_identifier, d.priority, d.lane_id, d.not_before, waiting.lane_tenant_id, waiting.lane_user_id,
     waiting.old_priority
@@ -300,7 +312,8 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 -- name: route_of
 -- The values to open a lane for another priority of this dispatch.
 SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.status, l.tenant_id, l.user_id
-FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id WHERE d.dispatch_id = :dispatch_id
+FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
+WHERE d.dispatch_id = :dispatch_id
 
 -- name: list_limits
 -- Every identifier that has a limit or lanes, and how many slots are in use.
@@ -347,8 +360,8 @@ WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle 
   AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
 
 -- name: where_jobs_stand
--- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither. Row by row: for a page of 500
--- jobs the planner would otherwise read both tables whole as long as they are small.
+-- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither. Row by row: for a page of
+-- 500 jobs the planner would otherwise read both tables whole as long as they are small.
 SELECT w.tenant_id, w.job_id, w.charge_cycle, open.dispatch_id, open.status, open.priority, open.lease_seq,
     open.cancel_requested_at IS NOT NULL AS holder_told, finished.status AS end_status, finished.last_error,
     finished.finished_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
@@ -366,4 +379,5 @@ LEFT JOIN LATERAL (
 -- A page in the order of ids. A young dispatch (has_settled = false) may still be changing.
 SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, priority, lease_seq, cancel_requested_at,
     created_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
-FROM ai_job_dispatches WHERE dispatch_id > :after ORDER BY dispatch_id LIMIT :limit
+FROM ai_job_dispatches
+WHERE dispatch_id > :after ORDER BY dispatch_id LIMIT :limit
