@@ -14,7 +14,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import NotFound
 from tests.support.core import Core, Member, report
 from tests.support.crashes import crashed_at
-from tests.support.media_api import CLIP
+from tests.support.media import CLIP
 from tests.support.media_harness import LATER, MediaHarness, open_media_harness
 
 # An address lives for 900 seconds, a PUT may go on for an hour; an upload is waited for for another day; and addresses

@@ -12,6 +12,7 @@ import { effectsRoute } from "./pages/effects/route";
 import { jobRoute } from "./pages/job/route";
 import { jobsRoute } from "./pages/jobs/route";
 import { operateRoute } from "./pages/operate/route";
+import { workersRoute } from "./pages/operate-workers/route";
 import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
@@ -20,7 +21,7 @@ const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute]), otherRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute, workersRoute]), otherRoute]),
 ]);
 
 const router = createRouter({

@@ -28,4 +28,6 @@ export const keys = {
   statistics: (range: string, workflow: string | undefined) => ["operate", "statistics", range, workflow ?? null] as const,
   metrics: ["operate", "metrics"] as const,
   alerts: ["operate", "alerts"] as const,
+  allWorkers: ["operate", "workers"] as const,
+  workers: (view: string) => ["operate", "workers", view] as const,
 };

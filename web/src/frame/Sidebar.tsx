@@ -47,6 +47,8 @@ function Entry({ place }: { place: Place }) {
   return (
     <Link
       to={place.to}
+      // The overview is above the other pages of operators.
+      activeOptions={{ exact: place.to === "/operate" }}
       className="flex min-h-8.5 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
       activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
     >

@@ -1,11 +1,11 @@
-import { Activity, Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import { Activity, Cpu, Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 
 export interface Place {
-  to: "/effects" | "/tasks/new" | "/jobs" | "/account" | "/operate";
+  to: "/effects" | "/tasks/new" | "/jobs" | "/account" | "/operate" | "/operate/workers";
   label: string;
   icon: LucideIcon;
   /** The second key after G. */
@@ -26,7 +26,10 @@ export const ACCOUNT_SECTIONS = [
 ] as const;
 export const PLACES: readonly Place[] = [...CREATE, ...LIBRARY, ACCOUNT];
 /** For roles that may see the queue. */
-export const OPERATE: readonly Place[] = [{ to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" }];
+export const OPERATE: readonly Place[] = [
+  { to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" },
+  { to: "/operate/workers", label: operateTexts.workers, icon: Cpu, key: "w" },
+];
 
 export function seesOperate(role: Me["role"]): boolean {
   return role === "operator" || role === "viewer";

@@ -62,6 +62,8 @@ export const keyTexts: readonly [string, string][] = [
   ["G T", "Go to tasks"],
   ["G J", "Go to jobs"],
   ["G A", "Go to your account"],
+  ["G O", "Go to the overview, as an operator"],
+  ["G W", "Go to the workers, as an operator"],
   ["J K", "Move through your jobs"],
   ["X", "Select a job"],
   ["Esc", "Close what is open"],

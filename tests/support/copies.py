@@ -1,4 +1,4 @@
-"""Copies of databases, made with pg_dump and psql as operators do, or faster where that is not the point."""
+"""Copies of databases, made as operators make them: pg_dump and psql; or quicker, where that is not the point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.plumbing.embedded.binaries import find_binaries
 _numbers = itertools.count(1)
 
 
-class DatabaseCopies:
+class Copies:
     """Databases on a server that are removed again."""
 
     def __init__(self, postgres: EmbeddedPostgres, admin: asyncpg.Connection):
@@ -39,7 +39,7 @@ class DatabaseCopies:
         return copy
 
     async def duplicate(self, dsn: str) -> str:
-        """The same content, by PostgreSQL itself, of a database without connections; its DSN."""
+        """The same content, by PostgreSQL itself, of a database that nobody is connected to; its DSN."""
         copy, source = f"copy_{next(_numbers)}", urlsplit(dsn).path.removeprefix("/")
         await self._admin.execute(f'CREATE DATABASE {copy} TEMPLATE "{source}" STRATEGY FILE_COPY')
         self.made.append(copy)
@@ -66,12 +66,12 @@ async def _output(program: Path, *arguments: str, input: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def open_database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
+async def copies_on(postgres: EmbeddedPostgres) -> AsyncIterator[Copies]:
     admin = await asyncpg.connect(postgres.dsn("postgres"))
-    database_copies = DatabaseCopies(postgres, admin)
+    copies = Copies(postgres, admin)
     try:
-        yield database_copies
+        yield copies
     finally:
-        for name in database_copies.made:
+        for name in copies.made:
             await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await admin.close()

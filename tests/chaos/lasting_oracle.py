@@ -1,4 +1,4 @@
-"""The provider in memory of the tests, with predictions in files that outlive the process, as a real service has."""
+"""The oracle of the tests with a memory that outlives whoever calls it, as a service elsewhere has."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from callsheet.providers.media import Callback, Generation, Prediction
-from tests.support.memory_provider import MemoryProvider
+from tests.support.oracle import Oracle
 
 Way = Literal["succeeded", "failed", "never"]
 WAYS: tuple[Way, ...] = ("succeeded", "succeeded", "succeeded", "failed", "never")
 
 
 @dataclass(slots=True)
-class LastingProvider(MemoryProvider):
+class LastingOracle(Oracle):
     """Each line of `book` is a prediction: its id and where it calls back."""
 
     book: Path = field(default_factory=Path)

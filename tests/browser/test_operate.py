@@ -1,0 +1,95 @@
+"""An operator sees how the installation does; other people find no such page."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.making import sell, submit
+from tests.browser.screenshots import Screenshots
+from tests.browser.stack import Account, Stack
+
+pytestmark = pytest.mark.thorough
+
+
+async def test_the_overview_shows_what_waits_and_follows_the_link(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    effect = await sell(stack, "Unserved painting", is_served=False)
+    await submit(stack, account, effect, prompt="a lighthouse")
+    await page.goto("/operate")
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+    # The alert names the workflow that nothing serves, and what to do.
+    alerts = page.get_by_role("region", name="Alerts")
+    await expect(alerts).to_contain_text("no live worker")
+    await expect(alerts).to_contain_text("What to do")
+    # A chart is read aloud with its last values.
+    queue = page.get_by_role("img", name="Queue. Waiting:")
+    await expect(queue).to_be_visible()
+    await expect(page.get_by_role("img", name="Tokens held. Held:")).to_be_visible()
+    table = page.get_by_role("region", name="Workflows")
+    await expect(table).to_contain_text("demo-")
+
+    # The URL has the range and the workflow: another person sees the same.
+    await page.get_by_role("radio", name="24 h").click()
+    await table.get_by_role("link", name="demo-negative").click()
+    await expect(page).to_have_url(f"{stack.url}/operate?range=24h&workflow=demo-negative")
+    await expect(page.get_by_role("combobox", name="Workflow")).to_contain_text("demo-negative")
+    await page.reload()
+    await expect(page.get_by_role("radio", name="24 h")).to_be_checked()
+    await expect(page.get_by_role("combobox", name="Workflow")).to_contain_text("demo-negative")
+    await assert_accessible(page)
+    await page.goto("/operate")
+    await expect(queue).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "operate")
+
+
+async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack, screenshots: Screenshots) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/workers")
+    table = page.get_by_role("region", name="Workers")
+    agent = table.get_by_role("row").filter(has_text="demo, production")
+    await expect(agent).to_contain_text("Idle")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-workers")
+    await agent.get_by_role("button", name="Actions for").click()
+    await page.get_by_role("menuitem", name="Drain").click()
+    await expect(page.get_by_text("takes no new job. What it runs goes on.")).to_be_visible()
+    await expect(agent).to_contain_text("Drained")
+    await expect(agent).to_contain_text("Drained by")
+    await agent.get_by_role("button", name="Actions for").click()
+    await page.get_by_role("menuitem", name="Undrain").click()
+    await expect(agent).to_contain_text("Idle")
+    # It is asked before a worker is revoked.
+    await agent.get_by_role("button", name="Actions for").click()
+    await page.get_by_role("menuitem", name="Revoke").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Jobs that it runs are queued again")
+    await dialog.get_by_role("button", name="Keep it").click()
+    await expect(agent).to_contain_text("Idle")
+    await page.get_by_role("radio", name="Offline").click()
+    await expect(page).to_have_url(f"{stack.url}/operate/workers?view=silent")
+
+
+async def test_a_viewer_sees_workers_and_changes_nothing(page: Page, stack: Stack) -> None:
+    await stack.sign_in(page, await stack.new_account(role="viewer"))
+    await page.goto("/operate/workers")
+    table = page.get_by_role("region", name="Workers")
+    await expect(table).to_contain_text("demo, production")
+    await expect(table.get_by_role("button")).to_have_count(0)
+
+
+async def test_people_without_the_role_find_no_operate(signed_in: Page) -> None:
+    page = signed_in
+    await page.goto("/effects")
+    navigation = page.get_by_role("navigation", name="Main").first
+    await expect(navigation.get_by_role("link", name="Effects")).to_be_visible()
+    await expect(navigation.get_by_role("link", name="Overview")).to_have_count(0)
+    await page.goto("/operate")
+    await expect(page.get_by_role("heading", name="Only operators see this page")).to_be_visible()
+    assert (await page.context.request.get("/api/admin/statistics")).status == 403
+    await assert_accessible(page)

@@ -1,0 +1,81 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { meQuery } from "@/api/queries";
+import { Badge, Button, Dialog, Table, Time, type Column } from "@/design";
+import { workersTexts } from "@/texts/workers";
+import { stateOf, TONES, versionsOf, type Worker } from "./state";
+import { useWorkerAction } from "./useWorkerActions";
+import { WorkerMenu } from "./WorkerMenu";
+
+const texts = workersTexts.columns;
+const WIDE = "max-lg:hidden";
+const WIDEST = "max-xl:hidden";
+const SHOWN_WORKFLOWS = 2;
+
+export function WorkerList({ workers }: { workers: readonly Worker[] }) {
+  const [asked, setAsked] = useState<Worker | null>(null);
+  const { data: me } = useQuery(meQuery);
+  const revoke = useWorkerAction(() => setAsked(null));
+  // A viewer sees everything and changes nothing.
+  const mayChange = me?.role === "operator";
+  return (
+    <>
+      <Table label={workersTexts.list} rows={workers} columns={mayChange ? [...COLUMNS, menuColumn(setAsked)] : COLUMNS} rowKey={(worker) => worker.worker_id} />
+      <Dialog
+        open={asked !== null}
+        onOpenChange={(open) => !open && setAsked(null)}
+        title={workersTexts.revokeTitle(asked?.worker_id ?? "")}
+        text={workersTexts.revokeText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(null)}>{workersTexts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate({ id: asked.worker_id, action: "revoke" })}>
+              {workersTexts.revokeIt}
+            </Button>
+          </>
+        }
+      />
+    </>
+  );
+}
+
+const COLUMNS: readonly Column<Worker>[] = [
+  {
+    name: texts.worker,
+    cell: (worker) => (
+      <>
+        <span className="font-[550] [overflow-wrap:anywhere]">{worker.display_name || worker.worker_id}</span>
+        {worker.display_name && worker.display_name !== worker.worker_id && <code className="block text-muted [overflow-wrap:anywhere]">{worker.worker_id}</code>}
+      </>
+    ),
+  },
+  {
+    name: texts.state,
+    cell: (worker) => (
+      <>
+        <Badge tone={TONES[stateOf(worker)]}>{workersTexts.states[stateOf(worker)]}</Badge>
+        {worker.is_draining && worker.drained_by && <span className="mt-1 block text-muted">{workersTexts.drainedBy(worker.drained_by, worker.drain_reason)}</span>}
+      </>
+    ),
+  },
+  { name: texts.load, right: true, cell: (worker) => <span className="whitespace-nowrap">{workersTexts.load(worker.current_load, worker.max_concurrency)}</span> },
+  { name: texts.fleet, className: WIDE, cell: (worker) => (worker.fleet_slug ? `${worker.fleet_slug}, ${worker.stage}` : <span className="text-muted">{workersTexts.noFleet}</span>) },
+  { name: texts.workflows, className: WIDE, cell: (worker) => <Workflows slugs={worker.workflows} /> },
+  { name: texts.machine, className: WIDEST, cell: (worker) => [worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || "–" },
+  { name: texts.versions, className: WIDEST, cell: (worker) => versionsOf(worker) || "–" },
+  { name: texts.seen, right: true, className: "max-sm:hidden", cell: (worker) => <Time at={worker.last_seen_at} className="whitespace-nowrap" /> },
+];
+
+function menuColumn(onRevoke: (worker: Worker) => void): Column<Worker> {
+  return { name: "menu", head: <span className="sr-only">{workersTexts.actionsOf("")}</span>, right: true, cell: (worker) => <WorkerMenu worker={worker} onRevoke={() => onRevoke(worker)} /> };
+}
+
+function Workflows({ slugs }: { slugs: readonly string[] }) {
+  const more = slugs.length - SHOWN_WORKFLOWS;
+  return (
+    <span title={slugs.join("\n")} className="[overflow-wrap:anywhere]">
+      {slugs.slice(0, SHOWN_WORKFLOWS).join(", ") || "–"}
+      {more > 0 && <span className="text-muted"> {workersTexts.moreWorkflows(more)}</span>}
+    </span>
+  );
+}

@@ -1,0 +1,26 @@
+// What a worker does now, in one word. Pure.
+import type { Schemas } from "@/api/types";
+import type { Tone } from "@/design";
+
+export type Worker = Schemas["Worker"];
+export type WorkerState = "revoked" | "unapproved" | "offline" | "draining" | "drained" | "busy" | "idle";
+
+export const TONES: Record<WorkerState, Tone> = { revoked: "bad", unapproved: "warn", offline: "plain", draining: "warn", drained: "plain", busy: "run", idle: "ok" };
+
+export function stateOf(worker: Worker): WorkerState {
+  if (worker.revoked_at) return "revoked";
+  if (!worker.is_live) return "offline";
+  if (!worker.is_approved) return "unapproved";
+  if (worker.is_draining) return worker.current_load > 0 ? "draining" : "drained";
+  return worker.current_load > 0 ? "busy" : "idle";
+}
+
+/** The engines and their versions, as the agent reported them: `self_hosted 0.3.60`. Other agents report what they like. */
+export function versionsOf(worker: Worker): string {
+  const engines = worker.capabilities["engines"];
+  if (typeof engines !== "object" || engines === null) return "";
+  return Object.entries(engines)
+    .filter(([, version]) => typeof version === "string")
+    .map(([name, version]) => `${name} ${String(version)}`)
+    .join(", ");
+}

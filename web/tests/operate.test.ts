@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
+import { stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
+
+const START = Date.parse("2026-03-04T12:00:00Z");
+
+function point(minute: number, values: Partial<Point> = {}): Point {
+  return { at: new Date(START + minute * 60_000).toISOString(), completed: 0, failed: 0, canceled: 0, expired: 0, ...values };
+}
+
+function worker(values: Partial<Worker> = {}): Worker {
+  return { is_live: true, is_approved: true, is_draining: false, revoked_at: null, current_load: 0, capabilities: {}, ...values } as Worker;
+}
+
+describe("figures of the overview", () => {
+  it("counts finished jobs over the time that has passed, not over the last step that is not over", () => {
+    const points = [point(0, { completed: 30 }), point(1, { completed: 30, failed: 5, expired: 1, canceled: 9 })];
+    expect(perMinute(points, 60, new Date(START + 90_000))).toBe(44);
+    expect(failedShare(points)).toBeCloseTo(6 / 66);
+  });
+
+  it("has no share without finished jobs or slots", () => {
+    expect(failedShare([point(0)])).toBeNull();
+    expect(idleShare([point(0)])).toBeNull();
+    expect(perMinute([], 60, new Date(START))).toBe(0);
+  });
+
+  it("takes the last sample, and the worst percentile", () => {
+    const points = [point(0, { queued: 4, wait_p95_seconds: 9 }), point(1, { queued: 0, wait_p95_seconds: 3 }), point(2)];
+    expect(latest(points, (each) => each.queued)).toBe(0);
+    expect(worst(points, (each) => each.wait_p95_seconds)).toBe(9);
+    expect(worst([point(0)], (each) => each.wait_p95_seconds)).toBeNull();
+  });
+
+  it("shows small shares with a decimal", () => {
+    expect([0, 0.004, 0.5, 1].map(percent)).toEqual(["0 %", "0.4 %", "50 %", "100 %"]);
+    expect(idleShare([point(0, { slots: 4, busy_slots: 3 }), point(1, { slots: 4, busy_slots: 1 })])).toBe(0.5);
+  });
+});
+
+describe("the state of a worker", () => {
+  it("is the one that matters most", () => {
+    expect(stateOf(worker())).toBe("idle");
+    expect(stateOf(worker({ current_load: 1 }))).toBe("busy");
+    expect(stateOf(worker({ is_draining: true, current_load: 1 }))).toBe("draining");
+    expect(stateOf(worker({ is_draining: true }))).toBe("drained");
+    expect(stateOf(worker({ is_approved: false }))).toBe("unapproved");
+    expect(stateOf(worker({ is_live: false, current_load: 1 }))).toBe("offline");
+    expect(stateOf(worker({ revoked_at: "2026-03-04T12:00:00Z", is_live: false }))).toBe("revoked");
+  });
+
+  it("names the versions of its engines", () => {
+    expect(versionsOf(worker({ capabilities: { engines: { self_hosted: "0.7.0", cloud: "1.2", odd: {} }, gpu: "H200" } }))).toBe("self_hosted 0.7.0, cloud 1.2");
+    expect(versionsOf(worker({ capabilities: { engines: "none" } }))).toBe("");
+  });
+});
