@@ -22,7 +22,7 @@ MEDIA = "media"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a payload needs: decided at submit, kept with the job."""
+    """What a task needs to run. It is decided at submit and stored with the job."""
 
     provider: str = OWN
     finish: Finish = Finish.SYNC
@@ -30,9 +30,9 @@ class Plan:
     run_limit_seconds: int = 3600
     # What the provider is asked to do, if it is one of its actions: the price may depend on it.
     action: str | None = None
-    # Only where it finishes by `worker`.
+    # Only set if the provider finishes by `worker`.
     effect: EffectUse | None = None
-    # False where only texts or sounds can come of it: such a task is not a step of a pipeline.
+    # False if the task makes only texts or sounds: such a task cannot be a step of a pipeline.
     makes_pictures: bool = True
 
 
@@ -42,12 +42,12 @@ class Task:
 
     id: str
     payload: Mapping[str, Any]
-    # 1 is the first.
+    # The first attempt has the number 1.
     attempt: int
-    # Its own, empty, gone afterwards.
+    # An empty directory of this attempt. It is removed afterwards.
     directory: Path
     say: SayProgress
-    # Only where its plan finishes by webhook.
+    # Only set if the plan finishes by webhook.
     callback: Callback | None = None
     # A URL in the payload that the control plane has put there: of a file in its own storage, wherever that is.
     input_url: str | None = None
@@ -55,7 +55,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`result` is what the user reads; files become the user's own."""
+    """`result` is shown to the user. The files become files of the user."""
 
     result: Mapping[str, Any] = field(default_factory=dict)
     files: Sequence[MadeFile] = ()
@@ -64,7 +64,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Submitted to a provider that calls back; no worker is needed until then."""
+    """The task was submitted to a provider that calls back. Until then no worker is needed."""
 
     provider_job_id: str
     expires_seconds: float

@@ -19,7 +19,7 @@ Graph = dict[str, dict[str, Any]]
 
 
 class EngineError(ProviderError):
-    """A run that ended badly."""
+    """A run failed."""
 
 
 class EngineUnreachable(EngineError):
@@ -32,7 +32,7 @@ class EngineUnreachable(EngineError):
 
 
 class EngineStuck(EngineError):
-    """It responds, but runs nothing any more: only a restart helps, so it must get no further job."""
+    """The engine responds but runs nothing. Only a restart helps, so it must not get another job."""
 
     def __init__(self, message: str, **details: Any):
         super().__init__("engine_stuck", message, retryable=True, details=details)
@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something a run made: a file to be fetched, or a text or an image that is here already."""
+    """An output of a run: a file to fetch, or a text or an image that was received already."""
 
     node_id: str
     name: str
@@ -71,7 +71,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An output on our own disk."""
+    """An output that was saved on the disk of the worker."""
 
     size: int
     sha256: str
@@ -79,7 +79,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an engine is, for admins: its version and its devices."""
+    """Version and devices of an engine, to show to admins."""
 
     version: str | None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -96,18 +96,18 @@ class Inventory:
 
 @runtime_checkable
 class TellsInventory(Protocol):
-    """An engine that can be asked what it has."""
+    """An engine that can list its node classes and models."""
 
     async def inventory(self) -> Inventory:
-        """Raises EngineError where it does not answer."""
+        """Raises EngineError if the engine does not respond."""
         ...
 
 
 class Watcher(Protocol):
-    """Receives the progress of a run. Called often and from the run's own task: it must not wait."""
+    """Receives the progress of a run. Called often, in the task of the run: it must not block."""
 
     def started(self) -> None:
-        """The engine works on the run; before, it waited behind others. May be called more than once."""
+        """The engine has started the run; before, the run waited. It may be called more than once."""
         ...
 
     def progressed(self, percent: float | None, message: str | None) -> None: ...
@@ -119,11 +119,11 @@ class Engine(Protocol):
     provider: str
 
     async def describe(self) -> Description:
-        """Raises EngineError where it cannot take a job now."""
+        """Raises EngineError if the engine cannot take a job now."""
         ...
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
-        """Gives it a file; returns what a graph calls it by."""
+        """Uploads a file. Returns the name of the file for graphs."""
         ...
 
     async def share(self, path: Path, name: str) -> str:
@@ -132,11 +132,11 @@ class Engine(Protocol):
         ...
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
-        """Submits and follows to the end. Cancelled, it leaves the engine as it is: call `cancel`."""
+        """Submits the run and waits for its end. If this is cancelled, the engine continues: call `cancel`."""
         ...
 
     def id_of(self, run_id: str) -> str:
-        """What the engine itself calls the run, from its submission until it is forgotten."""
+        """The id that the engine gave the run, from its submission until `forget`."""
         ...
 
     async def cancel(self, run_id: str) -> bool:
@@ -145,11 +145,11 @@ class Engine(Protocol):
         ...
 
     async def fetch(self, output: Output, target: Path) -> Fetched:
-        """Writes the output to a new file, piece by piece."""
+        """Writes the output to a new file, in pieces."""
         ...
 
     async def forget(self, run_id: str) -> None:
-        """Removes what the run left behind, as far as that can be reached. Never raises EngineError."""
+        """Removes files of the run that this worker can access. Never raises EngineError."""
         ...
 
     async def close(self) -> None: ...

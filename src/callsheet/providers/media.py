@@ -24,7 +24,7 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How many dispatches of this identifier may be out at once, on all machines together."""
+    """Highest number of dispatches of this identifier that run at the same time, on all machines together."""
 
     identifier: str
     limit: int
@@ -32,7 +32,7 @@ class Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a provider is asked to make. `action` is one of its actions, like `txt2img`."""
+    """A request to a provider. `action` is one of the provider's actions, for example `txt2img`."""
 
     action: str
     prompt: str = ""
@@ -41,13 +41,13 @@ class Generation:
     own_url: str | None = None
 
 
-# Percent (0 to 100, where known) and a sentence; called often, so it must not wait.
+# Gets percent (0 to 100, if known) and a sentence. Called often, so it must not block.
 SayProgress = Callable[[float | None, str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class MadeFile:
-    """A file on our own disk that shall be kept."""
+    """A result on the disk of this machine."""
 
     path: Path
     name: str
@@ -58,7 +58,7 @@ class MadeFile:
 class Made:
     files: Sequence[MadeFile] = ()
     provider_job_id: str | None = None
-    # What the provider said, for admins; without secrets and without URLs that expire.
+    # Data of the provider, for admins; without secrets and without URLs that expire.
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -88,7 +88,7 @@ class MediaProvider(Protocol):
     def concurrency(self, generation: Generation) -> Concurrency | None: ...
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
-        """What a page can show before anything is made: model, size, number of images. Pure."""
+        """What a page can show before the request: model, size, number of images. Pure."""
         ...
 
     async def close(self) -> None: ...
@@ -96,7 +96,7 @@ class MediaProvider(Protocol):
 
 class SyncProvider(MediaProvider, Protocol):
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
-        """Writes what it made below `directory`, streamed. Raises ProviderError."""
+        """Streams the results into files below `directory`. Raises ProviderError."""
         ...
 
 
@@ -129,11 +129,11 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A provider's own job, as it last said."""
+    """The provider's last report about its own job."""
 
     id: str
     status: Literal["running", "succeeded", "failed", "canceled"]
-    # URLs of what it made; they expire at the provider.
+    # URLs of the results. They expire at the provider.
     outputs: tuple[str, ...] = ()
     text: str | None = None
     error: str | None = None
@@ -143,13 +143,13 @@ class Prediction:
 
 
 class CallbackRefused(Exception):
-    """A callback that is not the provider's, or too old. The reason is logged, never returned."""
+    """The callback is not from the provider, or is too old. The reason is logged, never returned."""
 
 
 class WebhookProvider(MediaProvider, Protocol):
     @property
     def callback_seconds(self) -> float:
-        """How long it is waited for at most."""
+        """Longest time to wait for the callback."""
         ...
 
     async def submit(self, generation: Generation, callback: Callback) -> Prediction: ...

@@ -55,22 +55,22 @@ class Batcher(Generic[Item, Result]):
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                # Canceled between the result and this caller's turn to take it.
+                # The caller was cancelled before it could take its result.
                 await asyncio.shield(self._tell(item, future.result()))
             raise
 
     def _is_worth_another(self, running: int) -> bool:
-        """Whether one more batch should run beside so many."""
+        """Whether another batch should start while this many are running."""
         return running < self._at_once and 2 * len(self._waiting) >= self._limit
 
     async def _work(self) -> None:
         runner = asyncio.current_task()
         assert runner is not None
         try:
-            # What is too little for a batch beside others is left to those, which are at work and look again.
+            # Too few items for another batch wait for a running batch, which looks again when it ends.
             while self._waiting and (len(self._runners) == 1 or self._is_worth_another(len(self._runners) - 1)):
                 batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
-                # A caller that left before the work began is simply not part of it.
+                # Items of callers that were cancelled before the batch started are left out.
                 batch = [(item, future) for item, future in batch if not future.cancelled()]
                 if batch:
                     await self._settle(batch)
@@ -93,7 +93,7 @@ class Batcher(Generic[Item, Result]):
             _fail(batch, error)
             return
         except BaseException:
-            # The loop is being torn down: a caller that kept waiting would wait for ever.
+            # The event loop is closing: a caller that still waits would wait for ever.
             for _, future in (*batch, *self._waiting):
                 future.cancel()
             raise

@@ -1,4 +1,4 @@
-"""What time it is, as something a test can hold in its hand."""
+"""The clock, as an object that tests can replace."""
 
 from __future__ import annotations
 

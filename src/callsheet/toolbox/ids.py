@@ -29,7 +29,7 @@ class _Sequence:
         random = int.from_bytes(os.urandom(10))
         with self._lock:
             if self._forwards_only:
-                # A clock that was set back must not put new rows before old ones: the last millisecond goes on.
+                # After the clock was set back, the last millisecond is kept, so that new rows sort after old ones.
                 milliseconds = max(milliseconds, self._milliseconds)
             if milliseconds == self._milliseconds:
                 self._counter += 1

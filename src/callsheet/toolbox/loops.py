@@ -1,4 +1,4 @@
-"""The one shape of everything that runs in the background: start, stop, wake, and a `tick` tests call directly."""
+"""The base class of all background loops: start, stop, wake, and a `tick` that tests call directly."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Loop(ABC):
 
     @abstractmethod
     async def tick(self, now: datetime) -> object:
-        """Does what is due at `now`. Something truthy means more is waiting: tick again at once."""
+        """Does the work that is due at `now`. If more work waits, it returns a true value, and ticks again at once."""
 
     @cached_property
     def _outage(self) -> Outage:
@@ -61,16 +61,16 @@ class Loop(ABC):
         return self._task is not None and not self._task.done()
 
     def start(self, is_outage: Callable[[BaseException], bool] | None = None) -> None:
-        """Starts ticking, the first time at once. `is_outage`: whether an error is none of the loop's own."""
+        """Starts with a first tick at once. `is_outage`: whether an error is the outage of another component."""
         if self.running:
             raise RuntimeError(f"loop {self.name} is already running")
         self._stopping.clear()
         self._is_outage = is_outage or _never
-        # An empty context: a loop must not carry the request id of the caller that happened to start it.
+        # An empty context, so that log lines of the loop do not have the request id of its caller.
         self._task = asyncio.create_task(self._run(), name=f"loop:{self.name}", context=contextvars.Context())
 
     def wake(self) -> None:
-        """Ticks now instead of when the interval is over; a wake during a tick makes one more follow it."""
+        """Starts the next tick now. After a wake during a tick, one more tick follows."""
         self._woken.set()
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class Loop(ABC):
             cancelled = task.cancel()
         if cancelled:
             log.warning("loop.tick_cancelled", loop=self.name, grace_seconds=self._grace_seconds)
-            # Bounded as well: a tick that swallows its cancellation must not hold up the shutdown for ever.
+            # With a limit: a tick that ignores its cancellation must not prevent the shutdown.
             _, pending = await asyncio.wait({task}, timeout=self._grace_seconds)
             if pending:
                 log.error("loop.tick_abandoned", loop=self.name)
@@ -110,7 +110,7 @@ class Loop(ABC):
         self.last_success = self._clock.monotonic()
         self._outage.ended()
         if more:
-            # Without this, a tick that never really waits would starve every other task.
+            # Otherwise a tick that never awaits would block all other tasks.
             await asyncio.sleep(0)
         else:
             await _wait(self._woken, self.interval_seconds * self._random.uniform(0.9, 1.1))
@@ -129,7 +129,7 @@ class Loop(ABC):
                 retry_in_seconds=round(delay, 3),
                 exc_info=error,
             )
-        # Only stop() ends this wait: wake-ups keep coming while a database is down and must not hammer it.
+        # Only stop() ends this wait, not a wake: many come while a database is down, and it must not be overloaded.
         await _wait(self._stopping, delay)
 
 

@@ -1,4 +1,4 @@
-"""Doing several things at once."""
+"""Runs several awaitables at the same time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
 
 
 async def first_of(*tasks: asyncio.Task[Any], event: asyncio.Event, seconds: float | None = None) -> None:
-    """Until one of them is over, the event is set, or so many seconds are gone."""
+    """Waits until one of them has ended, the event is set, or the seconds have passed."""
     waiting = asyncio.create_task(event.wait())
     try:
         await asyncio.wait({waiting, *tasks}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

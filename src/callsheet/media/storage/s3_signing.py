@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def endpoint_of(settings: S3Settings, *, public: bool = False) -> str:
-    """The URL requests go to; with virtual addressing the bucket is part of the host."""
+    """The URL for requests. With virtual addressing the bucket is part of the host."""
     given = settings.public_endpoint_url if public else None
     suffix = ".cn" if settings.region.startswith("cn-") else ""
     given = given or settings.endpoint_url or f"https://s3.{settings.region}.amazonaws.com{suffix}"
@@ -89,5 +89,5 @@ class S3Signer:
 
 
 def checksum_header(sha256: str) -> dict[str, str]:
-    """S3 refuses a body that has another checksum."""
+    """The header that makes S3 refuse a body with another checksum."""
     return {"x-amz-checksum-sha256": base64.b64encode(bytes.fromhex(sha256)).decode()}

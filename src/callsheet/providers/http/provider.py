@@ -34,7 +34,7 @@ CANCEL_SECONDS: Final = 10.0
 LONGEST_ID: Final = 500
 LONGEST_KEPT_ID: Final = 200
 LARGEST_ANSWER: Final = 2_097_152
-# Beyond its own limit, which shall be the one that ends it.
+# Longer than the limit of the service, so that the service ends the run first.
 MARGIN_SECONDS: Final = 30
 
 
@@ -84,7 +84,7 @@ class HttpProvider:
         return {"prompt": generation.prompt, "params": params, "service": urlsplit(self._config.base_url).hostname}
 
     async def close(self) -> None:
-        """`Clients` closes its clients."""
+        """Nothing to close: `Clients` closes the HTTP clients."""
 
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
         action = self._config.actions[generation.action]
@@ -106,12 +106,12 @@ class HttpProvider:
         except asyncio.CancelledError:
             await self._cancel(job_id)
             raise
-        # A longer one would have the whole result refused.
+        # A longer text would cause the refusal of the whole result.
         kept = job_id if len(job_id) <= LONGEST_KEPT_ID else None
         return Made(files, kept, {"status": status, "params": params})
 
     async def _taken(self, action: HttpAction, values: Values) -> str:
-        """Its id there. Cancelled in between, it ends what may have started."""
+        """The id of the job at the service. If this is cancelled, a job that may have started is canceled."""
         submit = asyncio.create_task(self._submit(action, values))
         try:
             return await asyncio.shield(submit)
@@ -145,7 +145,7 @@ class HttpProvider:
         return text
 
     async def _finished(self, job_id: str, say: SayProgress) -> tuple[str, list[str]]:
-        """The status it ended with, and where its outputs are."""
+        """The last status of the job, and the URLs of its outputs."""
         poll, heard = self._config.poll, time.monotonic()
         known = False
         while True:
@@ -155,7 +155,7 @@ class HttpProvider:
                 status = self._status_in(answer)
                 heard, known = time.monotonic(), True
             except ProviderError as error:
-                # A job may be known a moment after it was taken.
+                # The service may need a moment until it knows a job that it has accepted.
                 passing = isinstance(error, ProviderUnavailable) or (error.details.get("status") == 404 and not known)
                 if not passing or time.monotonic() - heard > poll.patience_seconds:
                     await self._cancel(job_id)
@@ -205,7 +205,7 @@ class HttpProvider:
         return found
 
     async def _downloaded(self, urls: list[str], directory: Path) -> list[MadeFile]:
-        """One after the other: several gigabytes at once would be no quicker."""
+        """Downloads one file after the other: several gigabytes at the same time would not be faster."""
         return [await self._fetched(url, directory, f"{self.name}-{number}") for number, url in enumerate(urls, 1)]
 
     async def _fetched(self, url: str, directory: Path, stem: str) -> MadeFile:
@@ -216,7 +216,7 @@ class HttpProvider:
         for attempt in range(1, DOWNLOAD_ATTEMPTS):
             with suppress(ProviderUnavailable):
                 return await download(self._outputs, self.name, url, directory, stem, limits, headers)
-            # A store may need a moment to have what was just made.
+            # The storage of the service may need a moment until it has a new file.
             await asyncio.sleep(min(self._config.poll.every_seconds, 2.0) * attempt)
         return await download(self._outputs, self.name, url, directory, stem, limits, headers)
 
@@ -236,7 +236,7 @@ class HttpProvider:
 
 
 def pause_asked_for(busy: ProviderUnavailable) -> float | None:
-    """How long it shall be left alone, where it turned a request away and that is not too long to wait here."""
+    """How long to wait before a refused request is repeated; None if that is too long to wait here."""
     seconds = busy.details.get("retry_after_seconds")
     if busy.details.get("status") not in (429, 503) or not isinstance(seconds, float):
         return None
@@ -254,7 +254,7 @@ def values_of(action: HttpAction, generation: Generation) -> dict[str, Any]:
 
 
 def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldProblem]:
-    """What is wrong with it, by fields like `params.width`."""
+    """Problems of the request, by fields like `params.width`."""
     if action.prompt_required and not generation.prompt.strip():
         yield FieldProblem("prompt", REQUIRED)
     if len(generation.prompt) > action.longest_prompt:
