@@ -21,6 +21,7 @@ from callsheet.jobs.states import Transition
 from callsheet.jobs.submit import SubmittedJob
 from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.sql import Statement
 from callsheet.settings import JobSettings, QuotaSettings, Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, NotFound, TooManyActiveJobs
@@ -200,6 +201,23 @@ async def test_the_same_request_is_the_same_whoever_carries_it_and_however_its_p
     first = await core.submit(ann, idempotency_key="key", payload={"a": 1, "b": {"c": 2, "d": 3}}, actor="user:ann")
     again = await core.submitted(ann, idempotency_key="key", payload={"b": {"d": 3, "c": 2}, "a": 1}, actor="admin:eve")
     assert (again.job.id, again.replayed) == (first.id, True)
+
+
+async def test_a_key_is_looked_up_only_where_it_has_a_job(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    original = Statement.row
+
+    async def spy(self: Statement, *arguments: Any, **values: Any) -> Any:
+        names.append(self.name)
+        return await original(self, *arguments, **values)
+
+    ann = await core.member()
+    monkeypatch.setattr(Statement, "row", spy)
+    first = await core.submitted(ann, idempotency_key="k")
+    assert names.count("find_by_idempotency_key") == 0
+    again = await core.submitted(ann, idempotency_key="k")
+    assert names.count("find_by_idempotency_key") == 1
+    assert (again.job.id, again.replayed) == (first.job.id, True)
 
 
 async def test_a_key_belongs_to_its_user(core: Core) -> None:
