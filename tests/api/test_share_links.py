@@ -170,7 +170,11 @@ async def test_a_link_ends_with_what_it_stands_on(ann: Studio, people: People, e
         assert (await opened(ann, link)).status_code == 200
 
 
-@pytest.mark.parametrize("token", [secret_token("csp"), "csp_short", "css_" + "a" * 43, "%00", "a" * 101, "..%2Fme"])
+@pytest.mark.parametrize(
+    "token",
+    [secret_token("csp"), "csp_short", "css_" + "a" * 43, "%00", "a" * 101, "..%2Fme"],
+    ids=["random", "short", "other_prefix", "nul", "long", "path"],
+)
 async def test_a_token_that_was_guessed_shows_nothing(ann: Studio, token: str) -> None:
     for path in (f"/api/shares/{token}", f"/api/shares/{token}/media/after"):
         answer = await ann.jobs_api.client.get(path)
