@@ -25,7 +25,7 @@ from callsheet.plumbing.database import create_database
 from callsheet.plumbing.databases import with_database
 from callsheet.plumbing.server import with_free_port
 from callsheet.providers.actor import Done, Plan, Task
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import load_settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
@@ -121,7 +121,7 @@ async def run(seconds: float) -> list[Result]:
                 tasks={"in_process": AT_ONCE, "active_per_user": 100_000, "typed_active_per_user": 100_000},
             )
         )
-        registry = Registry({Nothing.name: Nothing()}, {})
+        registry = ActorRegistry({Nothing.name: Nothing()}, {})
         plane = await parts.enter_async_context(running_control_plane(settings, registry))
         await _ready(plane)
         tenant_id = await add_tenant(plane.databases.central, plane.databases.pools[0])

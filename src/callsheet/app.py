@@ -34,7 +34,7 @@ from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.plumbing.pool_keeper import Role
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.rooms import all_routers, open_rooms, register_metrics
 from callsheet.scaling.room import ScalingRoom
 from callsheet.settings import Settings
@@ -77,7 +77,7 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def open_control_plane(settings: Settings, providers: Registry | None = None) -> AsyncIterator[ControlPlane]:
+async def open_control_plane(settings: Settings, providers: ActorRegistry | None = None) -> AsyncIterator[ControlPlane]:
     """Opens databases and storage, builds the application, runs the loops; at the end it closes all in reverse order.
 
     `providers`: the providers and actors. Default: those that the settings name.
@@ -105,7 +105,9 @@ async def open_control_plane(settings: Settings, providers: Registry | None = No
 
 
 @asynccontextmanager
-async def running_control_plane(settings: Settings, providers: Registry | None = None) -> AsyncIterator[ControlPlane]:
+async def running_control_plane(
+    settings: Settings, providers: ActorRegistry | None = None
+) -> AsyncIterator[ControlPlane]:
     """A control plane that serves HTTP. When it stops, it takes no new requests and lets running ones finish."""
     async with open_control_plane(settings, providers) as plane:
         await refuse_known_password(plane.databases, settings)
@@ -142,7 +144,7 @@ def _assemble(
     databases: Databases,
     storage: Storage,
     owner: StorageOwner,
-    providers: Registry,
+    providers: ActorRegistry,
 ) -> ControlPlane:
     registry = CollectorRegistry()
     notifier, listener = Notifier(databases.central), Listener(databases.central)

@@ -13,7 +13,7 @@ from callsheet.catalog.routers import catalog_routers
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
 from callsheet.fleet.asg import AsgMetrics
 from callsheet.fleet.credentials import Credentials
-from callsheet.fleet.leases import ExpiredLeases
+from callsheet.fleet.held_leases import ExpiredLeases
 from callsheet.fleet.overview import FleetOverview
 from callsheet.fleet.protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.room import FleetRoom, open_fleet
@@ -41,7 +41,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.edge import Vouch
 from callsheet.plumbing.metrics import ProcessMetrics, ReconcilerMetrics
 from callsheet.plumbing.notify import Listener, Notifier
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.scaling.room import ScalingRoom, open_scaling
 from callsheet.scaling.routers import scaling_routers
 from callsheet.settings import Settings
@@ -115,7 +115,7 @@ def open_rooms(
     owner: StorageOwner,
     notifier: Notifier,
     registry: CollectorRegistry,
-    providers: Registry,
+    providers: ActorRegistry,
 ) -> Rooms:
     """What a lower room needs of a higher one is passed as a function, at construction."""
     identity = open_identity(databases, settings, secret)
@@ -153,7 +153,7 @@ def open_rooms(
 
 
 def all_routers(
-    rooms: Rooms, settings: Settings, databases: Databases, providers: Registry, loops: Sequence[Loop]
+    rooms: Rooms, settings: Settings, databases: Databases, providers: ActorRegistry, loops: Sequence[Loop]
 ) -> list[APIRouter]:
     """The first router that has the path gets the request; workers send most requests."""
     identity, media, jobs, users = rooms.identity, rooms.media, rooms.jobs, rooms.identity.authentication

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from callsheet.fleet import polls as polls_module
+from callsheet.fleet import worker_polls as polls_module
 from callsheet.wire.errors import Unavailable
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
@@ -262,9 +262,9 @@ class TestLongPolls:
         """Not missed until its worker is found not to know it, a minute later."""
         worker, person = await worker_harness.worker(), await worker_harness.jobs_api.person(tokens=10)
         submitted = await worker_harness.engine_job(person)
-        repeats, end = asyncio.Event(), polls_module.Polls._end
+        repeats, end = asyncio.Event(), polls_module.WorkerPolls._end
 
-        async def notice(polls: polls_module.Polls, predecessors: Any) -> None:
+        async def notice(polls: polls_module.WorkerPolls, predecessors: Any) -> None:
             if predecessors:
                 repeats.set()
             await end(polls, predecessors)
@@ -273,7 +273,7 @@ class TestLongPolls:
             query = "SELECT 1 FROM ai_job_dispatches WHERE tenant_job_id = $1 AND status = 'leased'"
             return bool(await worker_harness.central(query, UUID(submitted["id"])))
 
-        monkeypatch.setattr(polls_module.Polls, "_end", notice)
+        monkeypatch.setattr(polls_module.WorkerPolls, "_end", notice)
         pool = await worker_harness.plane.databases.pool(person.tenant.pool)
         # Leased in central, not started yet in the pool.
         async with holding(pool, "SELECT 1 FROM ai_jobs WHERE id = $1 FOR UPDATE", UUID(submitted["id"])):

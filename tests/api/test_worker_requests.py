@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from callsheet.app import ControlPlane
-from callsheet.fleet import polls
+from callsheet.fleet import worker_polls
 from callsheet.media.storage import owner
 from callsheet.plumbing.sql import Statement
 from tests.support.answers import assert_refused
@@ -135,7 +135,7 @@ class TestCost:
     ) -> None:
         # Two checks are repeated after some seconds, which may pass in the middle of this test: the worker's token
         # during a poll, and the owner of the storage before a completion deletes the upload that it has copied.
-        monkeypatch.setattr(polls, "TRUSTED_SECONDS", math.inf)
+        monkeypatch.setattr(worker_polls, "TRUSTED_SECONDS", math.inf)
         monkeypatch.setattr(owner, "TRUSTED_SECONDS", math.inf)
         await worker_harness.plane.storage.delete("not/there")
         asked = spied(monkeypatch)

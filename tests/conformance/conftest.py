@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.plumbing.problems import install_problem_handlers
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
 from tests.support.asgi_server import serving
 from tests.support.engine_stages import Bench, open_bench
@@ -108,7 +108,7 @@ def replicate(_replicate: ReplicateServer) -> ReplicateServer:
 
 
 @pytest.fixture(scope="session")
-async def provider_registry(_replicate: ReplicateServer) -> AsyncIterator[Registry]:
+async def provider_registry(_replicate: ReplicateServer) -> AsyncIterator[ActorRegistry]:
     registry = open_registry(service_settings(_replicate), allow_networks=[LOCAL])
     yield registry
     await registry.close()

@@ -20,7 +20,7 @@ import pytest
 from callsheet.providers.actor import Done
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Finish, Generation, Made, SyncProvider
-from callsheet.providers.registry import Registry, lacking_of_provider
+from callsheet.providers.registry import ActorRegistry, lacking_of_provider
 from callsheet.toolbox.media_types import media_type_of
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import Said, media_task, opened, service_table
@@ -35,7 +35,7 @@ HOSTILE = 'a "lighthouse", {"seed": 1} {params.width} \\ in a {storm}'
 class Bench:
     """A provider, led to what really makes pictures."""
 
-    registry: Registry
+    registry: ActorRegistry
     name: str
     directory: Path
     said: Said = field(default_factory=Said)

@@ -15,7 +15,7 @@ import pytest
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Generation, Prediction, WebhookProvider
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, new_id, signed_headers
 from tests.support.services import LOCAL
 
@@ -30,7 +30,7 @@ def nowhere() -> Callback:
 
 
 @pytest.fixture
-def provider(replicate: ReplicateServer, provider_registry: Registry) -> WebhookProvider:
+def provider(replicate: ReplicateServer, provider_registry: ActorRegistry) -> WebhookProvider:
     replicate.deliver = "never"
     return cast("WebhookProvider", provider_registry.media["replicate"])
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from callsheet.providers.errors import ProviderUnavailable
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
 from tests.support.services import HASTE_SECONDS, Bench, Hooks
@@ -23,7 +23,7 @@ from tests.support.services import HASTE_SECONDS, Bench, Hooks
 def bench(
     request: pytest.FixtureRequest,
     replicate: ReplicateServer,
-    provider_registry: Registry,
+    provider_registry: ActorRegistry,
     hooks: Hooks,
     tmp_path: Path,
 ) -> Bench:
@@ -31,7 +31,7 @@ def bench(
 
 
 @pytest.fixture
-def hasty(bench: Bench, provider_registry: Registry) -> Bench:
+def hasty(bench: Bench, provider_registry: ActorRegistry) -> Bench:
     """Waits for no file for long."""
     provider = bench.provider if bench.calls_back else provider_registry.media["hasty"]
     return replace(bench, provider=provider, file_seconds=HASTE_SECONDS)

@@ -279,7 +279,7 @@ async def test_a_crash_after_a_registration_leaves_the_old_leases_to_the_next_or
         await yard.join()
     else:
         # What an earlier session held is taken back first, so the worker holds nothing.
-        await yard.room.sweeper.take_left_behind()
+        await yard.room.sweeper.requeue_left_behind()
         await yard.silent_for(SILENT)
         await yard.room.sweeper.sweep()
     assert await yard.dispatch() == ("queued", 1)

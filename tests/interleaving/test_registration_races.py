@@ -11,7 +11,7 @@ import pytest
 
 from callsheet.fleet.audit import Event
 from callsheet.fleet.credentials import TokenCredential
-from callsheet.fleet.registry import Registry
+from callsheet.fleet.registry import WorkerRegistry
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.tokens import hash_token
 from callsheet.jobs.outcomes import Settlement
@@ -77,7 +77,7 @@ def kinds(answers: Sequence[object]) -> list[str]:
     return sorted(type(answer).__name__ for answer in answers)
 
 
-async def both(gate: Gate, *registries: tuple[Registry, str]) -> list[Any]:
+async def both(gate: Gate, *registries: tuple[WorkerRegistry, str]) -> list[Any]:
     """Registrations that all wait for their turn before any of them has looked."""
     requests = [(room, RegisterRequest(worker_id=name, workflow_slugs=[gate.slug])) for room, name in registries]
     async with holding(gate.central, LOCK_REGISTRATIONS):

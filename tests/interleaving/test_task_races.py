@@ -11,7 +11,7 @@ import pytest
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
 from tests.support.actor_harness import scripted_actors
@@ -184,7 +184,7 @@ async def test_a_provider_follows_its_own_limit_until_an_admin_says_otherwise(ra
 
 
 async def test_control_planes_that_start_together_make_each_actors_workflows_once(race: Race) -> None:
-    registry = Registry(scripted_actors(), {})
+    registry = ActorRegistry(scripted_actors(), {})
     settings = TaskSettings(queues=("fast", "slow"))
     rooms = [
         Actors(core.databases, registry.actors, registry.media, settings)

@@ -19,7 +19,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.providers.actor import Deferred, Done, EffectUse, Plan, Task
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Concurrency, Finish, Generation, MadeFile
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from tests.support.catalog import PNG, Studio
@@ -181,7 +181,7 @@ class ActorHarness:
 async def open_actor_harness(settings: Settings) -> AsyncIterator[ActorHarness]:
     """A running control plane with these actors, whose own runner takes tasks."""
     actors = scripted_actors()
-    registry = Registry(actors, {"sketches": PreviewProvider()})
+    registry = ActorRegistry(actors, {"sketches": PreviewProvider()})
     async with (
         running_control_plane(settings, registry) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,

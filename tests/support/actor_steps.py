@@ -13,7 +13,7 @@ from typing import Any
 
 from callsheet.jobs.effects import EffectJobs
 from callsheet.pipelines.room import open_pipelines
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.room import open_tasks
 from tests.support.actor_harness import ScriptedActor
@@ -27,7 +27,7 @@ async def with_actors(
     actors = {actor.name: actor for actor in given}
     core = pipelines.core
     effects = EffectJobs(core.databases, pipelines.catalog, pipelines.media.room.files, core.room.submission)
-    tasks = open_tasks(core.databases, core.room, effects, Registry(actors, {}), TaskSettings(costs=costs), None)
+    tasks = open_tasks(core.databases, core.room, effects, ActorRegistry(actors, {}), TaskSettings(costs=costs), None)
     await tasks.actors.keep()
     room = open_pipelines(
         core.databases, pipelines.catalog, pipelines.media.room, core.room, pipelines.room.settings, tasks.for_runs

@@ -23,7 +23,7 @@ from callsheet.jobs.provider_gate import CallReport
 from callsheet.media.storage import Storage, open_storage
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
@@ -59,7 +59,7 @@ class Booth:
     core: Core
     room: WebhooksRoom
     storage: Storage
-    registry: Registry
+    registry: ActorRegistry
     replicate: ReplicateServer
     ann: Member
 

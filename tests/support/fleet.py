@@ -11,7 +11,7 @@ import httpx
 
 from callsheet.app import ControlPlane
 from callsheet.fleet.credentials import Credential, SecretCredential
-from callsheet.fleet.leases import ExpiredLeases
+from callsheet.fleet.held_leases import ExpiredLeases
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import fleet_secret
 from callsheet.jobs.reap import Reaper

@@ -13,7 +13,7 @@ from typing import Any
 
 from callsheet.providers.actor import Task
 from callsheet.providers.config import ProvidersConfig
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 from tests.support.media_service import SECRET, MediaService
 
 HERE = (ip_network("127.0.0.0/8"),)
@@ -40,7 +40,7 @@ def service_table(name: str, service: MediaService, **changes: Any) -> dict[str,
 
 
 @asynccontextmanager
-async def opened(*, networks: Any = HERE, **config: Any) -> AsyncIterator[Registry]:
+async def opened(*, networks: Any = HERE, **config: Any) -> AsyncIterator[ActorRegistry]:
     """A registry of these settings."""
     registry = open_registry(ProvidersConfig.model_validate(config), allow_networks=networks)
     try:

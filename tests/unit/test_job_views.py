@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.fleet.reports import without_graphs
+from callsheet.fleet.worker_reports import without_graphs
 from callsheet.jobs.rows import EventRow
 from callsheet.jobs.views import event_view
 

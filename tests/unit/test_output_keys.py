@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.dispatch.facts import Lease
-from callsheet.fleet.deliveries import fresh_inputs, input_file, own_path, stored_assets, url_seconds, with_addresses
-from callsheet.fleet.outputs import Claim, Expected, claims_of, extension_of, judge, oddity, output_key
+from callsheet.fleet.deliveries import fresh_inputs, input_file, own_path, stored_assets, url_seconds, with_urls
+from callsheet.fleet.outputs import Claim, ExpectedOutput, claims_of, extension_of, judge, oddity, output_key
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.media.storage.keys import validate_key
 from callsheet.wire.errors import InvalidRequest
@@ -84,14 +84,14 @@ def test_the_extension_is_the_names(name: str, extension: str) -> None:
 def test_what_is_expected_stands_in_the_payload_of_an_engines_job(
     payload: dict[str, Any], kind: str, expected: tuple[bool, str, str]
 ) -> None:
-    found = Expected.of(started(payload, kind))
+    found = ExpectedOutput.of(started(payload, kind))
     assert (found.is_engine, found.extension, found.mime_type) == expected
 
 
 def test_the_one_output_comes_first_and_named_ones_keep_their_order() -> None:
     output = {"size": 3, "mime_type": "video/mp4"}
     outputs = [{"name": name, "size": 1, "mime_type": "image/png"} for name in ("z.png", "a.png")]
-    claims = claims_of(request(output=output, outputs=outputs), Expected(True, "mp4"), TENANT, JOB, LEASE)
+    claims = claims_of(request(output=output, outputs=outputs), ExpectedOutput(True, "mp4"), TENANT, JOB, LEASE)
     assert [(claim.field, claim.name) for claim in claims] == [
         ("output", "output.mp4"),
         ("outputs.0", "z.png"),
@@ -113,15 +113,15 @@ def test_the_one_output_comes_first_and_named_ones_keep_their_order() -> None:
 )
 def test_the_one_output_is_named_by_its_type_and_lies_where_its_address_said(mime_type: str, name: str) -> None:
     output = {"size": 3, "mime_type": mime_type}
-    [claim] = claims_of(request(output=output), Expected(True, "mp4", "video/mp4"), TENANT, JOB, LEASE)
+    [claim] = claims_of(request(output=output), ExpectedOutput(True, "mp4", "video/mp4"), TENANT, JOB, LEASE)
     assert claim.name == name
     assert claim.key == output_key(TENANT, JOB, LEASE, "", "mp4")
 
 
 def test_a_name_twice_is_refused() -> None:
     outputs = [{"name": "a.png", "size": 1, "mime_type": "image/png"}] * 2
-    with pytest.raises(InvalidRequest, match="twice"):
-        claims_of(request(outputs=outputs), Expected(True), TENANT, JOB, LEASE)
+    with pytest.raises(InvalidRequest, match="Two outputs have the name"):
+        claims_of(request(outputs=outputs), ExpectedOutput(True), TENANT, JOB, LEASE)
 
 
 CLAIM = Claim("output", "key", "output.mp4", "video/mp4", 5, "a" * 64, {})
@@ -183,7 +183,7 @@ def test_places_in_storage_are_replaced_by_addresses_and_nothing_else_changes() 
         (0, "catalog/mask.png"),
         (3, "tenants/1/v.mp4"),
     ]
-    shown = with_addresses(payload, {0: "https://a", 3: "https://b"})
+    shown = with_urls(payload, {0: "https://a", 3: "https://b"})
     assert shown["assets"] == [
         {"key": "mask", "content_hash": "x", "download_url": "https://a"},
         {"key": "text", "placeholder": "__T__"},
@@ -200,7 +200,7 @@ def test_places_in_storage_are_replaced_by_addresses_and_nothing_else_changes() 
 @pytest.mark.parametrize("assets", [None, {}, "text", [], [7]])
 def test_odd_assets_are_handed_over_as_they_are(assets: object) -> None:
     payload = {"workflow": {}, "assets": assets}
-    assert with_addresses(payload, {}) == payload
+    assert with_urls(payload, {}) == payload
     assert fresh_inputs(payload, {}) == []
     assert input_file(payload).name == "input"
 

@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from callsheet.dispatch.facts import Criteria, Lease
-from callsheet.fleet.polls import (
+from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.worker_polls import (
     capacity,
     criteria_of,
     leased_by_poll,
@@ -19,7 +20,6 @@ from callsheet.fleet.polls import (
     reason_against,
     unknown_leases,
 )
-from callsheet.fleet.principal import HeldLease, WorkerPrincipal
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.wire.worker import PollRequest
 

@@ -59,8 +59,8 @@ class Event:
         return entry
 
 
-def taken_back_as(status: str) -> LeaseOutcome:
-    """What a lease that was taken back counts as, by the new status of its job."""
+def outcome_of_requeue(status: str) -> LeaseOutcome:
+    """The outcome of a lease whose job was requeued or ended meanwhile, by the new status of the job."""
     match status:
         case "failed":
             return status

@@ -29,16 +29,16 @@ worker_bearer = HTTPBearer(
 )
 
 
-class _Asked(NamedTuple):
+class _TokenLookup(NamedTuple):
     token_hash: bytes
     for_poll: bool
 
 
-class _Removed:
+class _RemovedWorker:
     """The token of a worker that was removed as stale, and may register again."""
 
 
-REMOVED: Final = _Removed()
+REMOVED: Final = _RemovedWorker()
 
 
 class WorkerAuthentication:
@@ -47,7 +47,7 @@ class WorkerAuthentication:
     def __init__(self, databases: Databases, secret: Master):
         self._databases = databases
         self._rotated = RotatedTokens(secret)
-        self._batcher: Batcher[_Asked, WorkerPrincipal | _Removed | None] = Batcher(self._find)
+        self._batcher: Batcher[_TokenLookup, WorkerPrincipal | _RemovedWorker | None] = Batcher(self._find)
         self.presence = Presence(databases)
 
     async def of(self, authorization_header: str | None, *, for_poll: bool = False) -> WorkerPrincipal:
@@ -59,10 +59,10 @@ class WorkerAuthentication:
         token = token_in(authorization_header)
         if token is None:
             raise NotAuthenticated("Send the token of POST /api/worker/register as `Authorization: Bearer …`.")
-        principal = await self._batcher(_Asked(hash_token(token), for_poll))
+        principal = await self._batcher(_TokenLookup(hash_token(token), for_poll))
         if principal is None:
             raise NotAuthenticated("The worker's token is unknown, was replaced or was revoked. Register again.")
-        if isinstance(principal, _Removed):
+        if isinstance(principal, _RemovedWorker):
             raise RegistrationExpired
         self.presence.record(principal.worker_id)
         structlog.contextvars.bind_contextvars(worker_id=principal.worker_id)
@@ -83,7 +83,7 @@ class WorkerAuthentication:
                 max_concurrency=max_concurrency,
             )
 
-    async def _find(self, asked: Sequence[_Asked]) -> list[WorkerPrincipal | _Removed | None]:
+    async def _find(self, asked: Sequence[_TokenLookup]) -> list[WorkerPrincipal | _RemovedWorker | None]:
         async with self._databases.central.connection() as connection:
             values = {
                 "hashes": [each.token_hash for each in asked],

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.dispatch.facts import Extended
-from callsheet.fleet.outputs import Expected, extension_of, output_key
+from callsheet.fleet.outputs import ExpectedOutput, extension_of, output_key
 from callsheet.jobs.outcomes import Report, StartedLease
 from callsheet.jobs.start import Starter
 from callsheet.jobs.task_files import addressed, files_of
@@ -30,7 +30,7 @@ class Undeliverable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class SignedUrls:
     """All signed URLs of a job."""
 
     # One URL per asset in storage, by the asset's index in the payload.
@@ -54,12 +54,12 @@ class Deliveries:
         self._storage = storage
         self._starter = starter
         self._max_upload_bytes = max_upload_bytes
-        self._expected: OrderedDict[tuple[UUID, UUID], Expected] = OrderedDict()
+        self._expected: OrderedDict[tuple[UUID, UUID], ExpectedOutput] = OrderedDict()
 
     def job(self, started: StartedLease, ttl_seconds: float, callback: CallbackAddress | None = None) -> WorkerJob:
         lease, payload = started.lease, started.payload
         expected = self._remember(started)
-        addresses = self._signed(started, expected, ttl_seconds)
+        urls = self._sign(started, expected, ttl_seconds)
         return WorkerJob(
             dispatch_id=lease.dispatch_id,
             lease_token=lease.lease_token,
@@ -74,21 +74,21 @@ class Deliveries:
             provider=lease.provider,
             run_limit_seconds=lease.run_limit_seconds,
             wedges=lease.wedges,
-            input_payload=handed(lease.kind, payload, addresses),
-            input_file=(task_input(lease.kind, payload) or input_file(payload)) if addresses.input_url else None,
-            output_file=output_file(expected) if addresses.output else None,
-            input_url=addresses.input_url,
-            output_url=addresses.output_url,
-            output_headers=addresses.output_headers,
+            input_payload=payload_with_urls(lease.kind, payload, urls),
+            input_file=(task_input(lease.kind, payload) or input_file(payload)) if urls.input_url else None,
+            output_file=output_file(expected) if urls.output else None,
+            input_url=urls.input_url,
+            output_url=urls.output_url,
+            output_headers=urls.output_headers,
             **({} if callback is None else {"callback": callback}),
         )
 
-    def addresses(self, started: StartedLease, ttl_seconds: float) -> Addresses:
-        return self._signed(started, Expected.of(started), ttl_seconds)
+    def signed_urls(self, started: StartedLease, ttl_seconds: float) -> SignedUrls:
+        return self._sign(started, ExpectedOutput.of(started), ttl_seconds)
 
-    def _signed(self, started: StartedLease, expected: Expected, ttl_seconds: float) -> Addresses:
+    def _sign(self, started: StartedLease, expected: ExpectedOutput, ttl_seconds: float) -> SignedUrls:
         if not expected.is_engine:
-            return self._signed_files(started)
+            return self._sign_files(started)
         lease, seconds = started.lease, url_seconds(ttl_seconds)
         assets: dict[int, str] = {}
         primary: str | None = None
@@ -101,9 +101,9 @@ class Deliveries:
             output = self._storage.presign_put(key, content_type=expected.mime_type, size=None, seconds=seconds)
         except InvalidRequest as refusal:
             raise Undeliverable(str(refusal)) from refusal
-        return Addresses(assets, primary, output)
+        return SignedUrls(assets, primary, output)
 
-    def _signed_files(self, started: StartedLease) -> Addresses:
+    def _sign_files(self, started: StartedLease) -> SignedUrls:
         """Signs URLs that may outlive the lease: a service with a queue of its own may read them late."""
         lease = started.lease
         # An admin may submit jobs of any kind, but not jobs for an actor.
@@ -116,7 +116,7 @@ class Deliveries:
             }
         except InvalidRequest as refusal:
             raise Undeliverable(str(refusal)) from refusal
-        return Addresses({}, next(iter(urls.values()), None), None, urls)
+        return SignedUrls({}, next(iter(urls.values()), None), None, urls)
 
     def uploads(self, extended: Extended, token: UUID, outputs: Sequence[AnnouncedOutput]) -> list[Upload]:
         """Signed upload URLs of the announced outputs; the signature covers size and checksum."""
@@ -137,7 +137,7 @@ class Deliveries:
                     f"outputs.{place}.size", f"The size must be at most {self._max_upload_bytes} bytes."
                 )
 
-    async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> Expected:
+    async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> ExpectedOutput:
         """Cached when the job was handed out. Read again if another process handed it out, or the entry was evicted."""
         found = self._expected.get((tenant_id, job_id))
         if found is not None:
@@ -147,8 +147,8 @@ class Deliveries:
             raise NotFound("This worker has no such lease.")
         return self._remember(started)
 
-    def _remember(self, started: StartedLease) -> Expected:
-        expected = self._expected[started.lease.tenant_id, started.lease.job_id] = Expected.of(started)
+    def _remember(self, started: StartedLease) -> ExpectedOutput:
+        expected = self._expected[started.lease.tenant_id, started.lease.job_id] = ExpectedOutput.of(started)
         if len(self._expected) > MOST_REMEMBERED:
             self._expected.popitem(last=False)
         return expected
@@ -174,23 +174,23 @@ def own_path(path: str, tenant_id: UUID) -> str:
     return path
 
 
-def handed(kind: str, payload: Mapping[str, Any], addresses: Addresses) -> dict[str, Any]:
+def payload_with_urls(kind: str, payload: Mapping[str, Any], urls: SignedUrls) -> dict[str, Any]:
     """The payload with URLs, for every kind of job."""
-    if addresses.files:
-        return addressed(kind, payload, addresses.files)
-    return with_addresses(payload, addresses.assets)
+    if urls.files:
+        return addressed(kind, payload, urls.files)
+    return with_urls(payload, urls.assets)
 
 
-def with_addresses(payload: Mapping[str, Any], urls: Mapping[int, str]) -> dict[str, Any]:
+def with_urls(payload: Mapping[str, Any], urls: Mapping[int, str]) -> dict[str, Any]:
     """The payload with URLs instead of storage paths."""
     assets = payload.get("assets")
     if not isinstance(assets, list) or not urls:
         return dict(payload)
-    shown = [_with_address(asset, urls[place]) if place in urls else asset for place, asset in enumerate(assets)]
+    shown = [_with_url(asset, urls[place]) if place in urls else asset for place, asset in enumerate(assets)]
     return {**payload, "assets": shown}
 
 
-def _with_address(asset: Mapping[str, Any], url: str) -> dict[str, Any]:
+def _with_url(asset: Mapping[str, Any], url: str) -> dict[str, Any]:
     kept = {name: value for name, value in asset.items() if name not in ("path", "disk")}
     return {**kept, "download_url": url}
 
@@ -219,7 +219,7 @@ def input_file(payload: Mapping[str, Any]) -> InputFile:
     )
 
 
-def output_file(expected: Expected) -> OutputFile:
+def output_file(expected: ExpectedOutput) -> OutputFile:
     return OutputFile(name=f"output.{expected.extension}", extension=expected.extension, mime_type=expected.mime_type)
 
 

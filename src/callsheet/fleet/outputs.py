@@ -29,7 +29,7 @@ from callsheet.wire.worker import CompleteRequest, DeliveredOutput
 
 log = get_logger(__name__)
 
-LOOKS_AT_ONCE = 16
+INSPECTIONS_AT_ONCE = 16
 DEFAULT_EXTENSION = "bin"
 DEFAULT_MIME_TYPE = "application/octet-stream"
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
@@ -48,7 +48,7 @@ _PLAIN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedOutput:
     """What a job's payload says about its output. A payload never changes, so neither does this."""
 
     # The job runs in an engine and must deliver files. Other jobs may complete without files.
@@ -57,7 +57,7 @@ class Expected:
     mime_type: str = DEFAULT_MIME_TYPE
 
     @classmethod
-    def of(cls, started: StartedLease) -> Expected:
+    def of(cls, started: StartedLease) -> ExpectedOutput:
         payload = started.payload
         # The payload of other kinds is the user's own, and must not be treated as built by the catalog.
         if (started.lease.kind != "effect" and started.effect_id is None) or "workflow" not in payload:
@@ -85,7 +85,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InspectedOutput:
     """The object that was found for a claim."""
 
     claim: Claim
@@ -116,7 +116,7 @@ def extension_of(name: str) -> str:
     return extension if _EXTENSION.fullmatch(extension) else DEFAULT_EXTENSION
 
 
-def extension_for(mime_type: str, expected: Expected) -> str:
+def extension_for(mime_type: str, expected: ExpectedOutput) -> str:
     """Extension of the output at `output_url`, whose actual type may differ from the expected one."""
     if mime_type in (expected.mime_type, DEFAULT_MIME_TYPE):
         return expected.extension
@@ -134,11 +134,11 @@ def name_for(claim: Claim, mime_type: str) -> str:
 def refuse_repeated_names(names: Sequence[str]) -> None:
     repeated = [name for name, times in Tally(names).items() if times > 1]
     if repeated:
-        raise InvalidRequest.field("outputs", f"names {repeated[0]!r} twice")
+        raise InvalidRequest.field("outputs", f"Two outputs have the name {repeated[0]!r}. Give each its own name.")
 
 
 def claims_of(
-    request: CompleteRequest, expected: Expected, tenant_id: UUID, job_id: UUID, lease_token: UUID
+    request: CompleteRequest, expected: ExpectedOutput, tenant_id: UUID, job_id: UUID, lease_token: UUID
 ) -> list[Claim]:
     """All outputs that the completion declares; the first is the job's main output."""
 
@@ -192,29 +192,29 @@ class OutputInspection:
             "callsheet_output_warnings", "Outputs that were accepted with a warning.", registry=registry
         )
 
-    async def take(self, claims: Sequence[Claim]) -> list[Seen]:
+    async def inspect(self, claims: Sequence[Claim]) -> list[InspectedOutput]:
         """Copies the uploads to keys that no signed URL can write to, and checks the copies, so that a checked object
         cannot be replaced. Concurrency is limited, because a run may have a thousand outputs."""
-        gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+        gate = asyncio.Semaphore(INSPECTIONS_AT_ONCE)
 
-        async def take(claim: Claim) -> Seen:
+        async def inspect(claim: Claim) -> InspectedOutput:
             async with gate:
-                return await self._take(claim)
+                return await self._inspect(claim)
 
-        return list(await asyncio.gather(*map(take, claims)))
+        return list(await asyncio.gather(*map(inspect, claims)))
 
-    async def put_back(self, seen: Sequence[Seen]) -> None:
+    async def discard_copies(self, inspected: Sequence[InspectedOutput]) -> None:
         """Deletes the copies of refused outputs; the uploads stay."""
-        await discard(self._storage, [each.path for each in seen if each.path != each.claim.key])
+        await discard(self._storage, [each.path for each in inspected if each.path != each.claim.key])
 
-    async def clear(self, seen: Sequence[Seen]) -> None:
+    async def discard_uploads(self, inspected: Sequence[InspectedOutput]) -> None:
         """Deletes the uploads of accepted outputs; the copies stay."""
-        await discard(self._storage, [each.claim.key for each in seen if each.path != each.claim.key])
+        await discard(self._storage, [each.claim.key for each in inspected if each.path != each.claim.key])
 
-    def report(self, dispatch_id: int, seen: Sequence[Seen]) -> list[FieldProblem]:
+    def report(self, dispatch_id: int, inspected: Sequence[InspectedOutput]) -> list[FieldProblem]:
         """Counts and logs problems and warnings. Returns the problems for which the completion is refused."""
-        problems = [FieldProblem(each.claim.field, each.problem) for each in seen if each.problem]
-        warnings = [each.warning for each in seen if each.warning]
+        problems = [FieldProblem(each.claim.field, each.problem) for each in inspected if each.problem]
+        warnings = [each.warning for each in inspected if each.warning]
         if problems and self.enforced:
             self._refused.inc(len(problems))
             log.warning("output.refused", dispatch_id=dispatch_id, problems=[problem.reason for problem in problems])
@@ -225,13 +225,13 @@ class OutputInspection:
             log.warning("output.odd", dispatch_id=dispatch_id, warnings=reasons)
         return []
 
-    async def _take(self, claim: Claim) -> Seen:
+    async def _inspect(self, claim: Claim) -> InspectedOutput:
         path = accepted_key(claim.key, extension_of(claim.name))
         try:
             await self._storage.copy(claim.key, path)
         except NotFound:
             problem = judge(claim, None, None)
-            return Seen(claim, claim.key, claim.name, claim.mime_type, claim.size, claim.sha256, problem)
+            return InspectedOutput(claim, claim.key, claim.name, claim.mime_type, claim.size, claim.sha256, problem)
         found = await self._storage.peek(path, SNIFFED_BYTES)
         if found is None:
             raise Unavailable("The storage lost an object that was just copied.")
@@ -244,4 +244,4 @@ class OutputInspection:
         warning = None if problem else oddity(claim.mime_type, beginning)
         mime_type = actual_type(claim.mime_type, beginning)
         name = name_for(claim, mime_type)
-        return Seen(claim, path, name, mime_type, info.size, sha256 or claim.sha256, problem, warning)
+        return InspectedOutput(claim, path, name, mime_type, info.size, sha256 or claim.sha256, problem, warning)

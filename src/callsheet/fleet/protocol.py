@@ -11,11 +11,11 @@ from callsheet.catalog.warmth import Warmth
 from callsheet.fleet.deliveries import Deliveries
 from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.outputs import OutputInspection
-from callsheet.fleet.polls import Polls
 from callsheet.fleet.protocol_routes import protocol_router
-from callsheet.fleet.reports import Reports
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.spare_work import SpareWork
+from callsheet.fleet.worker_polls import WorkerPolls
+from callsheet.fleet.worker_reports import WorkerReports
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
@@ -29,8 +29,8 @@ class WorkerProtocol:
     """The routes, and the objects behind them, which in-process workers call directly."""
 
     router: APIRouter
-    polls: Polls
-    reports: Reports
+    polls: WorkerPolls
+    reports: WorkerReports
     deliveries: Deliveries
 
     def listen(self, listener: Listener) -> None:
@@ -50,9 +50,9 @@ def open_protocol(
     gate = gate or EveryProvider()
     deliveries = Deliveries(storage, jobs.starter, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
-    polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, Warmth(databases), gate)
+    polls = WorkerPolls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, Warmth(databases), gate)
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
-    reports = Reports(
+    reports = WorkerReports(
         jobs.starter,
         jobs.lease_reports,
         jobs.progress,

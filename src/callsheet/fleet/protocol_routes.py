@@ -13,11 +13,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from callsheet.fleet.authentication import WorkerAuthentication, worker_bearer
-from callsheet.fleet.departures import ClientGone
+from callsheet.fleet.client_disconnects import ClientDisconnected
 from callsheet.fleet.envelope import Envelope, enveloped
-from callsheet.fleet.polls import Polls
 from callsheet.fleet.principal import WorkerPrincipal
-from callsheet.fleet.reports import Reports
+from callsheet.fleet.worker_polls import WorkerPolls
+from callsheet.fleet.worker_reports import WorkerReports
 from callsheet.plumbing.problems import refusal_of_validation
 from callsheet.plumbing.routing import Router
 from callsheet.plumbing.shortcut import Direct
@@ -36,7 +36,7 @@ from callsheet.wire.worker import (
     WorkerAnswer,
 )
 
-Said = TypeVar("Said", bound=WorkerAnswer)
+WorkerResponse = TypeVar("WorkerResponse", bound=WorkerAnswer)
 
 # Half of a surrogate pair: Python writes undecodable bytes of a file's name like this. Other parsers reject it, but it
 # must not cause the refusal of a worker's report.
@@ -69,8 +69,8 @@ def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> 
                     raise
                 answer = await endpoint(body, request)
                 # Only fields that were set: null means something else than a missing field.
-                said = answer.model_dump_json(exclude_unset=True)
-                return Response(enveloped(said) if wants_envelope else said, media_type="application/json")
+                text = answer.model_dump_json(exclude_unset=True)
+                return Response(enveloped(text) if wants_envelope else text, media_type="application/json")
 
             return handle
 
@@ -78,7 +78,7 @@ def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> 
 
 
 def protocol_router(
-    authentication: WorkerAuthentication, polls: Polls, reports: Reports, envelope: Envelope
+    authentication: WorkerAuthentication, polls: WorkerPolls, reports: WorkerReports, envelope: Envelope
 ) -> APIRouter:
     router = Router(
         prefix="/api/worker",
@@ -96,7 +96,7 @@ def protocol_router(
         lease."""
         try:
             return await polls.answer(request.headers.get("authorization"), body, request.receive)
-        except ClientGone:
+        except ClientDisconnected:
             return PollAnswer(job=None, reason="empty")
 
     @router.post("/heartbeat")
@@ -161,5 +161,5 @@ async def read(request: Request, model: type[BaseModel]) -> BaseModel:
         raise MalformedRequest("The connection closed before the whole body arrived.") from None
 
 
-def with_token(answer: Said, worker: WorkerPrincipal) -> Said:
+def with_token(answer: WorkerResponse, worker: WorkerPrincipal) -> WorkerResponse:
     return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer

@@ -9,7 +9,7 @@ from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.credentials import Credential, Credentials
 from callsheet.fleet.envelope import Envelope, enveloped
 from callsheet.fleet.principal import WorkerPrincipal
-from callsheet.fleet.registry import Registry
+from callsheet.fleet.registry import WorkerRegistry
 from callsheet.identity.authentication import Authentication
 from callsheet.plumbing.routing import Router
 from callsheet.wire.environment import Environment, EnvironmentAnswer
@@ -24,7 +24,7 @@ secret_header = APIKeyHeader(
 
 
 def registration_router(
-    registry: Registry,
+    registry: WorkerRegistry,
     credentials: Credentials,
     workers: WorkerAuthentication,
     authentication: Authentication,

@@ -12,7 +12,7 @@ from callsheet.fleet.approval import is_approved_at_once
 from callsheet.fleet.asg import NOT_ASKED, AutoscalingGroups, Verdict
 from callsheet.fleet.audit import Audit, Event, write
 from callsheet.fleet.credentials import Credential, OwnCredential, SecretCredential, TokenCredential
-from callsheet.fleet.leases import HeldLeases
+from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.placement import Placement, check_shape, placement_of
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.tokens import hash_token, new_token
@@ -38,7 +38,7 @@ REPORT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
 
 
-class Registry:
+class WorkerRegistry:
     def __init__(
         self,
         databases: Databases,
@@ -72,11 +72,11 @@ class Registry:
             earlier = await self._admit(connection, request.worker_id, credential, placement)
             is_approved = await self._is_approved(connection, request.worker_id, credential)
             await self._save(connection, request, placement, credential, token, verdict, earlier, is_approved)
-            cannot_run = await unable_of(connection, request.worker_id)
+            cannot_run = await workflows_it_cannot_run(connection, request.worker_id)
         # No worker has the new token yet, so every lease of this id is older; also if the worker was removed during a
         # poll.
         await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
-        await self._held.put_back(
+        await self._held.requeue_all(
             request.worker_id,
             earlier["session_id"] if earlier else None,
             attempt_counts=True,
@@ -103,7 +103,7 @@ class Registry:
                 await SQL["tell_worker_reassigned"].run(connection, worker_id=worker.worker_id)
                 event = Event(worker.worker_id, worker.session_id, "environment_changed", worker.actor)
                 await write(connection, [event])
-            return await unable_of(connection, worker.worker_id)
+            return await workflows_it_cannot_run(connection, worker.worker_id)
 
     def _check_pace(self, worker_id: str) -> None:
         """Limits the rate: each environment is a row of up to a megabyte, and one worker must not fill the database."""
@@ -117,9 +117,9 @@ class Registry:
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:
         """Requeues the leases first: after a crash in between, the sweeper still finds the worker as stale."""
         # The user of a requeued job can read this text.
-        said = clean_line(reason or "") or "it said good-bye"
-        returned = await self._held.put_back(
-            worker.worker_id, worker.session_id, attempt_counts=False, reason=said, actor=worker.actor
+        reason_text = clean_line(reason or "") or "it said good-bye"
+        requeued = await self._held.requeue_all(
+            worker.worker_id, worker.session_id, attempt_counts=False, reason=reason_text, actor=worker.actor
         )
         await hit(Failpoint.DEREGISTER_BEFORE_REMOVE)
         async with self._databases.central.transaction() as connection:
@@ -127,9 +127,11 @@ class Registry:
                 connection, worker_id=worker.worker_id, session_id=worker.session_id
             )
             if removed:
-                await SQL["end_session"].run(connection, worker_id=worker.worker_id, reason=f"deregistered: {said}")
+                await SQL["end_session"].run(
+                    connection, worker_id=worker.worker_id, reason=f"deregistered: {reason_text}"
+                )
                 await SQL["forget_drain"].run(connection, worker_id=worker.worker_id, own_prefix=OWN_PREFIX)
-                details = {"reason": said, "leases": returned}
+                details = {"reason": reason_text, "leases": requeued}
                 event = Event(worker.worker_id, worker.session_id, "deregistered", worker.actor, details=details)
                 await write(connection, [event])
 
@@ -232,7 +234,7 @@ class Registry:
         await write(connection, events)
 
 
-async def unable_of(connection: Connection, worker_id: str) -> list[CannotRun]:
+async def workflows_it_cannot_run(connection: Connection, worker_id: str) -> list[CannotRun]:
     """The assigned workflows for which the worker lacks something."""
     rows = await SQL["cannot_run"].rows(connection, worker_id=worker_id, limit=MOST_SHOWN)
     return [CannotRun(**row) for row in rows]

@@ -10,9 +10,9 @@ from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
+from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.instances import InstanceValidator
-from callsheet.fleet.leases import HeldLeases
-from callsheet.fleet.registry import Registry
+from callsheet.fleet.registry import WorkerRegistry
 from callsheet.fleet.retention import AuditRetention
 from callsheet.fleet.sweeper import WorkerSweeper
 from callsheet.fleet.workers import Workers
@@ -28,7 +28,7 @@ class FleetRoom:
     authentication: WorkerAuthentication
     audit: Audit
     held: HeldLeases
-    registry: Registry
+    registry: WorkerRegistry
     workers: Workers
     fleets: Fleets
     fleet_tokens: FleetTokens
@@ -52,7 +52,7 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, le
         authentication=WorkerAuthentication(databases, secret),
         audit=audit,
         held=held,
-        registry=Registry(databases, settings, groups, held, audit),
+        registry=WorkerRegistry(databases, settings, groups, held, audit),
         workers=workers,
         fleets=Fleets(databases),
         fleet_tokens=FleetTokens(databases),

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from callsheet.catalog.environments import forget_unused
 from callsheet.fleet.audit import Event, write
-from callsheet.fleet.leases import HeldLeases
+from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.jobs.outcomes import Report
 from callsheet.plumbing.databases import Databases
@@ -44,7 +44,7 @@ class WorkerSweeper(Loop):
         self._last_look: float | None = None
 
     async def tick(self, now: datetime) -> bool:
-        await self.take_left_behind()
+        await self.requeue_left_behind()
         await self._forget_environments()
         return self._has_watched() and await self.sweep()
 
@@ -55,13 +55,13 @@ class WorkerSweeper(Loop):
         await all_of(self._remove(row["worker_id"], row["session_id"]) for row in rows)
         return len(rows) == BATCH
 
-    async def take_left_behind(self) -> None:
+    async def requeue_left_behind(self) -> None:
         """Requeues leases of workers that left during a poll, or before a crash. As everywhere, the attempt does not
         count if the worker deregistered, and counts if it was revoked or disappeared."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["find_left_behind"].rows(connection, limit=BATCH)
         for row in rows:
-            await self._held.take_back(
+            await self._held.requeue_one(
                 Report(row["dispatch_id"], row["lease_token"], row["worker_id"]),
                 row["session_id"],
                 attempt_counts=not row["said_good_bye"],

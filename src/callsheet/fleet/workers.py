@@ -10,9 +10,9 @@ import asyncpg
 
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.fleet_tokens import revoke_in
-from callsheet.fleet.leases import HeldLeases
+from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.placement import DEFAULT_STAGE, find_workflows
-from callsheet.fleet.registry import ALIVE_SECONDS, assign, unable_of
+from callsheet.fleet.registry import ALIVE_SECONDS, assign, workflows_it_cannot_run
 from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
@@ -55,7 +55,7 @@ class Workers:
             rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
             if not rows:
                 raise _no_worker(worker_id)
-            cannot_run = await unable_of(connection, worker_id)
+            cannot_run = await workflows_it_cannot_run(connection, worker_id)
             leases = await SQL["leases_of_worker"].rows(connection, worker_id=worker_id)
             sessions = await SQL["sessions_of_worker"].rows(
                 connection, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
@@ -129,7 +129,7 @@ class Workers:
             await SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
             await _log(connection, worker_id, known["session_id"], actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
-        await self._held.put_back(
+        await self._held.requeue_all(
             worker_id, known["session_id"], attempt_counts=True, reason="its worker was revoked", actor=actor
         )
         async with self._databases.central.connection() as connection:

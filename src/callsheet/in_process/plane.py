@@ -16,7 +16,7 @@ from starlette.types import Message
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.credentials import OWN
 from callsheet.fleet.protocol import WorkerProtocol
-from callsheet.fleet.registry import Registry
+from callsheet.fleet.registry import WorkerRegistry
 from callsheet.plumbing.problems import STATUS_OF_CODE, UNAVAILABLE
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
@@ -51,7 +51,7 @@ class InProcessPlane:
     workflow_slugs: Sequence[str]
     providers: Sequence[str]
     max_concurrency: int
-    registry: Registry
+    registry: WorkerRegistry
     authentication: WorkerAuthentication
     protocol: WorkerProtocol
     # Largest request, as for all other workers.

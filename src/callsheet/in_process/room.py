@@ -10,14 +10,14 @@ from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.in_process.plane import InProcessPlane
 from callsheet.in_process.runner import TaskRunner
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import Settings
 from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.wire.tasks import workflow_slug
 
 
 def open_task_runner(
-    settings: Settings, fleet: FleetRoom, protocol: WorkerProtocol, providers: Registry
+    settings: Settings, fleet: FleetRoom, protocol: WorkerProtocol, providers: ActorRegistry
 ) -> TaskRunner | None:
     """None if the settings leave tasks to other machines, or if there are no actors."""
     if not settings.tasks.in_process or not providers.actors:

@@ -16,7 +16,7 @@ from PIL import Image
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.frames import Picture
 from callsheet.lightbox.graph import Schedule, links_of, needed_nodes, signatures
-from callsheet.lightbox.node import Blocker, Registry, Result
+from callsheet.lightbox.node import Blocker, NodeRegistry, Result
 from callsheet.lightbox.prompt_queue import Item
 from callsheet.lightbox.sockets import Preview
 from callsheet.lightbox.validation import type_name
@@ -69,7 +69,7 @@ class Engine:
     """Keeps the results of the last graph's nodes, so that what did not change is not run again."""
 
     def __init__(
-        self, registry: Registry, folders: Folders, publisher: Publisher, interrupted: threading.Event
+        self, registry: NodeRegistry, folders: Folders, publisher: Publisher, interrupted: threading.Event
     ) -> None:
         self.registry = registry
         self.folders = folders

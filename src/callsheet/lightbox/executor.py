@@ -9,7 +9,7 @@ from typing import Any
 
 from callsheet.lightbox.execution import Engine, Outcome
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Registry
+from callsheet.lightbox.node import NodeRegistry
 from callsheet.lightbox.prompt_queue import Item, PromptQueue
 from callsheet.lightbox.sockets import Preview, Sockets
 from callsheet.toolbox.logs import get_logger
@@ -18,7 +18,7 @@ log = get_logger(__name__)
 
 
 class Executor:
-    def __init__(self, registry: Registry, folders: Folders, queue: PromptQueue, sockets: Sockets) -> None:
+    def __init__(self, registry: NodeRegistry, folders: Folders, queue: PromptQueue, sockets: Sockets) -> None:
         self.queue = queue
         # What runs for which client id, for a socket that comes back.
         self.current_node: dict[str, str] = {}

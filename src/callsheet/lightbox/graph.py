@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Node, Registry
+from callsheet.lightbox.node import Node, NodeRegistry
 
 Prompt = Mapping[str, Any]
 
@@ -19,7 +19,7 @@ def links_of(node_class: type[Node], values: Mapping[str, Any]) -> dict[str, tup
     return {name: (link[0], link[1]) for name, link in given if isinstance(link, list) and len(link) == 2}
 
 
-def needed_nodes(prompt: Prompt, registry: Registry, outputs: list[str]) -> list[str]:
+def needed_nodes(prompt: Prompt, registry: NodeRegistry, outputs: list[str]) -> list[str]:
     """Every node the outputs need, each after the ones it is linked to."""
     ordered: dict[str, None] = {}
     for output in outputs:
@@ -36,7 +36,7 @@ def needed_nodes(prompt: Prompt, registry: Registry, outputs: list[str]) -> list
     return list(ordered)
 
 
-def signatures(prompt: dict[str, Any], registry: Registry, folders: Folders, ordered: list[str]) -> dict[str, str]:
+def signatures(prompt: dict[str, Any], registry: NodeRegistry, folders: Folders, ordered: list[str]) -> dict[str, str]:
     """A hash per node over class and inputs, those of its ancestors included; node ids do not matter."""
     found: dict[str, str] = {}
     for node_id in ordered:
@@ -72,7 +72,7 @@ def _fingerprint(node: dict[str, Any], node_class: type[Node], values: Mapping[s
 class Schedule:
     """Hands out the nodes that are left to run: those nothing is missing for, outputs before the rest."""
 
-    def __init__(self, prompt: Prompt, registry: Registry, outputs: list[str], cached: set[str]) -> None:
+    def __init__(self, prompt: Prompt, registry: NodeRegistry, outputs: list[str], cached: set[str]) -> None:
         self._outputs = outputs
         self._missing: dict[str, set[str]] = {}
         self._dependents: dict[str, list[str]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Registry
+from callsheet.lightbox.node import NodeRegistry
 
 # The server whose responses these are.
 COMFYUI_VERSION = "0.7.0"
@@ -26,7 +26,7 @@ def features(max_upload_bytes: int) -> dict[str, Any]:
 
 
 class InfoRoutes:
-    def __init__(self, registry: Registry, folders: Folders, known_features: Mapping[str, Any]) -> None:
+    def __init__(self, registry: NodeRegistry, folders: Folders, known_features: Mapping[str, Any]) -> None:
         self._registry = registry
         self._folders = folders
         self._features = known_features

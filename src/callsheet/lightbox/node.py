@@ -108,7 +108,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Registry:
+class NodeRegistry:
     """The nodes of one engine."""
 
     nodes: Mapping[str, type[Node]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from aiohttp import web
 from callsheet.lightbox import jobs
 from callsheet.lightbox.answers import query_number, trouble
 from callsheet.lightbox.executor import Executor
-from callsheet.lightbox.node import Registry
+from callsheet.lightbox.node import NodeRegistry
 from callsheet.lightbox.prompt_queue import AlreadyQueued, Item, PromptQueue
 from callsheet.lightbox.validation import error, validate_prompt
 
@@ -20,7 +20,7 @@ SECRETS = ("auth_token_comfy_org", "api_key_comfy_org")
 
 
 class PromptRoutes:
-    def __init__(self, executor: Executor, registry: Registry, client: str | None = None) -> None:
+    def __init__(self, executor: Executor, registry: NodeRegistry, client: str | None = None) -> None:
         """`client` is whose a prompt is that does not say so: an account's, where there are accounts."""
         self._client = client
         self._executor = executor

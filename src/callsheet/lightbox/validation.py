@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.node import Input, Node, Registry
+from callsheet.lightbox.node import Input, Node, NodeRegistry
 
 Error = dict[str, Any]
 # ComfyUI recurses through a graph: 600 nodes in a chain pass, 1000 meet Python's limit.
@@ -34,7 +34,7 @@ class _Finding:
     raised: Exception | None = None
 
 
-def validate_prompt(prompt: Any, registry: Registry, folders: Folders, targets: list[str] | None = None) -> Verdict:
+def validate_prompt(prompt: Any, registry: NodeRegistry, folders: Folders, targets: list[str] | None = None) -> Verdict:
     """Coerces numbers in place, as ComfyUI does. Raises where ComfyUI returns 500."""
     outputs: list[str] = []
     for node_id in prompt:
@@ -97,7 +97,7 @@ def _raised(kind: str, message: str, raised: Exception, **extra: Any) -> Error:
 
 
 class _Validation:
-    def __init__(self, prompt: Mapping[str, Any], registry: Registry, folders: Folders) -> None:
+    def __init__(self, prompt: Mapping[str, Any], registry: NodeRegistry, folders: Folders) -> None:
         self.prompt = prompt
         self.findings: dict[str, _Finding] = {}
         self._registry = registry

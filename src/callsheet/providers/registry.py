@@ -63,7 +63,7 @@ ACTORS: tuple[Callable[[Context], Actor], ...] = (
 )
 
 
-class Registry:
+class ActorRegistry:
     def __init__(
         self,
         actors: Mapping[str, Actor],
@@ -94,7 +94,7 @@ class Registry:
                 closing.push_async_callback(provider.close)
 
 
-def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] = ()) -> Registry:
+def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] = ()) -> ActorRegistry:
     """`allow_networks`: private networks that URLs supplied by users and services may lead to.
 
     Raises OperatorError where something of another package cannot be used.
@@ -110,7 +110,7 @@ def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] 
     for entry in _entries(ACTOR_GROUP):
         actor = _made(entry, PluginContext(_table(config, entry), clients, allowed), lacking_of_actor)
         actors |= _by_name(ACTOR_GROUP, [actor], actors)
-    return Registry(actors, allowed, clients, [media[name] for name in media.keys() - allowed.keys()])
+    return ActorRegistry(actors, allowed, clients, [media[name] for name in media.keys() - allowed.keys()])
 
 
 def lacking_of_provider(made: object) -> list[str]:

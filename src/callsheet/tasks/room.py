@@ -8,7 +8,7 @@ from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.provider_gate import ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.databases import Databases
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
 from callsheet.tasks.for_runs import RunTasks
@@ -34,7 +34,7 @@ def open_tasks(
     databases: Databases,
     jobs: JobsRoom,
     effects: EffectJobs,
-    providers: Registry,
+    providers: ActorRegistry,
     settings: TaskSettings,
     runner: Runner | None,
     gate: ProviderGate | None = None,

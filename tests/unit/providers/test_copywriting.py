@@ -14,7 +14,7 @@ from aiohttp import web
 from callsheet.providers.actor import OWN, Actor, Done, Task
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 
 KEY = "sk-key-of-the-test-that-must-stay-secret"
 LAMP = {"title": "Paper lamp", "description": "It shines. It folds.", "price": "19.90", "currency": "EUR"}
@@ -55,7 +55,7 @@ async def service() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def registry(service: Service) -> AsyncIterator[Registry]:
+async def registry(service: Service) -> AsyncIterator[ActorRegistry]:
     config = {"copywriting": {"api_key": KEY, "url": service.url, "model": "small-1"}}
     registry = open_registry(ProvidersConfig.model_validate(config))
     yield registry
@@ -63,7 +63,7 @@ async def registry(service: Service) -> AsyncIterator[Registry]:
 
 
 @pytest.fixture
-def actor(registry: Registry) -> Actor:
+def actor(registry: ActorRegistry) -> Actor:
     return registry.actors["copy"]
 
 
@@ -85,7 +85,7 @@ async def test_the_model_writes_what_is_asked_for(service: Service, actor: Actor
     assert all(word in asked for word in ("playful", "warm", "language de", "Paper lamp", "19.90 EUR"))
 
 
-async def test_its_jobs_are_of_a_provider_with_a_limit(registry: Registry, actor: Actor) -> None:
+async def test_its_jobs_are_of_a_provider_with_a_limit(registry: ActorRegistry, actor: Actor) -> None:
     plan = actor.plan({"product": LAMP})
     assert (plan.provider, plan.concurrency and plan.concurrency.limit) == ("copywriting", 4)
     assert "copywriting" in registry.provider_names

@@ -13,7 +13,7 @@ from callsheet.providers.context import Clients, Context
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, Generation
 from callsheet.providers.media_actor import NO_SOURCE_DATA, NO_STORED_PROMPTS, MediaActor
-from callsheet.providers.registry import Registry
+from callsheet.providers.registry import ActorRegistry
 from callsheet.wire.errors import InvalidRequest
 from tests.support.media_providers import media_task, opened, service_table
 from tests.support.media_service import PNG, MediaService, media_service
@@ -29,7 +29,7 @@ async def service() -> AsyncIterator[MediaService]:
 
 
 @pytest.fixture
-async def registry(service: MediaService) -> AsyncIterator[Registry]:
+async def registry(service: MediaService) -> AsyncIterator[ActorRegistry]:
     async with opened(
         http={"leonardo": service_table("leonardo", service)},
         comfyui={
@@ -40,13 +40,13 @@ async def registry(service: MediaService) -> AsyncIterator[Registry]:
         yield registry
 
 
-def refused(registry: Registry, payload: dict[str, Any]) -> dict[str, str]:
+def refused(registry: ActorRegistry, payload: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(InvalidRequest) as refused:
         registry.actors["media"].plan(payload)
     return {each.field: each.reason for each in refused.value.errors}
 
 
-def test_concurrency_and_finish_come_from_the_provider(registry: Registry) -> None:
+def test_concurrency_and_finish_come_from_the_provider(registry: ActorRegistry) -> None:
     plan = registry.actors["media"].plan(LEONARDO)
     assert (plan.provider, plan.finish) == ("leonardo", Finish.SYNC)
     assert plan.concurrency == Concurrency("media:leonardo", 3)
@@ -54,7 +54,7 @@ def test_concurrency_and_finish_come_from_the_provider(registry: Registry) -> No
     assert plan.effect is None
 
 
-def test_the_callers_own_fields_are_let_through(registry: Registry) -> None:
+def test_the_callers_own_fields_are_let_through(registry: ActorRegistry) -> None:
     own = {"workflow_run_id": "r", "interaction_id": "i", "prompt_id": "p", "source_data": None}
     assert registry.actors["media"].plan({**LEONARDO, **own}).provider == "leonardo"
 
@@ -86,7 +86,7 @@ def test_the_callers_own_fields_are_let_through(registry: Registry) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_by_field(
-    registry: Registry, changes: dict[str, Any], wrong: dict[str, str]
+    registry: ActorRegistry, changes: dict[str, Any], wrong: dict[str, str]
 ) -> None:
     if wrong:
         assert refused(registry, {**LEONARDO, **changes}) == wrong
@@ -94,7 +94,7 @@ def test_what_cannot_be_run_is_refused_by_field(
         assert registry.actors["media"].plan({**LEONARDO, **changes}).provider == "leonardo"
 
 
-def test_every_wrong_field_is_told_at_once(registry: Registry) -> None:
+def test_every_wrong_field_is_told_at_once(registry: ActorRegistry) -> None:
     assert set(refused(registry, {"prompt": 5, "size": 1})) == {
         "payload.provider",
         "payload.action_type",
@@ -128,7 +128,7 @@ async def test_a_blocked_provider_is_not_there(service: MediaService) -> None:
         }
 
 
-async def test_a_task_that_is_run_to_its_end_brings_files_and_a_result(registry: Registry, tmp_path: Path) -> None:
+async def test_a_task_that_is_run_to_its_end_brings_files_and_a_result(registry: ActorRegistry, tmp_path: Path) -> None:
     done = await registry.actors["media"].run(media_task(tmp_path, params={"width": 600}))
     assert isinstance(done, Done)
     assert [file.path.read_bytes() for file in done.files] == [PNG]
@@ -138,13 +138,15 @@ async def test_a_task_that_is_run_to_its_end_brings_files_and_a_result(registry:
     assert done.provider_job_id == "job/1 ü"
 
 
-async def test_a_worker_that_does_not_have_the_provider_lets_another_try(registry: Registry, tmp_path: Path) -> None:
+async def test_a_worker_that_does_not_have_the_provider_lets_another_try(
+    registry: ActorRegistry, tmp_path: Path
+) -> None:
     with pytest.raises(ProviderError) as failed:
         await registry.actors["media"].run(media_task(tmp_path, provider="elsewhere"))
     assert (failed.value.type, failed.value.retryable) == ("invalid_request", True)
 
 
-def test_comfyui_becomes_the_job_of_an_effect(registry: Registry) -> None:
+def test_comfyui_becomes_the_job_of_an_effect(registry: ActorRegistry) -> None:
     media = registry.actors["media"]
     plan = media.plan({"provider": "comfyui", "action_type": "txt2img", "prompt": "x", "params": {"seed": 4}})
     assert (plan.provider, plan.finish, plan.concurrency) == ("comfyui", Finish.WORKER, None)
@@ -174,19 +176,21 @@ def test_comfyui_becomes_the_job_of_an_effect(registry: Registry) -> None:
     ],
 )
 def test_what_no_effect_can_take_is_refused(
-    registry: Registry, action: str, prompt: str, params: dict[str, Any], fields: set[str]
+    registry: ActorRegistry, action: str, prompt: str, params: dict[str, Any], fields: set[str]
 ) -> None:
     payload = {"provider": "comfyui", "action_type": action, "prompt": prompt, "params": params}
     assert set(refused(registry, payload)) == fields
 
 
-async def test_a_task_for_a_worker_beside_an_engine_is_not_run_elsewhere(registry: Registry, tmp_path: Path) -> None:
+async def test_a_task_for_a_worker_beside_an_engine_is_not_run_elsewhere(
+    registry: ActorRegistry, tmp_path: Path
+) -> None:
     with pytest.raises(ProviderError) as failed:
         await registry.actors["media"].run(media_task(tmp_path, provider="comfyui"))
     assert (failed.value.type, failed.value.retryable) == ("wrong_worker", True)
 
 
-def test_a_page_can_show_what_would_be_made(registry: Registry) -> None:
+def test_a_page_can_show_what_would_be_made(registry: ActorRegistry) -> None:
     shown = registry.media["leonardo"].preview_info(Generation("txt2img", "x", {"width": 600}))
     assert shown["params"] == {"width": 600, "height": 768, "count": 1}
     shown = registry.media["comfyui"].preview_info(Generation("txt2img", "x", {"seed": 1}))

@@ -12,7 +12,7 @@ from callsheet.providers.actor import Deferred, Task
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Concurrency, Finish
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.wire.errors import InvalidRequest
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 
@@ -37,20 +37,20 @@ async def server() -> AsyncIterator[ReplicateServer]:
 
 
 @pytest.fixture
-async def registry(server: ReplicateServer) -> AsyncIterator[Registry]:
+async def registry(server: ReplicateServer) -> AsyncIterator[ActorRegistry]:
     config = {"replicate": {"token": TOKEN, "url": server.url, "models": MODELS}}
     registry = open_registry(ProvidersConfig.model_validate(config))
     yield registry
     await registry.close()
 
 
-async def run(registry: Registry, name: str, directory: Path, callback: Callback | None = HOOK) -> Any:
+async def run(registry: ActorRegistry, name: str, directory: Path, callback: Callback | None = HOOK) -> Any:
     task = Task("tq_1", PAYLOADS[name], 1, directory, lambda percent, message: None, callback)
     return await registry.actors[name].run(task)
 
 
 async def test_each_asks_its_model_for_what_that_takes(
-    server: ReplicateServer, registry: Registry, tmp_path: Path
+    server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     for name in PAYLOADS:
         deferred = await run(registry, name, tmp_path)
@@ -71,7 +71,7 @@ async def test_each_asks_its_model_for_what_that_takes(
     assert speech == {"text": "Hello.", "voice": "ann", "speed": 1.5}
 
 
-async def test_plans_say_who_executes_and_how_many_at_once(registry: Registry) -> None:
+async def test_plans_say_who_executes_and_how_many_at_once(registry: ActorRegistry) -> None:
     plans = {name: registry.actors[name].plan(payload) for name, payload in PAYLOADS.items()}
     assert {(plan.provider, plan.finish) for plan in plans.values()} == {("replicate", Finish.WEBHOOK)}
     assert plans["ugc_video"].concurrency == Concurrency("media:replicate:ugc_video", 2)
@@ -79,7 +79,7 @@ async def test_plans_say_who_executes_and_how_many_at_once(registry: Registry) -
 
 
 async def test_one_that_may_exist_is_looked_for_and_not_submitted_again(
-    server: ReplicateServer, registry: Registry, tmp_path: Path
+    server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     first = await run(registry, "tts", tmp_path)
     again = await run(registry, "tts", tmp_path, Callback(HOOK.url, may_exist=True))
@@ -103,7 +103,7 @@ async def test_one_that_may_exist_is_looked_for_and_not_submitted_again(
     ],
 )
 async def test_a_payload_that_cannot_be_run_is_refused_by_its_field(
-    registry: Registry, name: str, changes: dict[str, Any], wrong: str
+    registry: ActorRegistry, name: str, changes: dict[str, Any], wrong: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
         registry.actors[name].plan(changes)
@@ -136,7 +136,7 @@ async def test_what_is_not_set_up_is_refused_with_the_name_of_the_setting(
 
 
 async def test_without_an_address_to_call_back_nothing_is_submitted(
-    server: ReplicateServer, registry: Registry, tmp_path: Path
+    server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     with pytest.raises(ProviderError, match="call back"):
         await run(registry, "tts", tmp_path, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.lightbox.node import Node, Registry
+from callsheet.lightbox.node import Node, NodeRegistry
 from callsheet.lightbox.nodes import (
     adjust,
     audio,
@@ -33,7 +33,7 @@ _NODES: tuple[type[Node], ...] = (
 )
 
 
-def build_registry(with_probes: bool = False) -> Registry:
+def build_registry(with_probes: bool = False) -> NodeRegistry:
     """Every node; the ones that misbehave on purpose only where a test wants them."""
     nodes = (*_NODES, *probes.NODES) if with_probes else _NODES
-    return Registry({node.name: node for node in nodes})
+    return NodeRegistry({node.name: node for node in nodes})

@@ -14,10 +14,10 @@ from starlette.types import Receive
 
 from callsheet.catalog.warmth import Warmth
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.audit import Audit, Event, taken_back_as
+from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
 from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.client_disconnects import unless_client_disconnects
 from callsheet.fleet.deliveries import Deliveries, Undeliverable
-from callsheet.fleet.departures import unless_client_leaves
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
 from callsheet.fleet.tokens import token_in
 from callsheet.jobs.long_poll import LongPoll
@@ -46,7 +46,7 @@ ENGINE_PROVIDERS = ("cloud", "self_hosted")
 
 
 @dataclass(slots=True, eq=False)
-class _Asking:
+class _OpenPoll:
     """An open poll, and whether another poll of the same worker was open at the same time."""
 
     since: float
@@ -59,7 +59,7 @@ class _Asking:
     is_outdated: bool = False
 
 
-class Polls:
+class WorkerPolls:
     def __init__(
         self,
         authentication: WorkerAuthentication,
@@ -79,35 +79,37 @@ class Polls:
         self._gate = gate or EveryProvider()
         self._long_poll = LongPoll(room.starter, room.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
-        self._under_way: dict[str | None, list[_Asking]] = {}
+        self._open_polls: dict[str | None, list[_OpenPoll]] = {}
 
     async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollAnswer:
         token = token_in(header)
-        under_way = self._under_way.setdefault(token, [])
-        if len(under_way) >= MOST_AT_ONCE:
+        polls_of_token = self._open_polls.setdefault(token, [])
+        if len(polls_of_token) >= MOST_AT_ONCE:
             raise RateLimited(1)
-        asking = _Asking(time.monotonic(), is_alone=not under_way, poll_id=request.poll_id)
-        predecessors = [other for other in under_way if other.poll_id is not None and other.poll_id == asking.poll_id]
-        for other in under_way:
+        open_poll = _OpenPoll(time.monotonic(), is_alone=not polls_of_token, poll_id=request.poll_id)
+        predecessors = [
+            other for other in polls_of_token if other.poll_id is not None and other.poll_id == open_poll.poll_id
+        ]
+        for other in polls_of_token:
             other.is_alone = False
-        under_way.append(asking)
+        polls_of_token.append(open_poll)
         try:
             await self._end(predecessors)
-            return await self._answer(header, request, receive, asking)
+            return await self._answer(header, request, receive, open_poll)
         finally:
-            asking.over.set()
-            under_way.remove(asking)
-            if not under_way:
-                self._under_way.pop(token, None)
+            open_poll.over.set()
+            polls_of_token.remove(open_poll)
+            if not polls_of_token:
+                self._open_polls.pop(token, None)
 
     def reassigned(self, worker_id: str | None) -> None:
         """Notification: the worker was drained or assigned other workflows. If a notification is lost, the next poll
         sees the change, within a minute. Until then a drained worker gets no lease either."""
-        for asking in [each for polls in self._under_way.values() for each in polls]:
-            if asking.criteria is not None and asking.worker_id == worker_id:
-                self._outdate(asking)
+        for open_poll in [each for polls in self._open_polls.values() for each in polls]:
+            if open_poll.criteria is not None and open_poll.worker_id == worker_id:
+                self._outdate(open_poll)
 
-    async def _end(self, predecessors: Sequence[_Asking]) -> None:
+    async def _end(self, predecessors: Sequence[_OpenPoll]) -> None:
         """Ends earlier polls with the same poll id, whose responses the worker no longer reads, and waits for them.
         A lease that an earlier poll got is then among the worker's leases and is repeated. A lease that it got later
         would be lost until `unknown_leases` finds it."""
@@ -116,12 +118,14 @@ class Polls:
         for each in predecessors:
             await each.over.wait()
 
-    def _outdate(self, asking: _Asking) -> None:
-        asking.is_outdated = True
-        if asking.criteria is not None:
-            self._room.waiters.look_again(asking.criteria)
+    def _outdate(self, open_poll: _OpenPoll) -> None:
+        open_poll.is_outdated = True
+        if open_poll.criteria is not None:
+            self._room.waiters.look_again(open_poll.criteria)
 
-    async def _answer(self, header: str | None, request: PollRequest, receive: Receive, asking: _Asking) -> PollAnswer:
+    async def _answer(
+        self, header: str | None, request: PollRequest, receive: Receive, open_poll: _OpenPoll
+    ) -> PollAnswer:
         worker = await self._authentication.of(header, for_poll=True)
         if capacity(worker, request) != worker.max_concurrency:
             await self._authentication.set_concurrency(worker, capacity(worker, request))
@@ -130,53 +134,53 @@ class Polls:
             repeated = await self._repeat(worker, request)
             if repeated is not None:
                 return _answer(worker, repeated)
-            held = await self._without_unknown(worker, request)
+            held = await self._requeue_unknown(worker, request)
         criteria = criteria_of(worker, request)
         reason = await self._reason_against(worker, request, criteria, len(held))
         if reason is not None:
             return _answer(worker, reason)
-        asking.worker_id, asking.criteria = worker.worker_id, criteria
+        open_poll.worker_id, open_poll.criteria = worker.worker_id, criteria
         # Only workflows that the worker may run anyway: loaded models do not give access to other queues.
         loaded = request.loaded_models
         cold = await self._warmth.cold(criteria.workflow_ids, loaded) if loaded else None
-        until = asking.since + (request.wait_seconds or 0.0)
+        until = open_poll.since + (request.wait_seconds or 0.0)
         while True:
             wait = max(0.0, until - time.monotonic())
             finding = self._long_poll.next_job(
-                criteria, worker.worker_id, wait, request.poll_id, lambda: asking.is_outdated, cold
+                criteria, worker.worker_id, wait, request.poll_id, lambda: open_poll.is_outdated, cold
             )
-            started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)
+            started = await (unless_client_disconnects(receive, finding, self._return_lease) if wait else finding)
             if started is None:
-                return await self._without_job(header, worker, request, asking)
+                return await self._answer_without_job(header, worker, request, open_poll)
             try:
-                return await self._given(header, worker, request, started, asking)
+                return await self._hand_over_if_allowed(header, worker, request, started, open_poll)
             except Undeliverable as why:
                 await self._fail(worker, started, why)
             except ProviderPaused as paused:
                 # The gate has recorded the pause, so the next attempt skips the provider, or finds the job delayed.
-                await asyncio.shield(self._give_up(started, PAUSED, paused.delay_seconds))
+                await asyncio.shield(self._return_lease(started, PAUSED, paused.delay_seconds))
             except (Exception, asyncio.CancelledError):
-                await asyncio.shield(self._give_up(started))
+                await asyncio.shield(self._return_lease(started))
                 raise
 
-    async def _without_job(
-        self, header: str | None, worker: WorkerPrincipal, request: PollRequest, asking: _Asking
+    async def _answer_without_job(
+        self, header: str | None, worker: WorkerPrincipal, request: PollRequest, open_poll: _OpenPoll
     ) -> PollAnswer:
-        if not asking.is_outdated:
+        if not open_poll.is_outdated:
             return _answer(worker, "empty")
         self._room.waiters.hand_on(criteria_of(worker, request))
         worker = await self._authentication.of(header, for_poll=True)
         return _answer(worker, reason_against(worker, criteria_of(worker, request)) or "empty")
 
-    async def _given(
+    async def _hand_over_if_allowed(
         self,
         header: str | None,
         worker: WorkerPrincipal,
         request: PollRequest,
         started: StartedLease,
-        asking: _Asking,
+        open_poll: _OpenPoll,
     ) -> PollAnswer:
-        if not asking.is_alone or time.monotonic() - asking.since > TRUSTED_SECONDS:
+        if not open_poll.is_alone or time.monotonic() - open_poll.since > TRUSTED_SECONDS:
             worker = await self._authentication.of(header, for_poll=True)
             reason = reason_after_wait(worker, request, started)
             if reason is not None:
@@ -211,10 +215,10 @@ class Polls:
         except Undeliverable as why:
             await self._fail(worker, started, why)
         except ProviderPaused as paused:
-            await asyncio.shield(self._give_up(started, PAUSED, paused.delay_seconds))
+            await asyncio.shield(self._return_lease(started, PAUSED, paused.delay_seconds))
         return None
 
-    async def _without_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
+    async def _requeue_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
         """Requeues the leases that the worker does not know. Returns the other leases."""
         unknown = unknown_leases(worker.held, request.active_leases)
         for held in unknown:
@@ -234,7 +238,7 @@ class Polls:
                     held.dispatch_id,
                     details,
                     settled=outcome.settled,
-                    outcome=taken_back_as(outcome.status),
+                    outcome=outcome_of_requeue(outcome.status),
                 )
             )
         return [held for held in worker.held if held not in unknown]
@@ -259,7 +263,9 @@ class Polls:
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
 
-    async def _give_up(self, started: StartedLease | None, reason: str = NOT_TAKEN, delay_seconds: float = 0.0) -> None:
+    async def _return_lease(
+        self, started: StartedLease | None, reason: str = NOT_TAKEN, delay_seconds: float = 0.0
+    ) -> None:
         if started is None:
             return
         try:

@@ -1,9 +1,9 @@
-"""Takes leases back from workers and records the outcome in the workers' logs."""
+"""Requeues leases of workers and records the outcome in the workers' logs."""
 
 from __future__ import annotations
 
 from callsheet.dispatch.facts import Expired
-from callsheet.fleet.audit import Audit, Event, taken_back_as
+from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
 from callsheet.jobs.outcomes import Outcome, Report, Settlement
 from callsheet.jobs.report import LeaseReports
 from callsheet.plumbing.databases import Databases
@@ -40,7 +40,7 @@ class ExpiredLeases:
                 settled=Settlement(
                     lease.dispatch_id, lease.tenant_id, lease.workflow_id, None, None, lease.held_seconds
                 ),
-                outcome=taken_back_as(became),
+                outcome=outcome_of_requeue(became),
             )
         )
 
@@ -50,25 +50,25 @@ class HeldLeases:
         self._lease_reports = lease_reports
         self._audit = audit
 
-    async def put_back(
+    async def requeue_all(
         self, worker_id: str, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> int:
         """Requeues all leases of the worker; returns how many. `attempt_counts`: each counts as an attempt."""
-        taken = await self._lease_reports.requeue_held_by(
+        requeued = await self._lease_reports.requeue_held_by(
             worker_id, attempt_counts=attempt_counts, reason=reason, actor=actor
         )
-        for dispatch_id, outcome in taken:
+        for dispatch_id, outcome in requeued:
             await self._record(worker_id, session_id, dispatch_id, outcome, reason, actor)
-        return len(taken)
+        return len(requeued)
 
-    async def take_back(
+    async def requeue_one(
         self, report: Report, session_id: int | None, *, attempt_counts: bool, reason: str, actor: str
     ) -> None:
-        """Takes back one lease."""
+        """Requeues one lease."""
         try:
             outcome = await self._lease_reports.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
         except (LeaseLost, NotFound):
-            return  # reported, reaped or taken back by another process at this moment
+            return  # reported, reaped or requeued by another process at this moment
         if outcome.settled is not None:
             await self._record(report.worker_id, session_id, report.dispatch_id, outcome, reason, actor)
 
@@ -84,6 +84,6 @@ class HeldLeases:
                 dispatch_id,
                 {"reason": reason, "status": outcome.status},
                 settled=outcome.settled,
-                outcome=taken_back_as(outcome.status),
+                outcome=outcome_of_requeue(outcome.status),
             )
         )

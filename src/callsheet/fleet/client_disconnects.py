@@ -14,15 +14,15 @@ Result = TypeVar("Result")
 WATCH_AFTER_SECONDS = 0.1
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client disconnected before the response."""
 
 
-async def unless_client_leaves(
+async def unless_client_disconnects(
     receive: Receive, work: Coroutine[Any, Any, Result], undo: Callable[[Result], Awaitable[None]]
 ) -> Result:
     """Returns the result of the work. If the client disconnects first, the work is canceled, a result that it returned
-    nevertheless is undone, and ClientGone is raised. The body of the request must have been read."""
+    nevertheless is undone, and ClientDisconnected is raised. The body of the request must have been read."""
     task = asyncio.create_task(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=WATCH_AFTER_SECONDS)
@@ -32,7 +32,7 @@ async def unless_client_leaves(
         await asyncio.shield(_call_off(task, undo))
         raise
     await _call_off(task, undo)
-    raise ClientGone
+    raise ClientDisconnected
 
 
 async def _leaves_during(task: asyncio.Task[Any], receive: Receive) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from callsheet.dispatch.facts import Known
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
 from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
-from callsheet.fleet.outputs import Expected, OutputInspection, Seen, claims_of, refuse_repeated_names
+from callsheet.fleet.outputs import ExpectedOutput, InspectedOutput, OutputInspection, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.worker_errors import failure_of
 from callsheet.jobs.outcomes import Failure, Outcome, Report
@@ -40,7 +40,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class WorkerReports:
     starter: Starter
     lease_reports: LeaseReports
     progress: Progress
@@ -64,30 +64,30 @@ class Reports:
         if outputs:
             answer["uploads"] = self.deliveries.uploads(extended, report.token, outputs)
         if request.refresh_inputs:
-            answer |= await self._fresh(report, extended.ttl_seconds)
-        said = progress_of(request)
-        if said is not None:
+            answer |= await self._fresh_urls(report, extended.ttl_seconds)
+        progress = progress_of(request)
+        if progress is not None:
             try:
                 await self.progress.record(
-                    extended.tenant_id, extended.job_id, extended.charge_cycle, extended.lease_seq, said
+                    extended.tenant_id, extended.job_id, extended.charge_cycle, extended.lease_seq, progress
                 )
             except DATABASE_AWAY as error:  # the lease was extended, and the worker needs only that
                 log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
         return HeartbeatAnswer(**answer)
 
-    async def _fresh(self, report: Report, ttl_seconds: float) -> dict[str, Any]:
+    async def _fresh_urls(self, report: Report, ttl_seconds: float) -> dict[str, Any]:
         started = await self.starter.repeat(report.dispatch_id, report.token, report.worker_id)
         if started is None:
             raise LeaseLost()
         try:
-            addresses = self.deliveries.addresses(started, ttl_seconds)
+            urls = self.deliveries.signed_urls(started, ttl_seconds)
         except Undeliverable as why:
             raise InvalidRequest.field("refresh_inputs", str(why)) from why
         return {
-            "inputs": fresh_inputs(started.payload, addresses.assets),
-            "input_url": addresses.input_url,
-            "output_url": addresses.output_url,
-            "output_headers": addresses.output_headers,
+            "inputs": fresh_inputs(started.payload, urls.assets),
+            "input_url": urls.input_url,
+            "output_url": urls.output_url,
+            "output_headers": urls.output_headers,
         }
 
     async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteAnswer:
@@ -97,60 +97,62 @@ class Reports:
             return CompleteAnswer(job_id=known.job_id, status=known.status)
         expected = await self.deliveries.expected(report, known.tenant_id, known.job_id)
         claims = claims_of(request, expected, known.tenant_id, known.job_id, report.token)
-        seen = await self.inspection.take(claims)
-        refusal = self._refusal(known, expected, seen)
+        inspected = await self.inspection.inspect(claims)
+        refusal = self._refusal(known, expected, inspected)
         if refusal is not None:
-            await self.inspection.put_back(seen)
+            await self.inspection.discard_copies(inspected)
             # If the job has ended meanwhile, it needs no outputs: the response says that it ended, not what is missing.
             if not await self.lease_reports.has_ended(known):
                 raise refusal
-            seen = []
-        outputs = [self._output(each) for each in seen]
-        result = result_of(request, seen, outputs)
+            inspected = []
+        outputs = [self._output(each) for each in inspected]
+        result = result_of(request, inspected, outputs)
         # From here on the copies stay: only the pool knows whether a file refers to them, and the sweep checks there.
         outcome = await self.lease_reports.complete_held(known, report, result, request.provider_job_id, outputs)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
-        await self.inspection.clear(seen)
-        await self._tell_gate("completed", outcome)
+        await self.inspection.discard_uploads(inspected)
+        await self._notify_gate("completed", outcome)
         details = {"outputs": len(outputs)} if outputs else {}
-        await self._note(worker, request, "completed", outcome, details)
+        await self._log_report(worker, request, "completed", outcome, details)
         return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
 
-    def _refusal(self, known: Known, expected: Expected, seen: Sequence[Seen]) -> ContentMismatch | None:
-        if expected.is_engine and not seen:
+    def _refusal(
+        self, known: Known, expected: ExpectedOutput, inspected: Sequence[InspectedOutput]
+    ) -> ContentMismatch | None:
+        if expected.is_engine and not inspected:
             problem = FieldProblem("output", "An engine's job must deliver at least one output.")
             return ContentMismatch(
                 "The job delivered nothing, but an engine's job must deliver at least one output.", errors=[problem]
             )
-        problems = self.inspection.report(known.dispatch_id, seen)
+        problems = self.inspection.report(known.dispatch_id, inspected)
         if not problems:
             return None
         return ContentMismatch(sentences(problems), errors=problems)
 
-    def _output(self, seen: Seen) -> Output:
-        claim = seen.claim
+    def _output(self, inspected: InspectedOutput) -> Output:
+        claim = inspected.claim
         return Output(
             file_id=uuid7(),
             disk=self.disk,
-            path=seen.path,
-            name=seen.name,
-            mime_type=seen.mime_type,
-            size=seen.size,
-            sha256=seen.sha256,
+            path=inspected.path,
+            name=inspected.name,
+            mime_type=inspected.mime_type,
+            size=inspected.size,
+            sha256=inspected.sha256,
             metadata=without_graphs(claim.metadata),
         )
 
     async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchAnswer:
         failure = failure_of(request)
         outcome = await self.lease_reports.fail(_report(worker, request), failure)
-        await self._tell_gate("failed", outcome, failure)
+        await self._notify_gate("failed", outcome, failure)
         details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
-        return await self._note(worker, request, "failed", outcome, details)
+        return await self._log_report(worker, request, "failed", outcome, details)
 
     async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchAnswer:
         reason = clean_line(request.reason or "") or "no reason given"
         outcome = await self.lease_reports.requeue(_report(worker, request), reason)
-        return await self._note(worker, request, "requeued", outcome, {"reason": reason})
+        return await self._log_report(worker, request, "requeued", outcome, {"reason": reason})
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
         try:
@@ -162,24 +164,24 @@ class Reports:
             raise
         if outcome.settled is None:
             await self.gate.strayed(request.dispatch_id, request.provider_job_id)
-        await self._tell_gate("deferred", outcome)
+        await self._notify_gate("deferred", outcome)
         details = {"provider_job_id": request.provider_job_id, "expires_at": request.expires_at.isoformat()}
-        return await self._note(worker, request, "deferred", outcome, details)
+        return await self._log_report(worker, request, "deferred", outcome, details)
 
-    async def _tell_gate(
+    async def _notify_gate(
         self, happened: Literal["deferred", "completed", "failed"], outcome: Outcome, failure: Failure | None = None
     ) -> None:
         """Reports the outcome of a provider call to the gate, once: a repeated report changes nothing."""
         settled = outcome.settled
         if settled is None or not self.gate.concerns(settled.provider):
             return
-        said = (None, None) if failure is None else (failure.type, failure.message)
+        error = (None, None) if failure is None else (failure.type, failure.message)
         try:
-            await self.gate.record(CallReport(happened, settled, *said))
+            await self.gate.record(CallReport(happened, settled, *error))
         except DATABASE_AWAY as error:  # the report was recorded, and the gate reads the missed outcome from the rows
             log.warning("gate.not_told", dispatch_id=settled.dispatch_id, error=repr(error))
 
-    async def _note(
+    async def _log_report(
         self,
         worker: WorkerPrincipal,
         request: LeaseRequest,
@@ -200,31 +202,31 @@ class Reports:
                     request.dispatch_id,
                     {**known, **details},
                     settled=outcome.settled,
-                    outcome=counted_as(event, outcome.status),
+                    outcome=outcome_of_report(event, outcome.status),
                 )
             )
         return DispatchAnswer(dispatch_id=request.dispatch_id, status=outcome.status)
 
 
-def counted_as(event: Literal["completed", "failed", "requeued", "deferred"], status: str) -> LeaseOutcome:
-    """What the lease counts as for its session: the outcome of the report, not only its kind."""
+def outcome_of_report(kind: Literal["completed", "failed", "requeued", "deferred"], status: str) -> LeaseOutcome:
+    """The outcome of the lease for its session. It depends on the new status of the job too, not only on the report."""
     match status:
         case "completed" | "failed":
             return status
         case "queued":
-            return "failed" if event == "failed" else "requeued"
+            return "failed" if kind == "failed" else "requeued"
         case _:
             return "ended"
 
 
 def progress_of(request: HeartbeatRequest) -> ProgressReport | None:
-    said, preview = request.progress, request.preview
-    if said is None and preview is None:
+    progress, preview = request.progress, request.preview
+    if progress is None and preview is None:
         return None
     return ProgressReport(
-        percent=said.percent if said else None,
-        message=said.message if said else None,
-        elapsed_ms=said.elapsed_ms if said else None,
+        percent=progress.percent if progress else None,
+        message=progress.message if progress else None,
+        elapsed_ms=progress.elapsed_ms if progress else None,
         preview=preview.data if preview else None,
         preview_type=preview.mime_type if preview else None,
     )
@@ -247,11 +249,15 @@ def _is_json_object(value: object) -> bool:
     return isinstance(value, str) and value.lstrip()[:1] in ("{", "[")
 
 
-def result_of(request: CompleteRequest, seen: Sequence[Seen], outputs: Sequence[Output]) -> dict[str, Any]:
+def result_of(
+    request: CompleteRequest, inspected: Sequence[InspectedOutput], outputs: Sequence[Output]
+) -> dict[str, Any]:
     """The result that the job's user reads: every file, and the worker's metadata of the run."""
     metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
     metadata = without_graphs(metadata | (request.metadata or {}))
-    warnings = [f"{each.claim.name}: {each.problem or each.warning}" for each in seen if each.problem or each.warning]
+    warnings = [
+        f"{each.claim.name}: {each.problem or each.warning}" for each in inspected if each.problem or each.warning
+    ]
     if warnings:
         metadata["warnings"] = warnings
     result: dict[str, Any] = {
