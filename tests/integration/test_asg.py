@@ -12,9 +12,9 @@ import pytest
 
 from callsheet.fleet.asg import AsgMetrics, AutoscalingGroups
 from callsheet.fleet.credentials import OWN
-from callsheet.fleet.overview import SQL as OVERVIEW
 from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
+from callsheet.fleet.sql import OVERVIEW_SQL as OVERVIEW
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.clock import SystemClock

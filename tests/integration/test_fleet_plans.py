@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.fleet.authentication import SQL as FLEET_SQL
+from callsheet.fleet.sql import LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
@@ -86,8 +86,9 @@ CASES = {
     ),
     "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
 }
+FILES = (PROTOCOL_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL, SWEEP_SQL)
 STATEMENTS = {
-    **{name: FLEET_SQL[name] for name in CASES if name in FLEET_SQL},
+    **{name: statement for file in FILES for name, statement in file.items() if name in CASES},
     "workers_of_scaled": SCALING_SQL["workers_of_scaled"],
     "waiting_routes": SCALING_SQL["waiting_routes"],
     "free_slots_elsewhere": SCALING_SQL["free_slots_elsewhere"],

@@ -14,7 +14,7 @@ import pytest
 
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
-from callsheet.fleet.overview import SQL as FLEET
+from callsheet.fleet.sql import OVERVIEW_SQL as FLEET
 from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.jobs.sql import PROGRESS_SQL as PROGRESS
 from callsheet.jobs.sql import RECONCILE_SQL as RECONCILE

@@ -9,8 +9,8 @@ import pytest
 
 from callsheet.dispatch.retention import SQL as HISTORY
 from callsheet.dispatch.retention import HistoryRetention
-from callsheet.fleet.retention import SQL as FLEET
 from callsheet.fleet.retention import AuditRetention
+from callsheet.fleet.sql import LOG_SQL
 from callsheet.identity.audit import SQL as AUDIT
 from callsheet.identity.sessions import SessionSweeper
 from callsheet.jobs.retention import EventRetention
@@ -133,7 +133,7 @@ async def test_null_keeps_rows_for_ever(core: Core) -> None:
     [
         (HISTORY["delete_old_history"], "dispatch_history_pkey"),
         (EVENTS["delete_old_events"], "jobs_by_end"),
-        (FLEET["delete_old_sessions"], "ended_sessions"),
+        (LOG_SQL["delete_old_sessions"], "ended_sessions"),
         (AUDIT["delete_old_lines"], "audit_logs_pkey"),
     ],
     ids=lambda value: value.name if isinstance(value, Statement) else "",

@@ -359,7 +359,8 @@ async def test_wrong_parameters_are_refused_with_the_name_of_the_statement(
     connection = await asyncpg.connect(postgres.dsn("postgres"))
     try:
         assert await statement.value(connection, b=2, a=1) == 3
-        for call in (statement.rows, statement.row, statement.value, statement.run):
+        assert await statement.column(connection, b=2, a=1) == [3]
+        for call in (statement.rows, statement.row, statement.value, statement.column, statement.run):
             with pytest.raises(TypeError, match=r"add takes \('a', 'b'\), not"):
                 await call(connection, **values)
     finally:

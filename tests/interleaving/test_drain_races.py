@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.dispatch.queue import Queue
 from callsheet.fleet.room import FleetRoom
-from callsheet.fleet.workers import SQL
+from callsheet.fleet.sql import DRAIN_SQL as SQL
 from tests.support.fleet import bearer, join, registry
 from tests.support.holding import holding, waiting
 from tests.support.race import Race

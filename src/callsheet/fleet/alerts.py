@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.mail_sender import UnsentMails
@@ -32,8 +33,7 @@ class WaitingRoute:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PausedProvider:
+class PausedProvider(NamedTuple):
     provider: str
     failures: int
     last_error: str | None
@@ -41,8 +41,7 @@ class PausedProvider:
     shut_for: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineKiller:
+class EngineKiller(NamedTuple):
     """A workflow whose jobs crashed or hung engines: how often in the last day, and by how many jobs."""
 
     workflow: str
@@ -50,8 +49,7 @@ class EngineKiller:
     jobs: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScaledFleetFacts:
+class ScaledFleetFacts(NamedTuple):
     """A fleet that the autoscaler scales."""
 
     fleet: str

@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 import asyncpg
 
+from callsheet.fleet.sql import LOG_SQL
 from callsheet.jobs.outcomes import Settlement
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_json
 
-SQL = statements("callsheet.fleet")
 log = get_logger(__name__)
 
 # `ended`: any other outcome, for example a canceled job or one that waits for a callback. Only the time counts.
@@ -100,4 +100,4 @@ async def write(connection: Connection, events: Sequence[Event]) -> None:
     """Writes the events in the transaction of their change."""
     if events:
         entries = [event.as_entry(place) for place, event in enumerate(events)]
-        await SQL["record_events"].run(connection, entries=entries)
+        await LOG_SQL["record_events"].run(connection, entries=entries)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
-import asyncpg
 import structlog
 from fastapi import Request, Security
 from fastapi.security import HTTPBearer
@@ -13,14 +13,13 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 
 from callsheet.fleet.presence import Presence
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.fleet.tokens import RotatedTokens, hash_token, token_in
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 
-SQL = statements("callsheet.fleet")
 # The old token of a rotation is invalid after the first use of the new one, or after this time.
 ROTATION_SECONDS = 600
 
@@ -32,6 +31,34 @@ worker_bearer = HTTPBearer(
 class _TokenLookup(NamedTuple):
     token_hash: bytes
     for_poll: bool
+
+
+class WorkerTokenRow(NamedTuple):
+    """A token that a request carries, with its worker. For polls also with what a lease needs."""
+
+    # Position of the token among those that were looked up, from 1.
+    place: int
+    worker_id: str
+    session_id: int
+    stage: str
+    providers: Sequence[str]
+    names_providers: bool
+    max_concurrency: int
+    is_approved: bool
+    registered_concurrency: int
+    is_draining: bool
+    rotation_id: UUID | None
+    next_token_hash: bytes | None
+    # Whether the token is the next token of a rotation.
+    is_next: bool
+    workflow_ids: Sequence[int] | None
+    # The worker's leases, one array for each field of `HeldLease`.
+    held_ids: Sequence[int] | None
+    held_tokens: Sequence[UUID] | None
+    held_polls: Sequence[str | None] | None
+    held_seconds: Sequence[float] | None
+    held_heartbeated: Sequence[bool] | None
+    held_left_seconds: Sequence[float] | None
 
 
 class _RemovedWorker:
@@ -76,65 +103,58 @@ class WorkerAuthentication:
     async def set_concurrency(self, worker: WorkerPrincipal, max_concurrency: int) -> None:
         """Stores the worker's current number of slots, for statements that count slots."""
         async with self._databases.central.connection() as connection:
-            await SQL["set_concurrency"].run(
+            await PROTOCOL_SQL["set_concurrency"].run(
                 connection,
                 worker_id=worker.worker_id,
                 session_id=worker.session_id,
                 max_concurrency=max_concurrency,
             )
 
-    async def _find(self, asked: Sequence[_TokenLookup]) -> list[WorkerPrincipal | _RemovedWorker | None]:
+    async def _find(self, lookups: Sequence[_TokenLookup]) -> list[WorkerPrincipal | _RemovedWorker | None]:
         async with self._databases.central.connection() as connection:
             values = {
-                "hashes": [each.token_hash for each in asked],
-                "for_poll": [each.for_poll for each in asked],
+                "hashes": [each.token_hash for each in lookups],
+                "for_poll": [each.for_poll for each in lookups],
                 "rotation_seconds": ROTATION_SECONDS,
             }
-            rows = await SQL["authenticate"].rows(connection, **values)
-            used = [row["next_token_hash"] for row in rows if row["is_next"]]
+            rows = await PROTOCOL_SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
+            used = [row.next_token_hash for row in rows if row.is_next]
             if used:
-                await SQL["adopt_rotated_tokens"].run(connection, hashes=used)
+                await PROTOCOL_SQL["adopt_rotated_tokens"].run(connection, hashes=used)
                 # Read again: a worker that was revoked between the two statements no longer has a token.
-                rows = await SQL["authenticate"].rows(connection, **values)
-            known = {row["place"] for row in rows}
-            strangers = [each.token_hash for place, each in enumerate(asked, 1) if place not in known]
-            removed = await _removed_of(connection, strangers) if strangers else frozenset()
-        found = {row["place"]: self._principal(row) for row in rows}
+                rows = await PROTOCOL_SQL["authenticate"].rows(connection, WorkerTokenRow, **values)
+            found = {row.place: self._principal(row) for row in rows}
+            unknown = [each.token_hash for place, each in enumerate(lookups, 1) if place not in found]
+            removed = await PROTOCOL_SQL["find_removed_tokens"].column(connection, hashes=unknown) if unknown else []
         return [
-            found.get(place, REMOVED if each.token_hash in removed else None) for place, each in enumerate(asked, 1)
+            found.get(place, REMOVED if each.token_hash in removed else None) for place, each in enumerate(lookups, 1)
         ]
 
-    def _principal(self, row: asyncpg.Record) -> WorkerPrincipal:
-        pending = row["rotation_id"] is not None and not row["is_next"]
+    def _principal(self, row: WorkerTokenRow) -> WorkerPrincipal:
         return WorkerPrincipal(
-            worker_id=row["worker_id"],
-            session_id=row["session_id"],
-            stage=row["stage"],
-            providers=tuple(row["providers"]),
-            max_concurrency=row["max_concurrency"],
-            is_approved=row["is_approved"],
-            is_draining=row["is_draining"],
-            names_providers=row["names_providers"],
-            registered_concurrency=row["registered_concurrency"],
-            rotated_token=self._rotated.pending(row["worker_id"], row["rotation_id"], row["next_token_hash"])
-            if pending
-            else None,
-            workflow_ids=tuple(row["workflow_ids"] or ()),
+            worker_id=row.worker_id,
+            session_id=row.session_id,
+            stage=row.stage,
+            providers=tuple(row.providers),
+            max_concurrency=row.max_concurrency,
+            is_approved=row.is_approved,
+            is_draining=row.is_draining,
+            names_providers=row.names_providers,
+            registered_concurrency=row.registered_concurrency,
+            rotated_token=None
+            if row.rotation_id is None or row.next_token_hash is None or row.is_next
+            else self._rotated.pending(row.worker_id, row.rotation_id, row.next_token_hash),
+            workflow_ids=tuple(row.workflow_ids or ()),
             held=tuple(
                 HeldLease(*lease)
                 for lease in zip(
-                    row["held_ids"] or (),
-                    row["held_tokens"] or (),
-                    row["held_polls"] or (),
-                    row["held_seconds"] or (),
-                    row["held_heartbeated"] or (),
-                    row["held_left_seconds"] or (),
+                    row.held_ids or (),
+                    row.held_tokens or (),
+                    row.held_polls or (),
+                    row.held_seconds or (),
+                    row.held_heartbeated or (),
+                    row.held_left_seconds or (),
                     strict=True,
                 )
             ),
         )
-
-
-async def _removed_of(connection: Connection, hashes: Sequence[bytes]) -> frozenset[bytes]:
-    rows = await SQL["find_removed_tokens"].rows(connection, hashes=list(hashes))
-    return frozenset(row["token_hash"] for row in rows)

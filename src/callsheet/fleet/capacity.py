@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from callsheet.catalog.requirements import missing_in, missing_text
 from callsheet.fleet.registry import ALIVE_SECONDS
+from callsheet.fleet.sql import CAPACITY_SQL
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.wire.environment import Lack
-
-SQL = statements("callsheet.fleet")
 
 
 class Route(NamedTuple):
@@ -39,8 +38,34 @@ class RouteCapacity:
     starts_in_seconds: float | None = None
 
 
-# Columns of the statement.
-COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable", "starts_in_seconds")
+class CapacityRow(NamedTuple):
+    # Position of the route among those that were asked for, from 1.
+    place: int
+    live_workers: int
+    slots: int
+    busy: int
+    draining: int
+    scaling_up: bool
+    unable: int
+    starts_in_seconds: float | None
+
+    def capacity(self) -> RouteCapacity:
+        return RouteCapacity(
+            live_workers=self.live_workers,
+            slots=self.slots,
+            busy=self.busy,
+            draining=self.draining,
+            scaling_up=self.scaling_up,
+            unable=self.unable,
+            starts_in_seconds=self.starts_in_seconds,
+        )
+
+
+class LackRow(NamedTuple):
+    place: int
+    kind: Literal["node_class", "model", "model_hash", "engine_version"]
+    name: str
+    workers: int
 
 
 class AbsentLackRow(NamedTuple):
@@ -58,15 +83,16 @@ class Capacity:
         if not wanted:
             return {}
         async with self._databases.central.connection() as connection:
-            rows = await SQL["capacity"].rows(
+            rows = await CAPACITY_SQL["capacity"].rows(
                 connection,
+                CapacityRow,
                 workflow_ids=[route.workflow_id for route in wanted],
                 stages=[route.stage for route in wanted],
                 providers=[route.provider for route in wanted],
                 alive_seconds=ALIVE_SECONDS,
             )
-            found = {wanted[row["place"] - 1]: RouteCapacity(**{name: row[name] for name in COLUMNS}) for row in rows}
-            without = [route for route, crew in found.items() if not crew.live_workers]
+            found: dict[tuple[int, str, str], RouteCapacity] = {wanted[row.place - 1]: row.capacity() for row in rows}
+            without = [route for route in wanted if not found[route].live_workers]
             lacking = [route for route in without if found[route].unable]
             absent = [route for route in without if not found[route].unable]
             if lacking:
@@ -77,10 +103,11 @@ class Capacity:
 
 
 async def _with_missing(
-    connection: Connection, routes: Sequence[Route], crews: Mapping[Route, RouteCapacity]
-) -> dict[Route, RouteCapacity]:
-    rows = await SQL["lacks_of_routes"].rows(
+    connection: Connection, routes: Sequence[Route], crews: Mapping[tuple[int, str, str], RouteCapacity]
+) -> dict[tuple[int, str, str], RouteCapacity]:
+    rows = await CAPACITY_SQL["lacks_of_routes"].rows(
         connection,
+        LackRow,
         workflow_ids=[route.workflow_id for route in routes],
         stages=[route.stage for route in routes],
         providers=[route.provider for route in routes],
@@ -88,7 +115,7 @@ async def _with_missing(
     )
     counts: dict[Route, list[tuple[Lack, int]]] = {route: [] for route in routes}
     for row in rows:
-        counts[routes[row["place"] - 1]].append((Lack(kind=row["kind"], name=row["name"]), row["workers"]))
+        counts[routes[row.place - 1]].append((Lack(kind=row.kind, name=row.name), row.workers))
     return {
         route: replace(crews[route], missing=missing_text(found, crews[route].unable))
         for route, found in counts.items()
@@ -96,10 +123,10 @@ async def _with_missing(
 
 
 async def _with_missing_of_absent(
-    connection: Connection, routes: Sequence[Route], crews: Mapping[Route, RouteCapacity]
-) -> dict[Route, RouteCapacity]:
+    connection: Connection, routes: Sequence[Route], crews: Mapping[tuple[int, str, str], RouteCapacity]
+) -> dict[tuple[int, str, str], RouteCapacity]:
     """The routes whose scaled fleets start no worker, because their last workers lacked something."""
-    rows = await SQL["lacks_of_absent_workers"].rows(
+    rows = await CAPACITY_SQL["lacks_of_absent_workers"].rows(
         connection,
         AbsentLackRow,
         workflow_ids=[route.workflow_id for route in routes],

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import hmac
+from datetime import datetime
+from typing import NamedTuple
 
-import asyncpg
-
+from callsheet.fleet.sql import FLEET_SQL
 from callsheet.fleet.tokens import FLEET_TOKEN_PREFIX, hash_token
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.ids import secret_token
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.fleet import CreatedFleetToken, FleetToken
 
-SQL = statements("callsheet.fleet")
 SHOWN_CHARACTERS = 12
+
+
+class LockedToken(NamedTuple):
+    id: int
+    fleet_id: int
+    name: str
+    revoked_at: datetime | None
+    has_expired: bool | None
 
 
 class FleetTokens:
@@ -26,7 +34,7 @@ class FleetTokens:
     async def create(self, fleet_id: int, name: str | None, actor: str) -> CreatedFleetToken:
         """Creates a token that workers register with until it is revoked or rotated."""
         async with self._databases.central.transaction() as connection:
-            if await SQL["lock_fleet"].row(connection, id=fleet_id) is None:
+            if await FLEET_SQL["lock_fleet"].value(connection, id=fleet_id) is None:
                 raise NotFound("There is no such fleet.")
             created = await _create(connection, fleet_id, name or "workers", actor, None)
             await _log(connection, created, actor, "create_token")
@@ -35,20 +43,20 @@ class FleetTokens:
     async def list(self, fleet_id: int | None, before: int | None, limit: int) -> Page[FleetToken]:
         """Newest first, including tokens that are no longer accepted."""
         async with self._databases.central.ordinary() as connection:
-            rows = await _tokens(connection, fleet_id=fleet_id, before=before, limit=limit + 1)
-        items = [FleetToken(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+            tokens = await _tokens(connection, fleet_id=fleet_id, before=before, limit=limit + 1)
+        items = tokens[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(tokens) > limit else None)
 
     async def rotate(
         self, token_id: int, overlap_seconds: float, actor: str, fleet_id: int | None = None
     ) -> CreatedFleetToken:
         """Replaces a token; the old one is accepted during the overlap. Of two concurrent rotations, one succeeds."""
         async with self._databases.central.transaction() as connection:
-            known = await _lock(connection, token_id, fleet_id)
-            if known["revoked_at"] is not None or known["has_expired"]:
+            token = await _lock(connection, token_id, fleet_id)
+            if token.revoked_at is not None or token.has_expired:
                 raise WrongState("The token is not accepted any more. Create a new one.")
-            created = await _create(connection, known["fleet_id"], known["name"], actor, token_id)
-            await SQL["expire_fleet_token"].run(connection, id=token_id, seconds=overlap_seconds)
+            created = await _create(connection, token.fleet_id, token.name, actor, token_id)
+            await FLEET_SQL["expire_fleet_token"].run(connection, id=token_id, seconds=overlap_seconds)
             await _log(connection, created, actor, "rotate_token", overlap_seconds=overlap_seconds)
             return created
 
@@ -64,25 +72,23 @@ class FleetTokens:
             return False
         wanted = hash_token(token)
         async with self._databases.central.connection() as connection:
-            kept = await SQL["find_fleet_token"].value(connection, token_hash=wanted)
+            kept = await FLEET_SQL["find_fleet_token"].value(connection, token_hash=wanted)
         return kept is not None and hmac.compare_digest(kept, wanted)
 
     async def find(self, id_or_prefix: str) -> int:
         """Finds a token by its id, or by the prefix that lists show if it fits only one token."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["find_fleet_token_for_operator"].rows(connection, id_or_prefix=id_or_prefix)
-        if not rows:
+            ids = await FLEET_SQL["find_fleet_token_for_operator"].column(connection, id_or_prefix=id_or_prefix)
+        if not ids:
             raise NotFound(f"There is no registration token {id_or_prefix!r}.")
-        if len(rows) > 1:
-            raise NotFound(f"{id_or_prefix!r} fits {len(rows)} registration tokens. Name one by its id.")
-        token_id: int = rows[0]["id"]
-        return token_id
+        if len(ids) > 1:
+            raise NotFound(f"{id_or_prefix!r} fits {len(ids)} registration tokens. Name one by its id.")
+        return int(ids[0])
 
 
 async def revoke_in(connection: Connection, token_id: int, actor: str) -> FleetToken:
-    await SQL["revoke_fleet_token"].run(connection, id=token_id)
-    [row] = await _tokens(connection, token_id=token_id)
-    token = FleetToken(**row)
+    await FLEET_SQL["revoke_fleet_token"].run(connection, id=token_id)
+    [token] = await _tokens(connection, token_id=token_id)
     await _log(connection, token, actor, "revoke_token")
     return token
 
@@ -91,7 +97,7 @@ async def _create(
     connection: Connection, fleet_id: int, name: str, actor: str, replaces: int | None
 ) -> CreatedFleetToken:
     token = secret_token(FLEET_TOKEN_PREFIX.rstrip("_"))
-    token_id = await SQL["create_fleet_token"].value(
+    token_id = await FLEET_SQL["create_fleet_token"].value(
         connection,
         fleet_id=fleet_id,
         name=name,
@@ -102,15 +108,15 @@ async def _create(
     )
     if token_id is None:
         raise Conflict(f"Token {replaces} was rotated already. Rotate the token that took its place.")
-    [row] = await _tokens(connection, token_id=token_id)
-    return CreatedFleetToken(**row, token=token)
+    [created] = await _tokens(connection, token_id=token_id)
+    return CreatedFleetToken(**dict(created), token=token)
 
 
-async def _lock(connection: Connection, token_id: int, fleet_id: int | None) -> asyncpg.Record:
-    known = await SQL["lock_fleet_token"].row(connection, id=token_id, fleet_id=fleet_id)
-    if known is None:
+async def _lock(connection: Connection, token_id: int, fleet_id: int | None) -> LockedToken:
+    token = await FLEET_SQL["lock_fleet_token"].row(connection, LockedToken, id=token_id, fleet_id=fleet_id)
+    if token is None:
         raise NotFound("There is no such registration token.")
-    return known
+    return token
 
 
 async def _tokens(
@@ -120,8 +126,10 @@ async def _tokens(
     fleet_id: int | None = None,
     before: int | None = None,
     limit: int = 1,
-) -> list[asyncpg.Record]:
-    return await SQL["list_fleet_tokens"].rows(connection, id=token_id, fleet_id=fleet_id, before=before, limit=limit)
+) -> list[FleetToken]:
+    return await FLEET_SQL["list_fleet_tokens"].rows(
+        connection, FleetToken, id=token_id, fleet_id=fleet_id, before=before, limit=limit
+    )
 
 
 async def _log(connection: Connection, token: FleetToken, actor: str, action: str, **details: object) -> None:

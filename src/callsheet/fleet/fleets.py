@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import asyncpg
 
 from callsheet.fleet.placement import find_workflows
 from callsheet.fleet.registry import ALIVE_SECONDS
+from callsheet.fleet.sql import FLEET_SQL
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, NotFound
 from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
 from callsheet.wire.tasks import actor_of
 
-SQL = statements("callsheet.fleet")
+
+class DeletedFleet(NamedTuple):
+    slug: str
+    stage: str
 
 
 class Fleets:
@@ -25,7 +30,7 @@ class Fleets:
 
     async def create(self, request: CreateFleetRequest, actor: str) -> Fleet:
         async with self._databases.central.transaction() as connection:
-            fleet_id = await SQL["create_fleet"].value(
+            fleet_id = await FLEET_SQL["create_fleet"].value(
                 connection,
                 slug=request.slug,
                 stage=request.stage,
@@ -44,9 +49,9 @@ class Fleets:
     async def list(self, slug: str | None, stage: str | None, before: int | None, limit: int) -> Page[Fleet]:
         """Newest first."""
         async with self._databases.central.ordinary() as connection:
-            rows = await _fleets(connection, slug=slug, stage=stage, before=before, limit=limit + 1)
-        items = [Fleet(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+            fleets = await _fleets(connection, slug=slug, stage=stage, before=before, limit=limit + 1)
+        items = fleets[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(fleets) > limit else None)
 
     async def get(self, fleet_id: int) -> Fleet:
         async with self._databases.central.ordinary() as connection:
@@ -54,22 +59,22 @@ class Fleets:
 
     async def find(self, slug: str, stage: str) -> Fleet:
         async with self._databases.central.ordinary() as connection:
-            rows = await _fleets(connection, slug=slug, stage=stage)
-        if not rows:
+            fleets = await _fleets(connection, slug=slug, stage=stage)
+        if not fleets:
             raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
-        return Fleet(**rows[0])
+        return fleets[0]
 
     async def actor_workflows(self, queue: str) -> Sequence[str]:
         """The workflows that route the tasks of a queue, one for each actor."""
         async with self._databases.central.connection() as connection:
-            slugs = [row["slug"] for row in await SQL["list_actor_workflows"].rows(connection)]
+            slugs = await FLEET_SQL["list_actor_workflows"].column(connection)
         return [slug for slug in slugs if (actor := actor_of(slug)) is not None and actor[1] == queue]
 
     async def update(self, fleet_id: int, request: UpdateFleetRequest, actor: str) -> Fleet:
         """Changes only the fields that the request names."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
-            await SQL["update_fleet"].run(
+            await FLEET_SQL["update_fleet"].run(
                 connection,
                 id=fleet_id,
                 name=request.name,
@@ -79,7 +84,7 @@ class Fleets:
             )
             if request.is_active is not None:
                 # Otherwise a waiting worker could get a job of a fleet that was switched off meanwhile.
-                await SQL["tell_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+                await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "update", **request.model_dump(exclude_unset=True))
             return await _fleet(connection, fleet_id)
 
@@ -88,18 +93,18 @@ class Fleets:
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             await _assign(connection, fleet_id, workflow_slugs)
-            await SQL["tell_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+            await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "assign_workflows", workflows=workflow_slugs)
             return await _fleet(connection, fleet_id)
 
     async def delete(self, fleet_id: int, actor: str) -> None:
         try:
             async with self._databases.central.transaction() as connection:
-                await SQL["detach_revoked_workers"].run(connection, fleet_id=fleet_id)
-                row = await SQL["delete_fleet"].row(connection, id=fleet_id)
-                if row is None:
+                await FLEET_SQL["detach_revoked_workers"].run(connection, fleet_id=fleet_id)
+                deleted = await FLEET_SQL["delete_fleet"].row(connection, DeletedFleet, id=fleet_id)
+                if deleted is None:
                     raise _no_fleet()
-                await _log(connection, fleet_id, actor, "delete", slug=row["slug"], stage=row["stage"])
+                await _log(connection, fleet_id, actor, "delete", slug=deleted.slug, stage=deleted.stage)
         except asyncpg.ForeignKeyViolationError as error:
             if error.table_name == "fleet_scaling":
                 raise Conflict(
@@ -110,21 +115,21 @@ class Fleets:
 
 
 async def _assign(connection: Connection, fleet_id: int, workflow_slugs: Sequence[str]) -> None:
-    workflow_ids = [row["id"] for row in await find_workflows(connection, workflow_slugs)]
-    await SQL["unassign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
-    await SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+    workflow_ids = [workflow.id for workflow in await find_workflows(connection, workflow_slugs)]
+    await FLEET_SQL["unassign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+    await FLEET_SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
 
 
 async def _lock(connection: Connection, fleet_id: int) -> None:
-    if await SQL["lock_fleet"].row(connection, id=fleet_id) is None:
+    if await FLEET_SQL["lock_fleet"].value(connection, id=fleet_id) is None:
         raise _no_fleet()
 
 
 async def _fleet(connection: Connection, fleet_id: int) -> Fleet:
-    rows = await _fleets(connection, fleet_id=fleet_id)
-    if not rows:
+    fleets = await _fleets(connection, fleet_id=fleet_id)
+    if not fleets:
         raise _no_fleet()
-    return Fleet(**rows[0])
+    return fleets[0]
 
 
 async def _fleets(
@@ -135,9 +140,9 @@ async def _fleets(
     stage: str | None = None,
     before: int | None = None,
     limit: int = 1,
-) -> list[asyncpg.Record]:
-    return await SQL["list_fleets"].rows(
-        connection, id=fleet_id, slug=slug, stage=stage, before=before, alive_seconds=ALIVE_SECONDS, limit=limit
+) -> list[Fleet]:
+    return await FLEET_SQL["list_fleets"].rows(
+        connection, Fleet, id=fleet_id, slug=slug, stage=stage, before=before, alive_seconds=ALIVE_SECONDS, limit=limit
     )
 
 

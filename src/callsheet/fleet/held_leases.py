@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from callsheet.dispatch.facts import Expired
 from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
+from callsheet.fleet.sql import LOG_SQL
 from callsheet.jobs.outcomes import Outcome, Report, Settlement
 from callsheet.jobs.report import LeaseReports
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
 from callsheet.wire.errors import LeaseLost, NotFound
-
-SQL = statements("callsheet.fleet")
 
 
 class ExpiredLeases:
@@ -26,7 +24,7 @@ class ExpiredLeases:
             return
         async with self._databases.central.connection() as connection:
             # Not a session that started after the lease: a new session requeues the leases of the earlier one.
-            session_id = await SQL["session_of_lease"].value(
+            session_id = await LOG_SQL["session_of_lease"].value(
                 connection, worker_id=lease.worker_id, held_seconds=lease.held_seconds
             )
         await self._audit.record(

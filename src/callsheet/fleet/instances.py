@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from callsheet.fleet.asg import AutoscalingGroups, Verdict
 from callsheet.fleet.audit import Event, write
+from callsheet.fleet.sql import SWEEP_SQL
 from callsheet.fleet.workers import Workers
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 
 log = get_logger(__name__)
-SQL = statements("callsheet.fleet")
 ACTOR = "instance_validator"
 BATCH = 20
+
+
+class UnverifiedWorker(NamedTuple):
+    worker_id: str
+    session_id: int
 
 
 class InstanceValidator(Loop):
@@ -32,9 +37,8 @@ class InstanceValidator(Loop):
 
     async def tick(self, now: datetime) -> None:
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["find_unverified_workers"].rows(connection, limit=BATCH)
-        for row in rows:
-            worker_id, session_id = row["worker_id"], row["session_id"]
+            workers = await SWEEP_SQL["find_unverified_workers"].rows(connection, UnverifiedWorker, limit=BATCH)
+        for worker_id, session_id in workers:
             verdict = await self._groups.verdict(worker_id)
             if verdict.membership == "unknown":
                 # AWS is not reachable for the other workers either.
@@ -43,12 +47,12 @@ class InstanceValidator(Loop):
                 log.warning("worker.stranger_revoked", worker_id=worker_id, reason=verdict.reason)
                 await self._workers.revoke(worker_id, ACTOR)
             else:
-                await self._settled(worker_id, session_id, verdict)
+                await self._confirm(worker_id, session_id, verdict)
 
-    async def _settled(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
+    async def _confirm(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
         """The instance is in one of our groups, or the check was switched off."""
         async with self._databases.central.transaction() as connection:
-            settled = await SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
+            settled = await SWEEP_SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
             if settled and verdict.membership == "member":
                 details = {"autoscaling_group": verdict.group}
                 await write(connection, [Event(worker_id, session_id, "asg_validated", ACTOR, details=details)])

@@ -4,27 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-
-import asyncpg
+from typing import NamedTuple
 
 from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, ScaledFleetFacts, WaitingRoute, alerts
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
+from callsheet.fleet.sql import OVERVIEW_SQL
 from callsheet.identity.mail_sender import MailSender
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.operations import Alerts, LoopMetrics, Metrics, RunsMetrics, WorkflowMetrics
 
-SQL = statements("callsheet.fleet", "overview_statements.sql")
 MOST_QUEUED = 1000
 MOST_FINISHED = 50_000
 MOST_KILLERS = 20
 
 
+class WorkflowQueue(NamedTuple):
+    """The jobs of a workflow that are not finished, and the workers that can run them."""
+
+    workflow_id: int
+    slug: str
+    is_active: bool
+    queued: int
+    delayed: int
+    leased: int
+    waiting: int
+    average_seconds: float | None
+    live_workers: int
+    live_slots: int
+    busy_slots: int
+
+
+class LaneHead(NamedTuple):
+    """The job that has waited longest in a lane."""
+
+    workflow_id: int
+    slug: str
+    stage: str
+    provider: str
+    concurrency_identifier: str | None
+    wait_seconds: float
+
+
+class FinishedJobs(NamedTuple):
+    """The jobs of a workflow that finished in the last hour."""
+
+    workflow_id: int
+    completed: int
+    failed: int
+    average_seconds: float | None
+    p95_seconds: float | None
+    # The same in all rows: how many finished jobs were read, and since when they are complete.
+    looked_at: int
+    since: datetime
+
+
+class WorkerCounts(NamedTuple):
+    now: datetime
+    live: int
+    unapproved: int
+    draining: int
+    unverified: int
+
+
 async def engine_killers(connection: Connection) -> list[EngineKiller]:
-    return [EngineKiller(**row) for row in await SQL["engine_killers"].rows(connection, limit=MOST_KILLERS)]
+    return await OVERVIEW_SQL["engine_killers"].rows(connection, EngineKiller, limit=MOST_KILLERS)
 
 
 class FleetOverview:
@@ -58,10 +105,10 @@ class FleetOverview:
     async def alerts(self) -> Alerts:
         metrics, heads = await self._look()
         async with self._databases.central.ordinary() as connection:
-            paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
-            providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
+            paused = await OVERVIEW_SQL["paused_limits"].column(connection)
+            providers = await OVERVIEW_SQL["paused_providers"].rows(connection, PausedProvider)
             killers = await engine_killers(connection)
-            scaled = [ScaledFleetFacts(**row) for row in await SQL["scaled_fleets"].rows(connection)]
+            scaled = await OVERVIEW_SQL["scaled_fleets"].rows(connection, ScaledFleetFacts)
         facts = AlertFacts(
             unavailable_pools=self._databases.unavailable,
             storage_problem=self._storage_owner.problem if self._storage_owner else None,
@@ -82,12 +129,14 @@ class FleetOverview:
         )
         return Alerts(at=metrics.at, alerts=alerts(facts))
 
-    async def _look(self) -> tuple[Metrics, list[asyncpg.Record]]:
+    async def _look(self) -> tuple[Metrics, list[LaneHead]]:
         async with self._databases.central.ordinary() as connection:
-            depth = await SQL["queue_depth"].rows(connection, most=MOST_QUEUED, alive_seconds=ALIVE_SECONDS)
-            heads = await SQL["queue_heads"].rows(connection)
-            finished = await SQL["finished_lately"].rows(connection, most=MOST_FINISHED)
-            workers = await SQL["count_workers"].row(connection, alive_seconds=ALIVE_SECONDS)
+            queues = await OVERVIEW_SQL["queue_depth"].rows(
+                connection, WorkflowQueue, most=MOST_QUEUED, alive_seconds=ALIVE_SECONDS
+            )
+            heads = await OVERVIEW_SQL["queue_heads"].rows(connection, LaneHead)
+            finished = await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MOST_FINISHED)
+            workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
         assert workers is not None
         loops = [
             LoopMetrics(
@@ -96,32 +145,32 @@ class FleetOverview:
             for loop in self._loops
         ]
         metrics = Metrics(
-            at=workers["now"],
-            workflows=_workflows(depth, heads, finished),
-            finished_since=_since(finished, workers["now"]),
-            live_workers=workers["live"],
-            unapproved_workers=workers["unapproved"],
-            unverified_workers=workers["unverified"],
-            draining_workers=workers["draining"],
+            at=workers.now,
+            workflows=_workflows(queues, heads, finished),
+            finished_since=_since(finished, workers.now),
+            live_workers=workers.live,
+            unapproved_workers=workers.unapproved,
+            unverified_workers=workers.unverified,
+            draining_workers=workers.draining,
             runs=await self._runs(),
             reconciled=dict(self._reconciled),
             loops=loops,
         )
         return metrics, heads
 
-    async def _waiting_routes(self, heads: Sequence[asyncpg.Record]) -> list[WaitingRoute]:
-        oldest: dict[tuple[int, str, str], asyncpg.Record] = {}
+    async def _waiting_routes(self, heads: Sequence[LaneHead]) -> list[WaitingRoute]:
+        oldest: dict[tuple[int, str, str], LaneHead] = {}
         for head in heads:
-            route = (head["workflow_id"], head["stage"], head["provider"])
-            if route not in oldest or head["wait_seconds"] > oldest[route]["wait_seconds"]:
+            route = (head.workflow_id, head.stage, head.provider)
+            if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
                 oldest[route] = head
         capacity = await self._capacity.of(list(oldest))
         return [
             WaitingRoute(
-                workflow=head["slug"],
-                stage=head["stage"],
-                provider=head["provider"],
-                oldest_wait_seconds=head["wait_seconds"],
+                workflow=head.slug,
+                stage=head.stage,
+                provider=head.provider,
+                oldest_wait_seconds=head.wait_seconds,
                 live_workers=capacity[route].live_workers,
                 scaling_up=capacity[route].scaling_up,
                 missing=capacity[route].missing,
@@ -131,37 +180,36 @@ class FleetOverview:
 
 
 def _workflows(
-    depth: Sequence[asyncpg.Record], heads: Sequence[asyncpg.Record], finished: Sequence[asyncpg.Record]
+    queues: Sequence[WorkflowQueue], heads: Sequence[LaneHead], finished: Sequence[FinishedJobs]
 ) -> list[WorkflowMetrics]:
-    lately = {row["workflow_id"]: row for row in finished}
+    lately = {row.workflow_id: row for row in finished}
     oldest: dict[int, float] = {}
     for head in heads:
-        oldest[head["workflow_id"]] = max(head["wait_seconds"], oldest.get(head["workflow_id"], 0.0))
-    return [_workflow(row, lately.get(row["workflow_id"]), oldest.get(row["workflow_id"])) for row in depth]
+        oldest[head.workflow_id] = max(head.wait_seconds, oldest.get(head.workflow_id, 0.0))
+    return [_workflow(row, lately.get(row.workflow_id), oldest.get(row.workflow_id)) for row in queues]
 
 
-def _workflow(row: asyncpg.Record, lately: asyncpg.Record | None, oldest: float | None) -> WorkflowMetrics:
+def _workflow(row: WorkflowQueue, lately: FinishedJobs | None, oldest: float | None) -> WorkflowMetrics:
     return WorkflowMetrics(
-        workflow=row["slug"],
-        is_active=row["is_active"],
-        queued=row["queued"],
-        delayed=row["delayed"],
-        leased=row["leased"],
-        waiting=row["waiting"],
+        workflow=row.slug,
+        is_active=row.is_active,
+        queued=row.queued,
+        delayed=row.delayed,
+        leased=row.leased,
+        waiting=row.waiting,
         oldest_wait_seconds=oldest,
-        live_workers=row["live_workers"],
-        live_slots=row["live_slots"],
-        busy_slots=row["busy_slots"],
-        completed_last_hour=lately["completed"] if lately else 0,
-        failed_last_hour=lately["failed"] if lately else 0,
-        average_seconds=lately["average_seconds"] if lately else None,
-        p95_seconds=lately["p95_seconds"] if lately else None,
-        moving_average_seconds=row["average_seconds"],
+        live_workers=row.live_workers,
+        live_slots=row.live_slots,
+        busy_slots=row.busy_slots,
+        completed_last_hour=lately.completed if lately else 0,
+        failed_last_hour=lately.failed if lately else 0,
+        average_seconds=lately.average_seconds if lately else None,
+        p95_seconds=lately.p95_seconds if lately else None,
+        moving_average_seconds=row.average_seconds,
     )
 
 
-def _since(finished: Sequence[asyncpg.Record], now: datetime) -> datetime:
-    if finished and finished[0]["looked_at"] == MOST_FINISHED:
-        since: datetime = finished[0]["since"]
-        return since
+def _since(finished: Sequence[FinishedJobs], now: datetime) -> datetime:
+    if finished and finished[0].looked_at == MOST_FINISHED:
+        return finished[0].since
     return now - timedelta(hours=1)

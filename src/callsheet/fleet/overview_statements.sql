@@ -3,19 +3,19 @@
 -- name: queue_depth
 -- Per workflow, bounded for any length of the queue: ready rows are counted lane by lane up to :most (queue_heads
 -- returns the oldest). Held and delayed rows are read by indexes that contain only such rows.
-WITH held AS MATERIALIZED (
+WITH held_jobs AS MATERIALIZED (
     SELECT workflow_id, count(*) FILTER (WHERE status = 'leased') AS leased,
         count(*) FILTER (WHERE status = 'waiting') AS waiting
     FROM (SELECT workflow_id, status FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY worker_id, dispatch_id) h
     GROUP BY workflow_id
-), delayed AS MATERIALIZED (
+), delayed_jobs AS MATERIALIZED (
     SELECT workflow_id, count(*) AS delayed FROM (
         SELECT workflow_id FROM ai_job_dispatches WHERE status = 'queued' AND not_before IS NOT NULL
         ORDER BY not_before LIMIT 100000
     ) d GROUP BY workflow_id
 )
-SELECT w.id AS workflow_id, w.slug, w.is_active, ready.queued, coalesce(delayed.delayed, 0) AS delayed,
-    coalesce(held.leased, 0) AS leased, coalesce(held.waiting, 0) AS waiting,
+SELECT w.id AS workflow_id, w.slug, w.is_active, ready.queued, coalesce(delayed_jobs.delayed, 0) AS delayed,
+    coalesce(held_jobs.leased, 0) AS leased, coalesce(held_jobs.waiting, 0) AS waiting,
     t.average_seconds, crew.live_workers, crew.live_slots, crew.busy_slots
 FROM workflows w
 CROSS JOIN LATERAL (
@@ -52,8 +52,8 @@ CROSS JOIN LATERAL (
            OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
                       AND d.lease_expires_at > clock_timestamp()))
 ) crew
-LEFT JOIN held ON held.workflow_id = w.id
-LEFT JOIN delayed ON delayed.workflow_id = w.id
+LEFT JOIN held_jobs ON held_jobs.workflow_id = w.id
+LEFT JOIN delayed_jobs ON delayed_jobs.workflow_id = w.id
 LEFT JOIN workflow_timings t ON t.workflow_id = w.id
 -- Task actors come last: most of them are idle on an installation with engines.
 ORDER BY starts_with(w.slug, 'actor:'), w.slug
@@ -75,7 +75,7 @@ ORDER BY l.lane_id
 -- name: finished_lately
 -- Dispatches of the last hour among the :most newest, read by the existing key. An index on the time would be written
 -- for every job that ends, and took a seventh of the statement that ends it.
-WITH newest AS MATERIALIZED (
+WITH newest_finished AS MATERIALIZED (
     SELECT workflow_id, status, duration_seconds, finished_at FROM dispatch_history
     ORDER BY dispatch_id DESC LIMIT :most::bigint
 )
@@ -84,9 +84,9 @@ SELECT workflow_id, count(*) FILTER (WHERE status = 'completed') AS completed,
     avg(duration_seconds) FILTER (WHERE status = 'completed') AS average_seconds,
     percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_seconds)
         FILTER (WHERE status = 'completed') AS p95_seconds,
-    (SELECT count(*) FROM newest) AS looked_at,
-    (SELECT greatest(min(finished_at), clock_timestamp() - interval '1 hour') FROM newest) AS since
-FROM newest WHERE finished_at >= clock_timestamp() - interval '1 hour' GROUP BY workflow_id
+    (SELECT count(*) FROM newest_finished) AS looked_at,
+    (SELECT greatest(min(finished_at), clock_timestamp() - interval '1 hour') FROM newest_finished) AS since
+FROM newest_finished WHERE finished_at >= clock_timestamp() - interval '1 hour' GROUP BY workflow_id
 
 -- name: count_workers
 SELECT clock_timestamp() AS now,
@@ -116,17 +116,17 @@ SELECT identifier FROM concurrency_limits WHERE max_concurrent = 0 ORDER BY iden
 -- name: engine_killers
 -- Workflows with a job during which an engine crashed or hung more than once in the last day: once may be a restart by
 -- an operator. The time is a sub-select, because a volatile function cannot be an index condition.
-WITH ended AS MATERIALIZED (
+WITH crashing_jobs AS MATERIALIZED (
     SELECT dispatch_id, count(*) AS times FROM worker_audit_logs
     WHERE at > (SELECT clock_timestamp() - interval '24 hours')
       AND event = 'failed' AND details ->> 'type' IN ('engine_stuck', 'run_lost', 'engine_unreachable')
     GROUP BY dispatch_id HAVING count(*) > 1
-), routed AS (
-    SELECT ended.times, coalesce(
-        (SELECT d.workflow_id FROM ai_job_dispatches d WHERE d.dispatch_id = ended.dispatch_id),
-        (SELECT h.workflow_id FROM dispatch_history h WHERE h.dispatch_id = ended.dispatch_id)) AS workflow_id
-    FROM ended
+), crashes AS (
+    SELECT crashing_jobs.times, coalesce(
+        (SELECT d.workflow_id FROM ai_job_dispatches d WHERE d.dispatch_id = crashing_jobs.dispatch_id),
+        (SELECT h.workflow_id FROM dispatch_history h WHERE h.dispatch_id = crashing_jobs.dispatch_id)) AS workflow_id
+    FROM crashing_jobs
 )
-SELECT w.slug AS workflow, sum(routed.times)::bigint AS times, count(*) AS jobs
-FROM routed JOIN workflows w ON w.id = routed.workflow_id
+SELECT w.slug AS workflow, sum(crashes.times)::bigint AS times, count(*) AS jobs
+FROM crashes JOIN workflows w ON w.id = crashes.workflow_id
 GROUP BY w.slug ORDER BY times DESC, w.slug LIMIT :limit

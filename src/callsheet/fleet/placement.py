@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import asyncpg
+from typing import NamedTuple
 
 from callsheet.fleet.credentials import Credential, TokenCredential
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.fleet.sql import REGISTRATION_SQL
+from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotAuthenticated, NotFound
 from callsheet.wire.fleet import RegisterRequest
-
-SQL = statements("callsheet.fleet")
 
 DEFAULT_STAGE = "production"
 
@@ -29,6 +27,26 @@ class Placement:
     is_narrowed: bool = False
     token_id: int | None = None
     token_name: str | None = None
+
+
+class WorkflowRow(NamedTuple):
+    id: int
+    slug: str
+    is_active: bool
+
+
+class FleetRow(NamedTuple):
+    id: int
+    slug: str
+    stage: str
+    is_active: bool
+    # Slugs of its active workflows.
+    workflows: Sequence[str]
+
+
+class TokenRow(NamedTuple):
+    id: int
+    name: str
 
 
 def check_shape(request: RegisterRequest, credential: Credential) -> None:
@@ -50,18 +68,18 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     if request.fleet_slug is not None:
         return await _in_fleet(connection, request.fleet_slug, stage)
     rows = await find_workflows(connection, request.workflow_slugs or [])
-    active = [row for row in rows if row["is_active"]]
+    active = [row for row in rows if row.is_active]
     if not active:
         raise InvalidRequest.field("workflow_slugs", "None of these workflows is active.")
-    slugs = tuple(row["slug"] for row in active)
+    slugs = tuple(row.slug for row in active)
     # Inactive workflows are assigned too: they count as soon as they are activated again.
-    return Placement(stage, slugs, workflow_ids=tuple(row["id"] for row in rows))
+    return Placement(stage, slugs, workflow_ids=tuple(row.id for row in rows))
 
 
-async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[asyncpg.Record]:
+async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[WorkflowRow]:
     """Returns all named workflows, or raises an error that names the missing ones."""
-    rows = await SQL["find_workflows"].rows(connection, slugs=list(slugs))
-    missing = set(slugs) - {row["slug"] for row in rows}
+    rows = await REGISTRATION_SQL["find_workflows"].rows(connection, WorkflowRow, slugs=list(slugs))
+    missing = set(slugs) - {row.slug for row in rows}
     if missing:
         of_actors = any(slug.startswith("actor:") for slug in missing)
         advice = " A control plane creates the workflows of its own actors, for the queues of tasks.queues." * of_actors
@@ -77,50 +95,55 @@ async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[a
 
 
 async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
-    fleet = await SQL["find_fleet_to_join"].row(connection, slug=slug, stage=stage)
+    fleet = await REGISTRATION_SQL["find_fleet_to_join"].row(connection, FleetRow, slug=slug, stage=stage)
     if fleet is None:
         raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
     _check_fleet(fleet, "fleet_slug")
-    return Placement(stage, tuple(fleet["workflows"]), fleet["id"], slug)
+    return Placement(stage, tuple(fleet.workflows), fleet.id, slug)
 
 
 async def _by_token(connection: Connection, request: RegisterRequest, credential: TokenCredential) -> Placement:
     """The token decides the fleet. Fleet and stage in the request must match; the workflows may be a subset."""
-    fleet = await SQL["find_fleet_of_token"].row(connection, token_hash=credential.token_hash)
-    token = await SQL["use_fleet_token"].row(connection, token_hash=credential.token_hash, worker_id=request.worker_id)
+    fleet = await REGISTRATION_SQL["find_fleet_of_token"].row(connection, FleetRow, token_hash=credential.token_hash)
+    token = await REGISTRATION_SQL["use_fleet_token"].row(
+        connection, TokenRow, token_hash=credential.token_hash, worker_id=request.worker_id
+    )
     if fleet is None or token is None:
         raise NotAuthenticated("The registration token was revoked or has expired.")
-    named = (("fleet_slug", request.fleet_slug, fleet["slug"]), ("stage", request.stage, fleet["stage"]))
+    named = (("fleet_slug", request.fleet_slug, fleet.slug), ("stage", request.stage, fleet.stage))
     for field, given, fixed in named:
         if given not in (None, fixed):
             raise InvalidRequest.field(
                 field, f"The request names {given!r}, but the registration token is for {fixed!r}. Leave {field} out."
             )
     _check_fleet(fleet, "fleet_slug")
-    workflows, workflow_ids = tuple(fleet["workflows"]), ()
+    workflows = tuple(fleet.workflows)
+    workflow_ids: tuple[int, ...] = ()
     if request.workflow_slugs:
         # A task worker names all its actors; those that are not in the fleet are ignored.
-        rows = await SQL["find_workflows"].rows(connection, slugs=list(request.workflow_slugs))
-        workflow_ids = tuple(row["id"] for row in rows)
+        rows = await REGISTRATION_SQL["find_workflows"].rows(
+            connection, WorkflowRow, slugs=list(request.workflow_slugs)
+        )
+        workflow_ids = tuple(row.id for row in rows)
         workflows = tuple(slug for slug in workflows if slug in request.workflow_slugs)
         if not workflows:
             raise InvalidRequest.field(
-                "workflow_slugs", f"None of these is an active workflow of the token's fleet {fleet['slug']!r}."
+                "workflow_slugs", f"None of these is an active workflow of the token's fleet {fleet.slug!r}."
             )
     return Placement(
-        fleet["stage"],
+        fleet.stage,
         workflows,
-        fleet["id"],
-        fleet["slug"],
+        fleet.id,
+        fleet.slug,
         workflow_ids,
         is_narrowed=bool(request.workflow_slugs),
-        token_id=token["id"],
-        token_name=token["name"],
+        token_id=token.id,
+        token_name=token.name,
     )
 
 
-def _check_fleet(fleet: asyncpg.Record, field: str) -> None:
-    if not fleet["is_active"]:
+def _check_fleet(fleet: FleetRow, field: str) -> None:
+    if not fleet.is_active:
         raise InvalidRequest.field(field, "The fleet is switched off.")
-    if not fleet["workflows"]:
+    if not fleet.workflows:
         raise InvalidRequest.field(field, "The fleet has no active workflow.")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 
 log = get_logger(__name__)
-SQL = statements("callsheet.fleet")
 
 
 class Presence(Loop):
@@ -34,7 +33,7 @@ class Presence(Loop):
         moment = self._clock.monotonic()
         try:
             async with self._databases.central.connection() as connection:
-                await SQL["touch_workers"].run(
+                await PROTOCOL_SQL["touch_workers"].run(
                     connection,
                     worker_ids=list(seen),
                     seconds_ago=[moment - at for at in seen.values()],

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-
-import asyncpg
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
 
 from callsheet.catalog.environments import enter
 from callsheet.fleet.approval import is_approved_at_once
@@ -15,17 +16,16 @@ from callsheet.fleet.credentials import Credential, OwnCredential, SecretCredent
 from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.placement import Placement, check_shape, placement_of
 from callsheet.fleet.principal import WorkerPrincipal
+from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL
 from callsheet.fleet.tokens import hash_token, new_token
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.environment import MOST_SHOWN, CannotRun, Environment
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
 from callsheet.wire.fleet import Registered, RegisterRequest
-
-SQL = statements("callsheet.fleet")
 
 DEFAULT_PROVIDERS = ("self_hosted",)
 # Prefix of the ids of in-process workers of control planes.
@@ -36,6 +36,21 @@ ALIVE_SECONDS = 90
 # Time between two reports of a worker. A restarted engine may have other nodes, but not more often than this.
 REPORT_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
+
+
+class WorkerRow(NamedTuple):
+    """A worker that is locked until the end of the transaction."""
+
+    worker_id: str
+    session_id: int
+    registration_source: Literal["fleet", "workflows"]
+    is_approved: bool
+    revoked_at: datetime | None
+    rotation_id: UUID | None
+    fleet_id: int | None
+    fleet_token_id: int | None
+    seen_seconds_ago: float
+    in_session: bool
 
 
 class WorkerRegistry:
@@ -67,7 +82,7 @@ class WorkerRegistry:
         await self._check(request.worker_id, verdict)
         token = new_token()
         async with self._databases.central.transaction() as connection:
-            await SQL["lock_registrations"].run(connection)
+            await REGISTRATION_SQL["lock_registrations"].run(connection)
             placement = await placement_of(connection, request, credential)
             earlier = await self._admit(connection, request.worker_id, credential, placement)
             is_approved = await self._is_approved(connection, request.worker_id, credential)
@@ -78,7 +93,7 @@ class WorkerRegistry:
         await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
         await self._held.requeue_all(
             request.worker_id,
-            earlier["session_id"] if earlier else None,
+            earlier.session_id if earlier else None,
             attempt_counts=True,
             reason="its worker registered anew",
             actor=f"worker:{request.worker_id}",
@@ -99,8 +114,8 @@ class WorkerRegistry:
         async with self._databases.central.transaction() as connection:
             digest = await enter(connection, environment)
             session = {"worker_id": worker.worker_id, "session_id": worker.session_id}
-            if await SQL["set_environment"].value(connection, environment=digest, **session) is not None:
-                await SQL["tell_worker_reassigned"].run(connection, worker_id=worker.worker_id)
+            if await REGISTRATION_SQL["set_environment"].value(connection, environment=digest, **session) is not None:
+                await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker.worker_id)
                 event = Event(worker.worker_id, worker.session_id, "environment_changed", worker.actor)
                 await write(connection, [event])
             return await workflows_it_cannot_run(connection, worker.worker_id)
@@ -123,14 +138,14 @@ class WorkerRegistry:
         )
         await hit(Failpoint.DEREGISTER_BEFORE_REMOVE)
         async with self._databases.central.transaction() as connection:
-            removed = await SQL["remove_session_of_worker"].run(
+            removed = await REGISTRATION_SQL["remove_session_of_worker"].run(
                 connection, worker_id=worker.worker_id, session_id=worker.session_id
             )
             if removed:
-                await SQL["end_session"].run(
+                await LOG_SQL["end_session"].run(
                     connection, worker_id=worker.worker_id, reason=f"deregistered: {reason_text}"
                 )
-                await SQL["forget_drain"].run(connection, worker_id=worker.worker_id, own_prefix=OWN_PREFIX)
+                await DRAIN_SQL["forget_drain"].run(connection, worker_id=worker.worker_id, own_prefix=OWN_PREFIX)
                 details = {"reason": reason_text, "leases": requeued}
                 event = Event(worker.worker_id, worker.session_id, "deregistered", worker.actor, details=details)
                 await write(connection, [event])
@@ -155,25 +170,29 @@ class WorkerRegistry:
         return is_approved_at_once(
             credential,
             self._settings.auto_approve,
-            approved_by_person=await SQL["is_approved_by_person"].value(connection, worker_id=worker_id),
-            secret_was_revoked=await SQL["is_secret_of_revoked_worker"].value(connection, fingerprints=list(prints)),
+            approved_by_person=await REGISTRATION_SQL["is_approved_by_person"].value(connection, worker_id=worker_id),
+            secret_was_revoked=await REGISTRATION_SQL["is_secret_of_revoked_worker"].value(
+                connection, fingerprints=list(prints)
+            ),
         )
 
     async def _admit(
         self, connection: Connection, worker_id: str, credential: Credential, placement: Placement
-    ) -> asyncpg.Record | None:
+    ) -> WorkerRow | None:
         """The earlier worker with this id, which may be replaced, or None."""
-        known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
-        if known is not None and known["revoked_at"] is not None:
+        known = await REGISTRATION_SQL["lock_worker"].row(connection, WorkerRow, worker_id=worker_id)
+        if known is not None and known.revoked_at is not None:
             raise Forbidden(f"Worker {worker_id!r} was revoked. An admin must approve it first.")
-        if known is not None and known["in_session"] and known["seen_seconds_ago"] < ALIVE_SECONDS:
-            raise AlreadyRegistered(worker_id, max(1, math.ceil(ALIVE_SECONDS - known["seen_seconds_ago"])))
-        if known is not None and known["in_session"] and not _may_replace(known, credential, placement):
+        if known is not None and known.in_session and known.seen_seconds_ago < ALIVE_SECONDS:
+            raise AlreadyRegistered(worker_id, max(1, math.ceil(ALIVE_SECONDS - known.seen_seconds_ago)))
+        if known is not None and known.in_session and not _may_replace(known, credential, placement):
             raise Conflict(
                 f"A worker of another fleet is registered as {worker_id!r}. Choose another id, or wait until that "
                 "worker has sent no request for fleet.stale_seconds."
             )
-        others = await SQL["count_other_workers"].value(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
+        others = await REGISTRATION_SQL["count_other_workers"].value(
+            connection, worker_id=worker_id, own_prefix=OWN_PREFIX
+        )
         if others >= self._settings.max_workers and not isinstance(credential, OwnCredential):
             raise Forbidden(
                 f"{others} workers are registered, and the limit is {self._settings.max_workers} (fleet.max_workers)."
@@ -188,12 +207,12 @@ class WorkerRegistry:
         credential: Credential,
         token: str,
         verdict: Verdict,
-        earlier: asyncpg.Record | None,
+        earlier: WorkerRow | None,
         is_approved: bool,
     ) -> None:
         worker_id = request.worker_id
-        await SQL["end_session"].run(connection, worker_id=worker_id, reason="registered anew")
-        session_id: int = await SQL["begin_session"].value(
+        await LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="registered anew")
+        session_id: int = await LOG_SQL["begin_session"].value(
             connection,
             worker_id=worker_id,
             fleet_slug=placement.fleet_slug,
@@ -201,7 +220,7 @@ class WorkerRegistry:
             capacity_type=request.capacity_type,
             instance_type=request.instance_type or None,
         )
-        await SQL["save_worker"].run(
+        await REGISTRATION_SQL["save_worker"].run(
             connection,
             worker_id=worker_id,
             display_name=request.display_name or "",
@@ -228,7 +247,7 @@ class WorkerRegistry:
         details = _details(placement, credential, verdict, is_approved)
         events = [Event(worker_id, session_id, "registered", actor, details=details)]
         if earlier is not None:
-            events.insert(0, Event(worker_id, earlier["session_id"], "superseded", actor))
+            events.insert(0, Event(worker_id, earlier.session_id, "superseded", actor))
         if verdict.membership == "unknown":
             events.append(Event(worker_id, session_id, "asg_not_validated", actor, details={"reason": verdict.reason}))
         await write(connection, events)
@@ -236,22 +255,21 @@ class WorkerRegistry:
 
 async def workflows_it_cannot_run(connection: Connection, worker_id: str) -> list[CannotRun]:
     """The assigned workflows for which the worker lacks something."""
-    rows = await SQL["cannot_run"].rows(connection, worker_id=worker_id, limit=MOST_SHOWN)
-    return [CannotRun(**row) for row in rows]
+    return await REGISTRATION_SQL["cannot_run"].rows(connection, CannotRun, worker_id=worker_id, limit=MOST_SHOWN)
 
 
 async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int, ...]) -> None:
     """Assigns exactly these workflows."""
-    await SQL["unassign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
-    await SQL["assign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
+    await REGISTRATION_SQL["unassign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
+    await REGISTRATION_SQL["assign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
 
 
-def _may_replace(known: asyncpg.Record, credential: Credential, placement: Placement) -> bool:
+def _may_replace(known: WorkerRow, credential: Credential, placement: Placement) -> bool:
     """A token is valid for one fleet: its holder must not replace a silent worker of another fleet, whose jobs would be
     requeued. A holder of the shared secret must not replace a worker that registered with a token."""
     if isinstance(credential, TokenCredential):
-        return bool(known["fleet_id"] == placement.fleet_id)
-    return known["fleet_token_id"] is None
+        return known.fleet_id == placement.fleet_id
+    return known.fleet_token_id is None
 
 
 def _details(placement: Placement, credential: Credential, verdict: Verdict, is_approved: bool) -> dict[str, object]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from callsheet.dispatch.facts import Criteria
 from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.sql import PROTOCOL_SQL
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
-
-PROTOCOL_SQL = statements("callsheet.fleet", "protocol_statements.sql")
 
 # Per lane. A fleet with more free slots than this does not need to prefetch.
 MOST_COUNTED = 1000
+
+
+class RouteQueue(NamedTuple):
+    workflow_id: int
+    provider: str
+    queued: int
 
 
 class SpareWork:
@@ -23,11 +29,12 @@ class SpareWork:
         async with self._databases.central.connection() as connection:
             rows = await PROTOCOL_SQL["queued_by_route"].rows(
                 connection,
+                RouteQueue,
                 workflow_ids=list(criteria.workflow_ids),
                 stage=criteria.stage,
                 providers=list(criteria.providers),
                 most=MOST_COUNTED,
             )
-        queued = {(row["workflow_id"], criteria.stage, row["provider"]): row["queued"] for row in rows if row["queued"]}
+        queued = {(row.workflow_id, criteria.stage, row.provider): row.queued for row in rows if row.queued}
         crews = await self._capacity.of(list(queued))
         return any(count > max(0, crews[route].slots - crews[route].busy) for route, count in queued.items())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
 
 from callsheet.catalog.environments import forget_unused
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.registry import OWN_PREFIX
+from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, SWEEP_SQL
 from callsheet.jobs.outcomes import Report
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import statements
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.logs import get_logger
@@ -19,13 +21,27 @@ from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
 
 log = get_logger(__name__)
-SQL = statements("callsheet.fleet")
 ACTOR = "worker_sweeper"
 BATCH = 100
 # During this time the response to a removed worker's token says to register again. Later the token is unknown.
 TOKEN_DAYS = 30
 # During a pause this long no worker could be seen, so last_seen_at says nothing.
 LONGEST_PAUSE_SECONDS = 60.0
+
+
+class StaleWorker(NamedTuple):
+    worker_id: str
+    session_id: int
+
+
+class LeftLease(NamedTuple):
+    """A lease whose worker is gone."""
+
+    dispatch_id: int
+    lease_token: UUID
+    worker_id: str
+    session_id: int
+    was_deregistered: bool
 
 
 class WorkerSweeper(Loop):
@@ -51,20 +67,22 @@ class WorkerSweeper(Loop):
     async def sweep(self) -> bool:
         """Removes the workers that are stale now; returns whether there may be more."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["find_stale_workers"].rows(connection, stale_seconds=self._stale_seconds, limit=BATCH)
-        await all_of(self._remove(row["worker_id"], row["session_id"]) for row in rows)
-        return len(rows) == BATCH
+            workers = await SWEEP_SQL["find_stale_workers"].rows(
+                connection, StaleWorker, stale_seconds=self._stale_seconds, limit=BATCH
+            )
+        await all_of(self._remove(*worker) for worker in workers)
+        return len(workers) == BATCH
 
     async def requeue_left_behind(self) -> None:
         """Requeues leases of workers that left during a poll, or before a crash. As everywhere, the attempt does not
         count if the worker deregistered, and counts if it was revoked or disappeared."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["find_left_behind"].rows(connection, limit=BATCH)
-        for row in rows:
+            leases = await SWEEP_SQL["find_left_behind"].rows(connection, LeftLease, limit=BATCH)
+        for lease in leases:
             await self._held.requeue_one(
-                Report(row["dispatch_id"], row["lease_token"], row["worker_id"]),
-                row["session_id"],
-                attempt_counts=not row["said_good_bye"],
+                Report(lease.dispatch_id, lease.lease_token, lease.worker_id),
+                lease.session_id,
+                attempt_counts=not lease.was_deregistered,
                 reason="its worker is gone",
                 actor=ACTOR,
             )
@@ -76,14 +94,14 @@ class WorkerSweeper(Loop):
     async def _remove(self, worker_id: str, session_id: int) -> None:
         await hit(Failpoint.SWEEP_WORKER_BEFORE_REMOVE)
         async with self._databases.central.transaction() as connection:
-            await SQL["lock_drains"].run(connection)
-            removed = await SQL["remove_stale_worker"].run(
+            await DRAIN_SQL["lock_drains"].run(connection)
+            removed = await SWEEP_SQL["remove_stale_worker"].run(
                 connection, worker_id=worker_id, session_id=session_id, stale_seconds=self._stale_seconds
             )
             if removed:
-                await SQL["end_session"].run(connection, worker_id=worker_id, reason="stale")
-                await SQL["forget_drain"].run(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
-                await SQL["forget_removed_tokens"].run(connection, days=TOKEN_DAYS)
+                await LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="stale")
+                await DRAIN_SQL["forget_drain"].run(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
+                await SWEEP_SQL["forget_removed_tokens"].run(connection, days=TOKEN_DAYS)
                 await write(connection, [Event(worker_id, session_id, "removed_as_stale", ACTOR)])
         if removed:
             log.warning("worker.stale", worker_id=worker_id)

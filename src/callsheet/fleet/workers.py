@@ -6,24 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-import asyncpg
-
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.fleet_tokens import revoke_in
 from callsheet.fleet.held_leases import HeldLeases
 from callsheet.fleet.placement import DEFAULT_STAGE, find_workflows
-from callsheet.fleet.registry import ALIVE_SECONDS, assign, workflows_it_cannot_run
+from callsheet.fleet.registry import ALIVE_SECONDS, WorkerRow, assign, workflows_it_cannot_run
+from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL
 from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.signing import Master
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.fleet import Worker, WorkerDetails, WorkerEvent, WorkerLease, WorkerSession
 
-SQL = statements("callsheet.fleet")
 SHOWN_SESSIONS = 10
 
 
@@ -46,64 +44,61 @@ class Workers:
     async def list(self, wanted: WorkerFilter, after: str | None, limit: int) -> Page[Worker]:
         """Ordered by id."""
         async with self._databases.central.ordinary() as connection:
-            rows = await _workers(connection, wanted, after=after, limit=limit + 1)
-        items = [Worker(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=items[-1].worker_id if len(rows) > limit else None)
+            workers = await _workers(connection, wanted, after=after, limit=limit + 1)
+        items = workers[:limit]
+        return Page(items=items, next_cursor=items[-1].worker_id if len(workers) > limit else None)
 
     async def get(self, worker_id: str) -> WorkerDetails:
         async with self._databases.central.ordinary() as connection:
-            rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
-            if not rows:
-                raise _no_worker(worker_id)
+            worker = await _worker(connection, worker_id)
             cannot_run = await workflows_it_cannot_run(connection, worker_id)
-            leases = await SQL["leases_of_worker"].rows(connection, worker_id=worker_id)
-            sessions = await SQL["sessions_of_worker"].rows(
-                connection, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
+            leases = await WORKER_SQL["leases_of_worker"].rows(connection, WorkerLease, worker_id=worker_id)
+            sessions = await LOG_SQL["sessions_of_worker"].rows(
+                connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
-        return WorkerDetails(
-            **rows[0],
-            cannot_run=cannot_run,
-            leases=[WorkerLease(**row) for row in leases],
-            sessions=[WorkerSession(**row) for row in sessions],
-        )
+        return WorkerDetails(**dict(worker), cannot_run=cannot_run, leases=leases, sessions=sessions)
 
     async def sessions(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerSession]:
         """Newest first, including sessions of removed workers."""
         async with self._databases.central.ordinary() as connection:
             if worker_id is None:
-                rows = await SQL["list_sessions"].rows(connection, before=before, limit=limit + 1)
-            else:
-                rows = await SQL["sessions_of_worker"].rows(
-                    connection, worker_id=worker_id, before=before, limit=limit + 1
+                sessions = await LOG_SQL["list_sessions"].rows(
+                    connection, WorkerSession, before=before, limit=limit + 1
                 )
-        items = [WorkerSession(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+            else:
+                sessions = await LOG_SQL["sessions_of_worker"].rows(
+                    connection, WorkerSession, worker_id=worker_id, before=before, limit=limit + 1
+                )
+        items = sessions[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(sessions) > limit else None)
 
     async def events(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerEvent]:
         """Newest first, including events of removed workers."""
         async with self._databases.central.ordinary() as connection:
             if worker_id is None:
-                rows = await SQL["list_events"].rows(connection, before=before, limit=limit + 1)
+                events = await LOG_SQL["list_events"].rows(connection, WorkerEvent, before=before, limit=limit + 1)
             else:
-                rows = await SQL["events_of_worker"].rows(
-                    connection, worker_id=worker_id, before=before, limit=limit + 1
+                events = await LOG_SQL["events_of_worker"].rows(
+                    connection, WorkerEvent, worker_id=worker_id, before=before, limit=limit + 1
                 )
-        items = [WorkerEvent(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+        items = events[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(events) > limit else None)
 
     async def approve(self, worker_id: str, actor: str) -> Worker:
         """Approves a worker for jobs. A revoked worker may register again."""
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
-            await SQL["approve_worker"].run(connection, worker_id=worker_id, unusable_hash=hash_token(new_token()))
-            await SQL["remember_approval"].run(connection, worker_id=worker_id, approved_by=actor)
+            await WORKER_SQL["approve_worker"].run(
+                connection, worker_id=worker_id, unusable_hash=hash_token(new_token())
+            )
+            await WORKER_SQL["remember_approval"].run(connection, worker_id=worker_id, approved_by=actor)
             await _log(
                 connection,
                 worker_id,
-                known["session_id"],
+                known.session_id,
                 actor,
                 "approve",
-                was_revoked=known["revoked_at"] is not None,
+                was_revoked=known.revoked_at is not None,
             )
             return await _worker(connection, worker_id)
 
@@ -115,22 +110,17 @@ class Workers:
         async with self._databases.central.transaction() as connection:
             if with_token:
                 # A registration locks the token before the worker, this locks the worker first: they must not overlap.
-                await SQL["lock_registrations"].run(connection)
+                await REGISTRATION_SQL["lock_registrations"].run(connection)
             known = await _lock(connection, worker_id)
-            if with_token and known["fleet_token_id"] is None:
-                raise WrongState(
-                    "The worker did not register with a token of a fleet. Workers that come with the same secret under "
-                    "another id wait for approval from now on; to keep them out, change CALLSHEET_FLEET__SECRET."
-                )
             if with_token:
-                await revoke_in(connection, known["fleet_token_id"], actor)
-            await SQL["revoke_worker"].run(connection, worker_id=worker_id)
-            await SQL["forget_approval"].run(connection, worker_id=worker_id)
-            await SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
-            await _log(connection, worker_id, known["session_id"], actor, "revoke")
+                await revoke_in(connection, _token_of(known), actor)
+            await WORKER_SQL["revoke_worker"].run(connection, worker_id=worker_id)
+            await WORKER_SQL["forget_approval"].run(connection, worker_id=worker_id)
+            await LOG_SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
+            await _log(connection, worker_id, known.session_id, actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
         await self._held.requeue_all(
-            worker_id, known["session_id"], attempt_counts=True, reason="its worker was revoked", actor=actor
+            worker_id, known.session_id, attempt_counts=True, reason="its worker was revoked", actor=actor
         )
         async with self._databases.central.connection() as connection:
             return await _worker(connection, worker_id)
@@ -141,12 +131,14 @@ class Workers:
         When this returns, no lease to the worker can follow; a waiting poll of the worker returns at once.
         """
         async with self._databases.central.transaction() as connection:
-            await SQL["lock_drains"].run(connection)
-            session_id = await SQL["last_session_of_worker"].value(connection, worker_id=worker_id)
+            await DRAIN_SQL["lock_drains"].run(connection)
+            session_id = await LOG_SQL["last_session_of_worker"].value(connection, worker_id=worker_id)
             if session_id is None:
                 raise NotFound(f"No worker {worker_id!r} has ever registered.")
-            await SQL["drain_worker"].run(connection, worker_id=worker_id, drained_by=actor, reason=reason or None)
-            await SQL["tell_worker_reassigned"].run(connection, worker_id=worker_id)
+            await DRAIN_SQL["drain_worker"].run(
+                connection, worker_id=worker_id, drained_by=actor, reason=reason or None
+            )
+            await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
             await _log(connection, worker_id, session_id, actor, "drain", reason=reason or None)
             return await _worker(connection, worker_id)
 
@@ -154,9 +146,9 @@ class Workers:
         """The worker gets jobs again, at once or after it registers."""
         async with self._databases.central.transaction() as connection:
             worker = await _worker(connection, worker_id)
-            if await SQL["undrain_worker"].row(connection, worker_id=worker_id) is not None:
+            if await DRAIN_SQL["undrain_worker"].value(connection, worker_id=worker_id) is not None:
                 await _log(connection, worker_id, worker.session_id, actor, "undrain")
-            elif await SQL["is_ending"].value(connection, worker_id=worker_id):
+            elif await DRAIN_SQL["is_ending"].value(connection, worker_id=worker_id):
                 raise WrongState(
                     "The autoscaler is ending this worker, which holds no job. It cannot be kept any more."
                 )
@@ -172,44 +164,53 @@ class Workers:
         """
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
-            if known["revoked_at"] is not None:
+            if known.revoked_at is not None:
                 raise Conflict("The worker was revoked: it has no token.")
-            if known["rotation_id"] is None:
+            if known.rotation_id is None:
                 rotation_id = uuid4()
-                await SQL["rotate_token"].run(
+                await WORKER_SQL["rotate_token"].run(
                     connection,
                     worker_id=worker_id,
                     rotation_id=rotation_id,
                     next_token_hash=hash_token(self._rotated.token(worker_id, rotation_id)),
                 )
-                await _log(connection, worker_id, known["session_id"], actor, "rotate_token")
+                await _log(connection, worker_id, known.session_id, actor, "rotate_token")
             return await _worker(connection, worker_id)
 
     async def assign(self, worker_id: str, workflow_slugs: Sequence[str], actor: str) -> Worker:
         """Assigns exactly these workflows to a worker that registered without a fleet."""
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
-            if known["registration_source"] == "fleet":
+            if known.registration_source == "fleet":
                 raise Conflict("The worker belongs to a fleet and has the fleet's workflows. Assign them there.")
-            rows = await find_workflows(connection, workflow_slugs)
-            await assign(connection, worker_id, tuple(row["id"] for row in rows))
-            await SQL["tell_worker_reassigned"].run(connection, worker_id=worker_id)
+            workflows = await find_workflows(connection, workflow_slugs)
+            await assign(connection, worker_id, tuple(workflow.id for workflow in workflows))
+            await REGISTRATION_SQL["notify_worker_reassigned"].run(connection, worker_id=worker_id)
             await _log(
                 connection,
                 worker_id,
-                known["session_id"],
+                known.session_id,
                 actor,
                 "assign_workflows",
-                workflows=[row["slug"] for row in rows],
+                workflows=[workflow.slug for workflow in workflows],
             )
             return await _worker(connection, worker_id)
 
 
-async def _lock(connection: Connection, worker_id: str) -> asyncpg.Record:
-    known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
+async def _lock(connection: Connection, worker_id: str) -> WorkerRow:
+    known = await REGISTRATION_SQL["lock_worker"].row(connection, WorkerRow, worker_id=worker_id)
     if known is None:
         raise _no_worker(worker_id)
     return known
+
+
+def _token_of(worker: WorkerRow) -> int:
+    if worker.fleet_token_id is None:
+        raise WrongState(
+            "The worker did not register with a token of a fleet. Workers that come with the same secret under "
+            "another id wait for approval from now on; to keep them out, change CALLSHEET_FLEET__SECRET."
+        )
+    return worker.fleet_token_id
 
 
 async def _log(
@@ -220,10 +221,10 @@ async def _log(
 
 
 async def _worker(connection: Connection, worker_id: str) -> Worker:
-    rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
-    if not rows:
+    workers = await _workers(connection, WorkerFilter(), worker_id=worker_id)
+    if not workers:
         raise _no_worker(worker_id)
-    return Worker(**rows[0])
+    return workers[0]
 
 
 async def _workers(
@@ -233,9 +234,10 @@ async def _workers(
     worker_id: str | None = None,
     after: str | None = None,
     limit: int = 1,
-) -> list[asyncpg.Record]:
-    return await SQL["list_workers"].rows(
+) -> Sequence[Worker]:
+    return await WORKER_SQL["list_workers"].rows(
         connection,
+        Worker,
         worker_id=worker_id,
         fleet=wanted.fleet,
         stage=wanted.stage,

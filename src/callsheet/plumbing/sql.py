@@ -79,6 +79,10 @@ class Statement:
     async def value(self, connection: Connection, /, **values: object) -> Any:
         return await connection.fetchval(self.text, *self._arguments(values))
 
+    async def column(self, connection: Connection, /, **values: object) -> list[Any]:
+        """The first column of all rows."""
+        return [record[0] for record in await connection.fetch(self.text, *self._arguments(values))]
+
     async def run(self, connection: Connection, /, **values: object) -> int:
         """Runs it and returns how many rows it touched."""
         status = await connection.execute(self.text, *self._arguments(values))

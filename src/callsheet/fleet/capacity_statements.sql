@@ -1,0 +1,95 @@
+-- database: central
+-- Workers that could take the jobs of a route now.
+
+-- name: capacity
+-- Workers that could take jobs of each route now: those of active fleets with the workflow, and those assigned to it.
+-- A worker that sends no heartbeats while it renders counts as long as it has a valid lease, with the slots it uses.
+-- A prefetched job takes no slot, neither of its own worker nor of another one.
+WITH routes AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+        AS a (workflow_id, stage, provider, place)
+)
+SELECT routes.place, crew.live_workers, crew.slots, crew.busy, crew.draining, scaling.up AS scaling_up, crew.unable,
+    scaling.starts_in_seconds
+FROM routes CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE w.is_able) AS live_workers,
+        coalesce(sum(w.max_concurrency) FILTER (WHERE w.is_able), 0)::bigint AS slots,
+        coalesce(sum(least(w.held, w.max_concurrency)) FILTER (WHERE w.is_able), 0)::bigint AS busy,
+        count(*) FILTER (WHERE w.is_draining) AS draining,
+        count(*) FILTER (WHERE NOT w.is_draining AND NOT w.is_able) AS unable
+    FROM (
+        SELECT drain.is_draining, leased.held, NOT drain.is_draining AND NOT EXISTS (
+                SELECT FROM environment_lacks l
+                WHERE l.digest = c.environment AND l.workflow_id = routes.workflow_id) AS is_able,
+            CASE WHEN c.was_seen THEN c.max_concurrency ELSE leased.held END AS max_concurrency
+        FROM (
+            SELECT m.*, m.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS was_seen FROM (
+                SELECT m.* FROM workflow_fleets wf
+                JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = routes.stage
+                JOIN comfyui_workers m ON m.fleet_id = f.id
+                WHERE wf.workflow_id = routes.workflow_id AND (NOT m.is_narrowed OR EXISTS (
+                    SELECT FROM worker_workflows ww
+                    WHERE ww.worker_id = m.worker_id AND ww.workflow_id = routes.workflow_id))
+                UNION ALL
+                SELECT m.* FROM worker_workflows ww
+                JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = routes.stage
+                WHERE ww.workflow_id = routes.workflow_id
+            ) m
+        ) c CROSS JOIN LATERAL (
+            SELECT count(*) AS held, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
+            FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+        ) leased CROSS JOIN LATERAL (
+            SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining
+        ) drain
+        WHERE c.is_approved AND c.revoked_at IS NULL AND routes.provider = ANY (c.providers)
+          AND (c.was_seen OR leased.is_valid)
+    ) w
+) crew CROSS JOIN LATERAL (
+    -- No worker is starting if the driver fails, or if scaling is paused because this database may be a copy.
+    SELECT count(*) > 0 AS up, extract(epoch FROM min(f.next_worker_at) - clock_timestamp())::float8 AS starts_in_seconds
+    FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
+    WHERE wf.workflow_id = routes.workflow_id AND f.is_active AND f.stage = routes.stage
+      AND NOT EXISTS (SELECT FROM fleet_scaling s
+                      WHERE s.fleet_id = f.id AND (s.driver_error IS NOT NULL OR s.cause = 'paused'))
+      AND f.desired_workers > (
+        SELECT count(*) FROM comfyui_workers c
+        WHERE c.fleet_id = f.id AND c.is_approved AND c.revoked_at IS NULL
+          AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+          AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+               OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+                          AND d.lease_expires_at > clock_timestamp())))
+) scaling
+
+-- name: lacks_of_routes
+-- What the live workers of a route lack, and how many of them lack it. Used if no worker can run the route.
+WITH routes AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+        AS a (workflow_id, stage, provider, place)
+)
+SELECT routes.place, lack.value ->> 'kind' AS kind, lack.value ->> 'name' AS name, count(*) AS workers
+FROM routes JOIN environment_lacks l ON l.workflow_id = routes.workflow_id
+JOIN comfyui_workers c ON c.environment = l.digest AND c.stage = routes.stage
+CROSS JOIN LATERAL jsonb_array_elements(l.lacks) AS lack (value)
+WHERE c.is_approved AND c.revoked_at IS NULL AND routes.provider = ANY (c.providers)
+  AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+  AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+  AND (EXISTS (SELECT FROM worker_workflows ww WHERE ww.worker_id = c.worker_id AND ww.workflow_id = routes.workflow_id)
+       OR NOT c.is_narrowed AND EXISTS (
+           SELECT FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
+           WHERE wf.fleet_id = c.fleet_id AND wf.workflow_id = routes.workflow_id))
+GROUP BY routes.place, lack.value
+ORDER BY routes.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
+
+-- name: lacks_of_absent_workers
+-- What the last workers of scaled fleets lacked. Used if no worker of the route is live: no worker is started for its jobs.
+WITH routes AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+        AS a (workflow_id, stage, provider, place)
+)
+SELECT routes.place, l.lacks
+FROM routes JOIN environment_lacks l ON l.workflow_id = routes.workflow_id
+JOIN fleet_environments e ON e.digest = l.digest
+JOIN fleet_scaling s ON s.fleet_id = e.fleet_id AND routes.provider = ANY (s.providers)
+JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active AND f.stage = routes.stage
+JOIN workflow_fleets wf ON wf.fleet_id = f.id AND wf.workflow_id = routes.workflow_id
+ORDER BY routes.place, e.digest
