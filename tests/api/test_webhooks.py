@@ -337,7 +337,7 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
     assert without_looks(asked) == ["authenticate", "take", "start_jobs", "gate", "intend", "record_events"]
     asked.clear()
     await counter.worker.defer(job, "prediction-1", in_an_hour())
-    assert asked == ["authenticate", "find", "wait", "deferred", "count_success", "record_events"]
+    assert asked == ["authenticate", "find", "wait", "schedule_first_look", "count_success", "record_events"]
 
 
 @pytest.mark.thorough

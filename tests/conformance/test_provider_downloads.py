@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http_client import GuardedClient
-from callsheet.webhooks.downloads import MOST_OUTPUTS, Downloads, NotNow, Unusable, Whose
+from callsheet.webhooks.downloads import MOST_OUTPUTS, Downloads, JobKey, TryLater, Unusable
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer
 from tests.support.services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
@@ -28,30 +28,30 @@ def downloads(client: GuardedClient, storage: Storage) -> Downloads:
 
 
 @pytest.fixture
-def whose() -> Whose:
-    return Whose(uuid4(), uuid4())
+def job_key() -> JobKey:
+    return JobKey(uuid4(), uuid4())
 
 
-async def left(storage: Storage, whose: Whose) -> set[str]:
-    return {entry.key async for entry in storage.list(f"tenants/{whose.tenant_id}")}
+async def left(storage: Storage, job_key: JobKey) -> set[str]:
+    return {entry.key async for entry in storage.list(f"tenants/{job_key.tenant_id}")}
 
 
 async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
-    downloads: Downloads, storage: Storage, whose: Whose, replicate: ReplicateServer
+    downloads: Downloads, storage: Storage, job_key: JobKey, replicate: ReplicateServer
 ) -> None:
     names = ("picture.png", "film.mp4", "sound.wav")
-    outputs = await downloads.fetch(whose, [replicate.file(name) for name in names])
+    outputs = await downloads.fetch(job_key, [replicate.file(name) for name in names])
     assert [output.name for output in outputs] == ["output-1.png", "output-2.mp4", "output-3.wav"]
     for name, output in zip(names, outputs, strict=True):
         content = content_of(name)
-        assert output.path.startswith(f"tenants/{whose.tenant_id}/ai-jobs/{whose.job_id}/output-")
+        assert output.path.startswith(f"tenants/{job_key.tenant_id}/ai-jobs/{job_key.job_id}/output-")
         assert (output.size, output.sha256) == (len(content), sha256(content).hexdigest())
         assert await storage.read(output.path, len(content)) == content
         info = await storage.head(output.path)
         assert info is not None
         assert info.content_type == output.mime_type
     await downloads.discard(outputs)
-    assert await left(storage, whose) == set()
+    assert await left(storage, job_key) == set()
 
 
 @pytest.mark.few_forms
@@ -63,16 +63,16 @@ async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
         ("missing.png", Unusable),
         ("huge.png", Unusable),
         ("endless.png", Unusable),
-        ("slow.png", NotNow),
-        ("broken.png", NotNow),
-        ("flaky.png", NotNow),
+        ("slow.png", TryLater),
+        ("broken.png", TryLater),
+        ("flaky.png", TryLater),
     ],
 )
 async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
     client: GuardedClient,
     downloads: Downloads,
     storage: Storage,
-    whose: Whose,
+    job_key: JobKey,
     replicate: ReplicateServer,
     name: str,
     refusal: type[Exception],
@@ -80,13 +80,13 @@ async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
     if name == "slow.png":
         client._timeout_seconds = HASTE_SECONDS
     with pytest.raises(refusal):
-        await downloads.fetch(whose, [replicate.file("picture.png"), replicate.file(name)])
-    assert await left(storage, whose) == set()
+        await downloads.fetch(job_key, [replicate.file("picture.png"), replicate.file(name)])
+    assert await left(storage, job_key) == set()
 
 
 async def test_more_files_than_are_taken_are_not_even_asked_for(
-    downloads: Downloads, whose: Whose, replicate: ReplicateServer
+    downloads: Downloads, job_key: JobKey, replicate: ReplicateServer
 ) -> None:
     with pytest.raises(Unusable):
-        await downloads.fetch(whose, [replicate.file("picture.png")] * (MOST_OUTPUTS + 1))
+        await downloads.fetch(job_key, [replicate.file("picture.png")] * (MOST_OUTPUTS + 1))
     assert replicate.downloads == {}

@@ -44,7 +44,7 @@ def digest(number: int) -> str:
 CALL = {"call_id": ENDED + 7, "claims": 0}
 ONE_CALL = {"provider": PROVIDER, "dispatch_id": 7, "lease_seq": 1}
 CASES = {
-    "intend": Case(
+    "record_intent": Case(
         {
             **ONE_CALL,
             "dispatch_id": ENDED + 7,
@@ -56,11 +56,11 @@ CASES = {
         },
         30,
     ),
-    "deferred": Case({"dispatch_id": ENDED + 7, "look_seconds": 60}, 30),
+    "schedule_first_look": Case({"dispatch_id": ENDED + 7, "look_seconds": 60}, 30),
     "add_stray": Case({"dispatch_id": ENDED + 7, "provider_job_id": "stray"}, 40),
     "forget_strays": Case({"call_id": ENDED + 7, "strays": ["stray"]}, 30),
     "find_call": Case({"callback_hash": digest(ENDED + 7), "provider": PROVIDER}, 30),
-    "note_refusal": Case({"call_id": ENDED + 7, "reason": "test"}, 30),
+    "record_refusal": Case({"call_id": ENDED + 7, "reason": "test"}, 30),
     "take_prediction": Case(
         {"call_id": ENDED + 7, "prediction": '{"id": "p"}', "delivery_id": "msg", "status": "succeeded"}, 60
     ),
@@ -81,13 +81,13 @@ CASES = {
     "count_calls": Case({"providers": [PROVIDER]}, 4 * OPEN),
     # None is old enough here; else as many as are swept at once.
     "sweep_calls": Case({"days": 90, "limit": 1000}, 30),
-    "gate": Case({"provider": PROVIDER, "tenant_id": TENANT}, 10),
-    "shut_for": Case({"provider": PROVIDER}, 10),
+    "paused_seconds": Case({"provider": PROVIDER, "tenant_id": TENANT}, 10),
+    "paused_tenant": Case({"provider": PROVIDER}, 10),
     "lock_breaker": Case({"provider": PROVIDER}, 10),
     "take_trial": Case({**ONE_CALL, "trial_seconds": 60}, 20),
     "count_success": Case(ONE_CALL, 20),
-    "open_breaker": Case({"provider": PROVIDER}, 20),
-    "hold_breaker": Case({"provider": PROVIDER}, 20),
+    "create_breaker": Case({"provider": PROVIDER}, 20),
+    "lock_breaker_state": Case({"provider": PROVIDER}, 20),
     "count_failure": Case(
         {
             "provider": PROVIDER,

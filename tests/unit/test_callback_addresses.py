@@ -7,14 +7,14 @@ from uuid import uuid4
 import pytest
 
 from callsheet.toolbox.signing import KeyPair
-from callsheet.webhooks.addresses import CallbackAddresses, hash_of
+from callsheet.webhooks.callback_urls import CallbackUrls, hash_of
 
 SECRET = b"a secret of at least thirty-two bytes"
 TENANT, JOB = uuid4(), uuid4()
 
 
 def test_the_address_is_the_same_wherever_it_is_derived() -> None:
-    one, two = CallbackAddresses(SECRET, "https://a.test"), CallbackAddresses(SECRET, "https://a.test")
+    one, two = CallbackUrls(SECRET, "https://a.test"), CallbackUrls(SECRET, "https://a.test")
     known = hash_of(one.id_of(TENANT, JOB, 1))
     assert known is not None
     address = one.url_of("replicate", TENANT, JOB, 1, known)
@@ -23,7 +23,7 @@ def test_the_address_is_the_same_wherever_it_is_derived() -> None:
 
 
 def test_a_call_keeps_its_address_while_the_secret_is_rotated() -> None:
-    old, new = CallbackAddresses(SECRET, ""), CallbackAddresses(KeyPair(b"another " + SECRET, SECRET), "")
+    old, new = CallbackUrls(SECRET, ""), CallbackUrls(KeyPair(b"another " + SECRET, SECRET), "")
     before, after = hash_of(old.id_of(TENANT, JOB, 1)), hash_of(new.id_of(TENANT, JOB, 1))
     assert before is not None
     assert after is not None
@@ -34,7 +34,7 @@ def test_a_call_keeps_its_address_while_the_secret_is_rotated() -> None:
 
 
 def test_every_cycle_job_tenant_and_installation_has_another_one() -> None:
-    addresses, others = CallbackAddresses(SECRET, ""), CallbackAddresses(SECRET[::-1], "")
+    addresses, others = CallbackUrls(SECRET, ""), CallbackUrls(SECRET[::-1], "")
     ids = {
         addresses.id_of(TENANT, JOB, 1),
         addresses.id_of(TENANT, JOB, 2),

@@ -160,10 +160,10 @@ class WorkerReports:
                 _report(worker, request), request.provider_job_id, request.expires_at
             )
         except LeaseLost:
-            await self.gate.strayed(request.dispatch_id, request.provider_job_id)
+            await self.gate.record_stray(request.dispatch_id, request.provider_job_id)
             raise
         if outcome.settled is None:
-            await self.gate.strayed(request.dispatch_id, request.provider_job_id)
+            await self.gate.record_stray(request.dispatch_id, request.provider_job_id)
         await self._notify_gate("deferred", outcome)
         details = {"provider_job_id": request.provider_job_id, "expires_at": request.expires_at.isoformat()}
         return await self._log_report(worker, request, "deferred", outcome, details)

@@ -65,7 +65,7 @@ class ProviderGate(Protocol):
         """Records the outcome of a call."""
         ...
 
-    async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
+    async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:
         """A worker reported a submitted provider job after its lease had ended."""
         ...
 
@@ -88,5 +88,5 @@ class EveryProvider:
     async def record(self, report: CallReport) -> None:
         return
 
-    async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
+    async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:
         return

@@ -1,8 +1,8 @@
 """When a provider is paused, and for which tenants. Pure.
 
-A payload can make a provider fail that works for others: it returns 500, or not in time, to that payload alone. So
-failed calls of one tenant pause the provider for this tenant, and for all only where calls of several failed. In an
-installation with one tenant both are the same, and the quieter way is taken: its jobs are not even leased.
+A single payload can make a provider fail that works for all others: the provider returns 500, or times out. Failed
+calls of one tenant therefore pause the provider for this tenant only, and for all tenants if calls of several tenants
+failed. In an installation with one tenant the pause is for all, and its jobs are not leased.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What distinguishes one call from another for a breaker. `lease_seq` 0 is a call of our own."""
+    """Identifies a call for a breaker. `lease_seq` 0: a call of the control plane itself."""
 
     provider: str
     tenant_id: UUID
@@ -23,13 +23,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Closed: `pause_seconds` is None. `failures` are in a row; `dispatches` and `tenants` are whose they were."""
+    """Closed if `pause_seconds` is None. `failures` in a row, with the dispatches and tenants of the failed calls."""
 
     failures: int = 0
     dispatches: tuple[int, ...] = ()
     tenants: tuple[UUID, ...] = ()
     pause_seconds: float | None = None
-    # The call that tries a provider after its pause.
+    # The call that tests the provider after its pause.
     trial: tuple[int, int] | None = None
     shut_for: UUID | None = None
 
@@ -43,7 +43,7 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`failures` in a row open it; each trial that fails doubles the pause up to the longest."""
+    """`failures` in a row open a breaker. Each failed test doubles the pause, up to the longest."""
 
     failures: int
     pause_seconds: float
@@ -51,21 +51,21 @@ class Limits:
 
 
 def after_failure(breaker: Breaker, call: Call, limits: Limits, *, several_tenants: bool) -> tuple[Breaker, bool]:
-    """The breaker after a call that the provider did not answer, and whether a pause begins now.
+    """The breaker after a failed call, and whether a pause starts now.
 
-    `several_tenants`: whether the installation has more than one.
+    `several_tenants`: whether the installation has more than one tenant.
     """
     if not breaker.is_open:
         return _counted(breaker, call, limits, several_tenants)
     if breaker.trial == (call.dispatch_id, call.lease_seq):
         pause = min((breaker.pause_seconds or 0) * 2, limits.longest_pause_seconds)
-        # A single job was tried, so it may have been the job: others find out for themselves.
+        # Only one job was tested, and its payload may be the reason: the pause is for its tenant.
         scope = call.tenant_id if several_tenants else None
         failed = replace(breaker, failures=breaker.failures + 1, tenants=(call.tenant_id,), shut_for=scope)
         return replace(failed, pause_seconds=pause, trial=None), True
     if not breaker.concerns(call.tenant_id):
         return replace(breaker, tenants=_with(breaker.tenants, call.tenant_id), shut_for=None), False
-    # Calls that began before it opened say nothing new.
+    # A call that started before the breaker opened gives no new information.
     return breaker, False
 
 
@@ -85,5 +85,5 @@ def _counted(breaker: Breaker, call: Call, limits: Limits, several_tenants: bool
 
 
 def _with(tenants: tuple[UUID, ...], tenant_id: UUID) -> tuple[UUID, ...]:
-    """Two are as good as a hundred."""
+    """Two tenants are enough to see that several have failed."""
     return tenants if tenant_id in tenants or len(tenants) > 1 else (*tenants, tenant_id)

@@ -1,21 +1,23 @@
 -- database: central
 -- owns: provider_breakers
 
--- name: gate
--- Whether the provider may be called for this tenant: null where it may, else how many seconds are left of its pause, 0 when it is over.
+-- name: paused_seconds
+-- NULL if the provider may be called for this tenant. Otherwise the seconds until its pause ends; 0 if it has ended and
+-- one call must test the provider.
 SELECT greatest(0, extract(epoch FROM open_until - clock_timestamp()))::float8 AS paused_seconds
 FROM provider_breakers
 WHERE provider = :provider AND open_until IS NOT NULL AND coalesce(shut_for = :tenant_id, true)
 
--- name: shut_for
+-- name: paused_tenant
 SELECT shut_for FROM provider_breakers WHERE provider = :provider
 
 -- name: lock_breaker
 SELECT provider FROM provider_breakers WHERE provider = :provider FOR UPDATE
 
 -- name: take_trial
--- The one call of a breaker that is half open. After lock_breaker, in a statement of its own: whether the call before is
--- alive must be read after that lock was waited for. A lease of 0 is a call of our own, alive for :trial_seconds.
+-- Makes this call the one that tests the provider of a half-open breaker. Run after lock_breaker, as another statement:
+-- only after the wait for the lock is it known whether the previous test still runs. A call with lease_seq 0 is one of the
+-- control plane itself, and counts as running for :trial_seconds.
 UPDATE provider_breakers b SET
     trial_dispatch_id = :dispatch_id,
     trial_lease_seq = :lease_seq,
@@ -28,7 +30,7 @@ WHERE b.provider = :provider AND b.open_until <= clock_timestamp()
 RETURNING b.provider
 
 -- name: count_success
--- Failures count in a row. An open breaker is closed only by the call it let through.
+-- Only failures in a row count. An open breaker is closed only by the call that tests the provider.
 UPDATE provider_breakers b SET
     failures = 0, dispatches = '{}', tenants = '{}', shut_for = NULL, open_until = NULL, pause_seconds = NULL,
     trial_dispatch_id = NULL, trial_lease_seq = NULL, trial_until = NULL
@@ -36,12 +38,12 @@ WHERE b.provider = :provider AND b.failures > 0
   AND (b.open_until IS NULL OR (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint))
 RETURNING b.provider
 
--- name: open_breaker
--- Its first failure.
+-- name: create_breaker
+-- Run for every failure; only the first one writes a row.
 INSERT INTO provider_breakers (provider) VALUES (:provider) ON CONFLICT (provider) DO NOTHING
 
--- name: hold_breaker
--- With what the rule needs to know. The rule is `breaker_rules`.
+-- name: lock_breaker_state
+-- Locks the breaker and returns what the rules in breaker_rules.py need.
 SELECT failures, dispatches, tenants, pause_seconds, trial_dispatch_id, trial_lease_seq, shut_for,
     (SELECT count(*) > 1 FROM (SELECT FROM tenants WHERE disabled_at IS NULL LIMIT 2) t) AS several_tenants
 FROM provider_breakers WHERE provider = :provider FOR UPDATE
@@ -59,10 +61,10 @@ UPDATE provider_breakers b SET
 WHERE b.provider = :provider
 
 -- name: read_breakers
--- One row per provider that ever failed. Those with a call under way are shut until it is back.
+-- One row per provider that ever failed. is_tried: a call tests the provider now.
 SELECT b.provider, b.failures, b.open_until, b.shut_for, b.last_error, b.last_error_at,
     greatest(0, extract(epoch FROM b.open_until - clock_timestamp()))::float8 AS paused_seconds,
-    b.open_until <= clock_timestamp() AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((
+    coalesce(b.open_until <= clock_timestamp(), false) AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((
         SELECT d.lease_seq = b.trial_lease_seq AND d.status = 'leased' FROM ai_job_dispatches d
         WHERE d.dispatch_id = b.trial_dispatch_id), false)) AS is_tried
 FROM provider_breakers b WHERE b.provider = ANY (:providers::text[])

@@ -1,19 +1,17 @@
-"""Whether a provider is called: closed, it is; open, it is not; half open, by one call alone.
+"""Circuit breakers of providers. Closed: calls are made. Open: no calls. Half open: one call tests the provider.
 
-The database decides, so that any number of control planes agree. What is kept in memory only saves questions: it keeps
-polls from leasing jobs that would go straight back. `breaker_rules` decides when a breaker opens, and for which
-tenants.
+The database decides, so that any number of control planes agree. The state in memory only saves queries: polls do not
+lease jobs that would be requeued at once. `breaker_rules` decides when a breaker opens, and for which tenants.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
-
-import asyncpg
 
 from callsheet.jobs.provider_gate import Pause, ProviderPaused
 from callsheet.plumbing.databases import Databases
@@ -30,21 +28,56 @@ SQL = statements("callsheet.webhooks", "breaker_statements.sql")
 log = get_logger(__name__)
 
 CHANNEL = "providers"
-# A call of our own that is not back after this long is not waited for.
+# After this time a call of the control plane itself no longer counts as the test of a provider.
 TRIAL_SECONDS = 60.0
-# While another call tries the provider, its jobs are not leased for so long; the watch looks more often.
+# While another call tests the provider, its jobs are not leased for this time. The watch reads the state more often.
 TRIED_SECONDS = 5.0
-# A job of the tenant that a pause is for comes back after so long at the latest: the pause may have ended early.
+# The longest delay of a job whose tenant is paused: the pause may end early.
 LONGEST_DELAY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Shut:
-    # By the monotonic clock.
+class _KnownPause:
+    # Time of the monotonic clock.
     until: float
     is_tried: bool
-    # The only tenant it is for.
+    # The only tenant that the pause applies to.
     tenant_id: UUID | None = None
+
+
+class LockedBreaker(NamedTuple):
+    failures: int
+    dispatches: Sequence[int]
+    tenants: Sequence[UUID]
+    pause_seconds: float | None
+    trial_dispatch_id: int | None
+    trial_lease_seq: int | None
+    shut_for: UUID | None
+    several_tenants: bool
+
+    def breaker(self) -> Breaker:
+        trial = (self.trial_dispatch_id, self.trial_lease_seq)
+        return Breaker(
+            failures=self.failures,
+            dispatches=tuple(self.dispatches),
+            tenants=tuple(self.tenants),
+            pause_seconds=self.pause_seconds,
+            trial=None if trial[0] is None or trial[1] is None else (trial[0], trial[1]),
+            shut_for=self.shut_for,
+        )
+
+
+class BreakerState(NamedTuple):
+    provider: str
+    failures: int
+    open_until: datetime | None
+    shut_for: UUID | None
+    last_error: str | None
+    last_error_at: datetime | None
+    # Rest of the pause, 0 if it is over or if there is none.
+    paused_seconds: float
+    # A call tests the provider now.
+    is_tried: bool
 
 
 class Breakers:
@@ -64,28 +97,28 @@ class Breakers:
         self._metrics = metrics
         # Called when a provider that was paused may be called again.
         self._is_back = is_back
-        self._shut: dict[str, _Shut] = {}
-        # Providers that may be called again; waiting workers are not notified yet.
-        self._untold: set[str] = set()
+        self._pauses: dict[str, _KnownPause] = {}
+        # Paused providers whose return is not yet announced to the waiting workers.
+        self._unannounced: set[str] = set()
 
     def is_shut(self, provider: str) -> bool:
-        """For all tenants: none of its jobs need be leased."""
-        shut = self._shut.get(provider)
-        return shut is not None and shut.tenant_id is None and shut.until > time.monotonic()
+        """Whether the provider is paused for all tenants, so that none of its jobs needs to be leased."""
+        pause = self._pauses.get(provider)
+        return pause is not None and pause.tenant_id is None and pause.until > time.monotonic()
 
     @property
     def any_shut(self) -> bool:
-        return bool(self._shut)
+        return bool(self._pauses)
 
     def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None:
-        shut = self._shut.get(provider)
-        if shut is None or shut.tenant_id not in (None, tenant_id):
+        pause = self._pauses.get(provider)
+        if pause is None or pause.tenant_id not in (None, tenant_id):
             return None
-        left = shut.until - time.monotonic()
-        return Pause(None if shut.is_tried or left <= 0 else datetime.now(UTC) + timedelta(seconds=left))
+        left = pause.until - time.monotonic()
+        return Pause(None if pause.is_tried or left <= 0 else datetime.now(UTC) + timedelta(seconds=left))
 
     async def admit(self, connection: Connection, call: Call) -> None:
-        """In a transaction, before the call is made. Raises ProviderPaused."""
+        """Run in the transaction that records the call, before the call is made. Raises ProviderPaused."""
         paused = await self._paused_seconds(connection, call)
         if paused is None:
             return
@@ -95,21 +128,23 @@ class Breakers:
         if await self._take_trial(connection, call):
             log.info("provider.tried", provider=call.provider, dispatch_id=call.dispatch_id)
             return
-        # Closed meanwhile, or tried by another call.
+        # The breaker was closed meanwhile, or another call tests the provider.
         if await self._paused_seconds(connection, call) is None:
             return
         raise await self._refused(connection, call, TRIED_SECONDS, is_tried=True)
 
     @staticmethod
     async def _paused_seconds(connection: Connection, call: Call) -> float | None:
-        seconds: float | None = await SQL["gate"].value(connection, provider=call.provider, tenant_id=call.tenant_id)
+        seconds: float | None = await SQL["paused_seconds"].value(
+            connection, provider=call.provider, tenant_id=call.tenant_id
+        )
         return seconds
 
     async def _refused(self, connection: Connection, call: Call, seconds: float, *, is_tried: bool) -> ProviderPaused:
         self._metrics.call(call.provider, "paused")
-        only_for = await SQL["shut_for"].value(connection, provider=call.provider)
-        self._shut_for(call.provider, seconds, is_tried=is_tried, tenant_id=only_for)
-        # The jobs of one tenant are leased among those of others: this one must not come first again at once.
+        only_for = await SQL["paused_tenant"].value(connection, provider=call.provider)
+        self._pause(call.provider, seconds, is_tried=is_tried, tenant_id=only_for)
+        # Jobs of other tenants are still leased. The delay keeps this job from being the next one again at once.
         return ProviderPaused(call.provider, 0.0 if only_for is None else min(seconds, LONGEST_DELAY_SECONDS))
 
     @staticmethod
@@ -124,7 +159,7 @@ class Breakers:
         return taken is not None
 
     async def permit(self, call: Call) -> None:
-        """The same for a call of our own."""
+        """Like `admit`, for a call that the control plane itself makes."""
         async with self._databases.central.transaction() as connection:
             await self.admit(connection, call)
 
@@ -141,10 +176,10 @@ class Breakers:
     async def failed(self, call: Call, error: str) -> None:
         self._metrics.call(call.provider, "failed")
         async with self._databases.central.transaction() as connection:
-            await SQL["open_breaker"].run(connection, provider=call.provider)
-            row = await SQL["hold_breaker"].row(connection, provider=call.provider)
-            assert row is not None, "it was just written"
-            after, begins = after_failure(_breaker(row), call, self._limits, several_tenants=row["several_tenants"])
+            await SQL["create_breaker"].run(connection, provider=call.provider)
+            locked = await SQL["lock_breaker_state"].row(connection, LockedBreaker, provider=call.provider)
+            assert locked is not None, "create_breaker wrote it"
+            after, begins = after_failure(locked.breaker(), call, self._limits, several_tenants=locked.several_tenants)
             await SQL["count_failure"].run(
                 connection,
                 provider=call.provider,
@@ -168,56 +203,43 @@ class Breakers:
             await self.refresh([call.provider])
 
     async def refresh(self, providers: Collection[str]) -> None:
-        """What the database says about them now."""
-        rows = {row["provider"]: row for row in await self.read(providers)}
+        """Reads the state of the breakers from the database."""
+        states = {state.provider: state for state in await self.read(providers)}
         for provider in providers:
-            self._see(provider, rows.get(provider))
-            # Once: woken each second, they would ask the queue each second.
-            if provider in self._untold and not self.is_shut(provider):
-                self._untold.discard(provider)
+            self._remember(provider, states.get(provider))
+            # Announced once. Workers that are woken every second would query the queue every second.
+            if provider in self._unannounced and not self.is_shut(provider):
+                self._unannounced.discard(provider)
                 self._is_back(provider)
 
-    def _see(self, provider: str, row: asyncpg.Record | None) -> None:
-        if row is None or row["open_until"] is None:
-            self._shut.pop(provider, None)
+    def _remember(self, provider: str, state: BreakerState | None) -> None:
+        if state is None or state.open_until is None:
+            self._pauses.pop(provider, None)
             return
-        seconds = TRIED_SECONDS if row["is_tried"] else row["paused_seconds"]
-        self._shut_for(provider, seconds, is_tried=row["is_tried"], tenant_id=row["shut_for"])
+        seconds = TRIED_SECONDS if state.is_tried else state.paused_seconds
+        self._pause(provider, seconds, is_tried=state.is_tried, tenant_id=state.shut_for)
 
-    def _shut_for(self, provider: str, seconds: float, *, is_tried: bool, tenant_id: UUID | None) -> None:
-        self._shut[provider] = _Shut(time.monotonic() + seconds, is_tried, tenant_id)
-        # Where one tenant alone waits, workers go on, and its jobs come back when their delay is over.
+    def _pause(self, provider: str, seconds: float, *, is_tried: bool, tenant_id: UUID | None) -> None:
+        self._pauses[provider] = _KnownPause(time.monotonic() + seconds, is_tried, tenant_id)
+        # During the pause of one tenant workers still get jobs of the provider; the tenant's jobs have a delay.
         if seconds > 0 and tenant_id is None:
-            self._untold.add(provider)
+            self._unannounced.add(provider)
 
-    async def read(self, providers: Collection[str]) -> list[asyncpg.Record]:
+    async def read(self, providers: Collection[str]) -> list[BreakerState]:
         async with self._databases.central.connection() as connection:
-            return await SQL["read_breakers"].rows(connection, providers=list(providers))
+            return await SQL["read_breakers"].rows(connection, BreakerState, providers=list(providers))
 
     async def reset(self, connection: Connection, provider: str) -> None:
-        """In the caller's transaction; `told_of_reset` follows the commit."""
+        """Closes the breaker in the caller's transaction. Call `announce_reset` after the commit."""
         await SQL["reset_breaker"].run(connection, provider=provider)
 
-    async def told_of_reset(self, provider: str) -> None:
+    async def announce_reset(self, provider: str) -> None:
         self._notify(CHANNEL, provider)
         await self.refresh([provider])
 
 
-def _breaker(row: asyncpg.Record) -> Breaker:
-    is_tried = row["trial_dispatch_id"] is not None
-    return Breaker(
-        failures=row["failures"],
-        dispatches=tuple(row["dispatches"]),
-        tenants=tuple(row["tenants"]),
-        pause_seconds=row["pause_seconds"],
-        trial=(row["trial_dispatch_id"], row["trial_lease_seq"]) if is_tried else None,
-        shut_for=row["shut_for"],
-    )
-
-
 class ProviderWatch(Loop):
-    """Learns which providers are paused, and when one may be called again notifies the workers that wait for its
-    jobs."""
+    """Reads which providers are paused. When a pause ends, it wakes the workers that wait for jobs of the provider."""
 
     name = "provider_watch"
     interval_seconds = 1.0
@@ -232,5 +254,5 @@ class ProviderWatch(Loop):
             await self._breakers.refresh(self._providers)
 
     def received(self, payload: str | None) -> None:
-        """Another process has seen one open or close."""
+        """Notification of another process: a breaker was opened or closed."""
         self.wake()

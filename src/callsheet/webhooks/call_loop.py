@@ -1,4 +1,4 @@
-"""The loop that does what is due about calls. Each runs by itself: a slow provider or download holds up no other."""
+"""The loop that works on calls that are due. Each call has its own task: a slow provider delays no other call."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from callsheet.webhooks.worklist import WORKS, ClaimedCall, Work, Worklist
 log = get_logger(__name__)
 AFTER_BUG_SECONDS = 30.0
 
-Doing = Callable[[ClaimedCall], Awaitable[None]]
+WorkHandler = Callable[[ClaimedCall], Awaitable[None]]
 
 
 class CallLoop(Loop):
-    """What its tick begins goes on after it; `settled` waits for that."""
+    """A tick starts tasks and does not wait for them; `settled` waits for all of them."""
 
     name = "provider_calls"
     interval_seconds = 1.0
 
-    def __init__(self, worklist: Worklist, providers: Collection[str], doing: Mapping[Work, Doing], at_once: int):
-        """`at_once`: of each provider and kind of work."""
+    def __init__(
+        self, worklist: Worklist, providers: Collection[str], handlers: Mapping[Work, WorkHandler], at_once: int
+    ):
+        """`at_once`: concurrent calls for each provider and kind of work."""
         super().__init__()
         self._worklist = worklist
         self._providers = providers
-        self._doing = doing
+        self._handlers = handlers
         self._at_once = at_once
         self._busy: Counter[tuple[str, Work]] = Counter()
         self._tasks: dict[asyncio.Task[None], ClaimedCall] = {}
@@ -55,12 +57,12 @@ class CallLoop(Loop):
             await asyncio.gather(*self._tasks)
 
     async def stop(self) -> None:
-        """What is under way is given up at once: another process, or this one's next life, does it again."""
+        """Cancels the tasks at once. Another process, or the next start of this one, does their work."""
         await super().stop()
-        given_up = [call for task, call in self._tasks.items() if task.cancel()]
+        canceled = [call for task, call in self._tasks.items() if task.cancel()]
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for call in given_up:
-            await self._put_off(call, 0.0)
+        for call in canceled:
+            await self._postpone(call, 0.0)
 
     def _begin(self, call: ClaimedCall) -> None:
         key = (call.provider, call.work)
@@ -71,7 +73,7 @@ class CallLoop(Loop):
         def over(done: asyncio.Task[None]) -> None:
             self._tasks.pop(done)
             self._busy[key] -= 1
-            # There is room again, and what was done may have made more to do.
+            # There is room for another call, and this one may have created more work.
             self.wake()
 
         task.add_done_callback(over)
@@ -79,17 +81,17 @@ class CallLoop(Loop):
     async def _do(self, call: ClaimedCall) -> None:
         try:
             async with self._worklist.keeping(call):
-                await self._doing[call.work](call)
-        except Exception as error:  # one call's trouble is not the loop's
+                await self._handlers[call.work](call)
+        except Exception as error:  # an error of one call must not stop the loop
             what = {"call_id": call.call_id, "work": call.work, "job_id": str(call.job_id)}
             if is_away(error):
                 log.warning("webhook.work_postponed", **what, reason=str(error))
             else:
                 log.exception("webhook.work_failed", **what)
-            await self._put_off(call, AFTER_BUG_SECONDS)
+            await self._postpone(call, AFTER_BUG_SECONDS)
 
-    async def _put_off(self, call: ClaimedCall, seconds: float) -> None:
+    async def _postpone(self, call: ClaimedCall, seconds: float) -> None:
         try:
             await self._worklist.postpone(call, seconds, counted=True)
-        except (*DATABASE_AWAY, asyncpg.PostgresError) as error:  # the claim runs out by itself
+        except (*DATABASE_AWAY, asyncpg.PostgresError) as error:  # the claim expires by itself
             log.warning("webhook.not_put_off", call_id=call.call_id, error=repr(error))

@@ -1,6 +1,6 @@
-"""What a provider made is copied to our storage: from a URL it named, guarded, bounded, looked at, piece by piece.
+"""Copies the outputs of a provider to our storage, in chunks, from URLs that are checked and up to a size limit.
 
-A page with an error on it must not become an image, so the first bytes are read before anything is stored.
+An error page must not become an image, so the first bytes are inspected before anything is stored.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from callsheet.wire.errors import Refusal, Unavailable
 
 log = get_logger(__name__)
 
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-# Highest number of files of one job.
+RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+# Outputs of one job.
 MOST_OUTPUTS = 100
 
 
 class Unusable(Exception):
-    """What the provider made cannot be had, and trying again will not help. For users: names no URL."""
+    """The outputs cannot be used, and a retry does not help. The message is for users and names no URL."""
 
 
-class NotNow(Exception):
-    """It may be there in a moment. For the log."""
+class TryLater(Exception):
+    """The download may succeed later. The message is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class JobKey:
     tenant_id: UUID
     job_id: UUID
 
@@ -48,17 +48,17 @@ class Downloads:
         self._storage = storage
         self._disk = disk
 
-    async def fetch(self, whose: Whose, addresses: Sequence[str]) -> list[Output]:
-        """All of them, or none: what was stored before one failed is removed again. Raises Unusable or NotNow."""
-        if len(addresses) > MOST_OUTPUTS:
-            raise Unusable(f"The provider made {len(addresses)} files; at most {MOST_OUTPUTS} are taken.")
+    async def fetch(self, job: JobKey, urls: Sequence[str]) -> list[Output]:
+        """Copies all outputs or none: if one fails, the others are deleted. Raises Unusable or TryLater."""
+        if len(urls) > MOST_OUTPUTS:
+            raise Unusable(f"The provider made {len(urls)} files, but at most {MOST_OUTPUTS} are accepted.")
         fetched: list[Output] = []
         try:
-            for place, address in enumerate(addresses, 1):
-                name = "output" if len(addresses) == 1 else f"output-{place}"
-                fetched.append(await self._fetch_one(whose, address, name))
+            for place, url in enumerate(urls, 1):
+                name = "output" if len(urls) == 1 else f"output-{place}"
+                fetched.append(await self._fetch_one(job, url, name))
         except BaseException:
-            # What this cannot remove, the sweeper of outputs does once the job has ended.
+            # The sweeper of outputs deletes the rest after the job has ended.
             await asyncio.shield(self.discard(fetched))
             raise
         return fetched
@@ -71,38 +71,38 @@ class Downloads:
             except Refusal as refusal:
                 log.warning("webhook.outputs_left", objects=len(paths), reason=str(refusal))
 
-    async def _fetch_one(self, whose: Whose, address: str, name: str) -> Output:
+    async def _fetch_one(self, job: JobKey, url: str, name: str) -> Output:
         with _translated_errors():
-            async with self._client.stream("GET", address) as answer:
+            async with self._client.stream("GET", url) as answer:
                 _check_status(answer.status)
-                begun = await _beginning(answer)
-                media_type = media_type_of(begun[:SNIFFED_BYTES])
+                first_bytes = await _beginning(answer)
+                media_type = media_type_of(first_bytes[:SNIFFED_BYTES])
                 if media_type is None:
                     kind = answer.headers.get("content-type", "")[:100] or "something unknown"
                     raise Unusable(
                         f"The provider delivered {_printable(kind)}, which is not an image, a video or sound."
                     )
                 extension = EXTENSIONS[media_type]
-                # A new name for each try: a process that lost its claim can never overwrite what was accepted.
-                key = f"tenants/{whose.tenant_id}/ai-jobs/{whose.job_id}/output-{uuid4()}.{extension}"
-                counted = _Counted(begun, answer)
-                await self._storage.put(key, counted, content_type=media_type)
+                # Each attempt has a new name, so a process that lost its claim cannot overwrite an accepted output.
+                key = f"tenants/{job.tenant_id}/ai-jobs/{job.job_id}/output-{uuid4()}.{extension}"
+                measured = _MeasuredStream(first_bytes, answer)
+                await self._storage.put(key, measured, content_type=media_type)
         return Output(
             file_id=uuid7(),
             disk=self._disk,
             path=key,
             name=f"{name}.{extension}",
             mime_type=media_type,
-            size=counted.size,
-            sha256=counted.sha256,
+            size=measured.size,
+            sha256=measured.sha256,
         )
 
 
-class _Counted:
-    """Goes through to storage piece by piece; counted on the way."""
+class _MeasuredStream:
+    """Passes the chunks of a response on and computes their size and hash."""
 
-    def __init__(self, begun: bytes, answer: ResponseStream):
-        self._begun = begun
+    def __init__(self, first_bytes: bytes, answer: ResponseStream):
+        self._first_bytes = first_bytes
         self._answer = answer
         self._hash = hashlib.sha256()
         self.size = 0
@@ -112,7 +112,7 @@ class _Counted:
         return self._hash.hexdigest()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._count(self._begun)
+        yield self._count(self._first_bytes)
         async for piece in self._answer:
             yield self._count(piece)
 
@@ -123,19 +123,19 @@ class _Counted:
 
 
 async def _beginning(answer: ResponseStream) -> bytes:
-    begun = bytearray()
+    first_bytes = bytearray()
     async for piece in answer:
-        begun += piece
-        if len(begun) >= SNIFFED_BYTES:
+        first_bytes += piece
+        if len(first_bytes) >= SNIFFED_BYTES:
             break
-    if not begun:
+    if not first_bytes:
         raise Unusable("The provider delivered an empty file.")
-    return bytes(begun)
+    return bytes(first_bytes)
 
 
 def _check_status(status: int) -> None:
-    if status in PASSING:
-        raise NotNow(f"its URL returned the status {status}")
+    if status in RETRYABLE_STATUSES:
+        raise TryLater(f"its URL returned the status {status}")
     if status != 200:
         raise Unusable(f"The provider does not return its output (status {status}).")
 
@@ -149,9 +149,9 @@ def _translated_errors() -> Iterator[None]:
     except TooLarge as large:
         raise Unusable("The provider made a file that is larger than is accepted.") from large
     except OutgoingError as failed:
-        raise NotNow(str(failed)) from failed
+        raise TryLater(str(failed)) from failed
     except Unavailable as away:
-        raise NotNow(f"our storage: {away}") from away
+        raise TryLater(f"our storage: {away}") from away
 
 
 def _printable(text: str) -> str:

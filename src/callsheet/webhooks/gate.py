@@ -1,8 +1,9 @@
-"""The hand-over of a call, and what came of it: the intent is written before anybody can make the call."""
+"""Records a call before the worker gets the job, so that no call is unknown; and records the outcome of the call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lease
@@ -13,13 +14,19 @@ from callsheet.plumbing.sql import statements
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Finish
 from callsheet.toolbox.logs import get_logger
-from callsheet.webhooks.addresses import CallbackAddresses, hash_of
 from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import Breakers
+from callsheet.webhooks.callback_urls import CallbackUrls, hash_of
 from callsheet.wire.worker import CallbackAddress
 
 SQL = statements("callsheet.webhooks")
 log = get_logger(__name__)
+
+
+class IntentRow(NamedTuple):
+    # How often the job was handed to a worker.
+    hand_overs: int
+    callback_hash: bytes
 
 
 class CallGate:
@@ -27,16 +34,16 @@ class CallGate:
         self,
         databases: Databases,
         breakers: Breakers,
-        addresses: CallbackAddresses,
+        urls: CallbackUrls,
         finishes: Mapping[str, Finish],
         first_look_seconds: float,
         deferred: Callable[[], None],
     ):
-        """`finishes`: every provider that is called, and how it ends. `deferred`: called when a call waits for its
-        callback."""
+        """`finishes`: every provider that is called, and how its calls end. `deferred`: called when a call starts to
+        wait for its callback."""
         self._databases = databases
         self._breakers = breakers
-        self._addresses = addresses
+        self._urls = urls
         self._finishes = finishes
         self._first_look_seconds = first_look_seconds
         self._deferred = deferred
@@ -61,9 +68,10 @@ class CallGate:
             )
             if not calls_back:
                 return None
-            callback_id = self._addresses.id_of(lease.tenant_id, lease.job_id, lease.charge_cycle)
-            intended = await SQL["intend"].row(
+            callback_id = self._urls.id_of(lease.tenant_id, lease.job_id, lease.charge_cycle)
+            intent = await SQL["record_intent"].row(
                 connection,
+                IntentRow,
                 tenant_id=lease.tenant_id,
                 job_id=lease.job_id,
                 charge_cycle=lease.charge_cycle,
@@ -74,13 +82,11 @@ class CallGate:
                 look_seconds=self._first_look_seconds,
             )
         await hit(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER)
-        assert intended is not None
-        url = self._addresses.url_of(
-            lease.provider, lease.tenant_id, lease.job_id, lease.charge_cycle, intended["callback_hash"]
-        )
-        return CallbackAddress(url=url, may_exist=intended["hand_overs"] > 1)
+        assert intent is not None
+        url = self._urls.url_of(lease.provider, lease.tenant_id, lease.job_id, lease.charge_cycle, intent.callback_hash)
+        return CallbackAddress(url=url, may_exist=intent.hand_overs > 1)
 
-    async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
+    async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:
         async with self._databases.central.connection() as connection:
             found = await SQL["add_stray"].run(connection, dispatch_id=dispatch_id, provider_job_id=provider_job_id)
         if found:
@@ -91,14 +97,14 @@ class CallGate:
         settled = report.settled
         call = Call(settled.provider, settled.tenant_id, settled.dispatch_id, settled.lease_seq)
         if report.happened == "failed":
-            # Anything else went wrong on our side, or is the job's own fault: the provider may be well.
+            # Every other error has its cause in the job or in this installation, not in the provider.
             if report.error_type == ProviderUnavailable.TYPE:
-                await self._breakers.failed(call, report.error or "It did not answer.")
+                await self._breakers.failed(call, report.error or "The provider did not respond.")
             return
         if report.happened == "deferred":
             await hit(Failpoint.WEBHOOK_DEFER_BEFORE_CALL)
             async with self._databases.central.connection() as connection:
-                await SQL["deferred"].run(
+                await SQL["schedule_first_look"].run(
                     connection, dispatch_id=settled.dispatch_id, look_seconds=self._first_look_seconds
                 )
             self._deferred()

@@ -1,4 +1,4 @@
-"""What `/metrics` shows of providers: callbacks by what became of them, calls by how they came out."""
+"""Metrics of providers: callbacks and calls by outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CallOutcome = Literal["answered", "failed", "paused"]
 
 
 class CallMetrics(Collector):
-    """Metrics of calls by this process. A name that is not a configured provider counts as `unknown`."""
+    """Counts of this process. A callback with an unknown provider name counts as `unknown`."""
 
     def __init__(self) -> None:
         self._callbacks: Counter[tuple[str, CallbackOutcome]] = Counter()
@@ -29,7 +29,7 @@ class CallMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         callbacks = CounterMetricFamily(
             "callsheet_provider_callbacks",
-            "Callbacks that came, by what became of them.",
+            "Callbacks that were received, by outcome.",
             labels=["provider", "outcome"],
         )
         for (provider, outcome), count in sorted(self._callbacks.items()):

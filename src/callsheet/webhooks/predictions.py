@@ -1,7 +1,8 @@
-"""A provider's last word as it is kept until what it made is fetched."""
+"""The final prediction of a provider as a JSON column, which is kept until the outputs are downloaded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from callsheet.providers.media import Prediction
@@ -17,10 +18,10 @@ def as_row(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def of_row(row: dict[str, Any]) -> Prediction:
+def of_row(row: Mapping[str, Any]) -> Prediction:
     return Prediction(row["id"], row["status"], tuple(row.get("outputs") or ()), row.get("text"), row.get("error"))
 
 
 def _clean(text: str | None) -> str | None:
-    """As PostgreSQL can hold it."""
+    """Removes characters that PostgreSQL cannot store."""
     return None if text is None else text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

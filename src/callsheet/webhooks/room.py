@@ -1,4 +1,4 @@
-"""Everything that has to do with providers being called and calling back, put together once."""
+"""Builds the parts that call providers and receive their callbacks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.http_client import GuardedClient
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
-from callsheet.webhooks.addresses import CallbackAddresses
 from callsheet.webhooks.breakers import CHANNEL, Breakers, ProviderWatch
+from callsheet.webhooks.call_follower import CallFollower
 from callsheet.webhooks.call_loop import CallLoop
+from callsheet.webhooks.callback_urls import CallbackUrls
 from callsheet.webhooks.callbacks import Callbacks
-from callsheet.webhooks.collecting import Collecting
 from callsheet.webhooks.downloads import Downloads
-from callsheet.webhooks.following import Following
 from callsheet.webhooks.gate import CallGate
 from callsheet.webhooks.metrics import CallMetrics
 from callsheet.webhooks.operations import ProviderOperations
+from callsheet.webhooks.result_collector import ResultCollector
 from callsheet.webhooks.sweeper import CallSweeper
 from callsheet.webhooks.worklist import Worklist
 
@@ -64,15 +64,15 @@ def open_webhooks(
     others: Iterable[str] = (),
     clock: Clock | None = None,
 ) -> WebhooksRoom:
-    """`others`: providers that are called and waited for, and make no media."""
+    """`others`: providers without media, whose calls end with their response."""
     finishes = dict.fromkeys(others, Finish.SYNC)
-    # Those whose jobs are leased by agents beside engines are not called.
+    # Providers whose jobs run on engines beside workers are not called.
     finishes |= {name: provider.finish for name, provider in media.items() if provider.finish is not Finish.WORKER}
     called_back = {
         name: cast("WebhookProvider", provider) for name, provider in media.items() if provider.finish is Finish.WEBHOOK
     }
     chosen = settings.webhooks
-    addresses = CallbackAddresses(secret, settings.public_url)
+    urls = CallbackUrls(secret, settings.public_url)
     metrics = CallMetrics()
     breakers = Breakers(databases, chosen, notify, metrics, jobs.waiters.provider_is_back)
     worklist = Worklist(databases)
@@ -82,20 +82,18 @@ def open_webhooks(
         max_bytes=settings.outgoing.max_bytes,
     )
     downloads = Downloads(client, storage, settings.storage.backend)
-    collecting = Collecting(worklist, jobs.lease_reports, downloads, chosen.fetch_window_seconds)
-    following = Following(worklist, called_back, breakers, addresses, jobs.progress, chosen)
+    collector = ResultCollector(worklist, jobs.lease_reports, downloads, chosen.fetch_window_seconds)
+    follower = CallFollower(worklist, called_back, breakers, urls, jobs.progress, chosen)
     calls = CallLoop(
         worklist,
         called_back,
-        {"follow": following.follow, "collect": collecting.collect, "cancel": following.cancel},
+        {"follow": follower.follow, "collect": collector.collect, "cancel": follower.cancel},
         chosen.calls_at_once,
     )
     return WebhooksRoom(
-        gate=CallGate(databases, breakers, addresses, finishes, chosen.first_look_seconds, calls.wake),
+        gate=CallGate(databases, breakers, urls, finishes, chosen.first_look_seconds, calls.wake),
         breakers=breakers,
-        callbacks=Callbacks(
-            databases, called_back, addresses, jobs.progress, metrics, clock or SystemClock(), calls.wake
-        ),
+        callbacks=Callbacks(databases, called_back, urls, jobs.progress, metrics, clock or SystemClock(), calls.wake),
         operations=ProviderOperations(databases, breakers, worklist, finishes),
         calls=calls,
         watch=ProviderWatch(breakers, finishes),

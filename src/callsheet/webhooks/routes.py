@@ -9,7 +9,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.routing import Router
-from callsheet.webhooks.addresses import PATH
+from callsheet.webhooks.callback_urls import PATH
 from callsheet.webhooks.callbacks import Callbacks
 from callsheet.webhooks.operations import ProviderOperations
 from callsheet.wire.errors import MalformedRequest
@@ -26,7 +26,7 @@ def callback_router(callbacks: Callbacks) -> APIRouter:
         try:
             body = await request.body()
         except ClientDisconnect:
-            raise MalformedRequest("The connection ended before the body did.") from None
+            raise MalformedRequest("The connection closed before the whole body arrived.") from None
         await callbacks.receive(provider, callback_id, request.headers, body)
 
     return router

@@ -1,4 +1,4 @@
-"""Calls that ended long ago are forgotten, with their callbacks. Jobs and what they made are not."""
+"""Deletes calls that ended long ago, with their callbacks. Jobs and their outputs stay."""
 
 from __future__ import annotations
 

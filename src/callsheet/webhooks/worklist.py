@@ -1,15 +1,13 @@
-"""Calls that something is to be done about: claimed by one process at a time, kept while it works, put off or ended."""
+"""Calls of providers that need work. One process at a time claims a call, keeps the claim while it works, and then
+postpones or ends the call."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
-
-import asyncpg
 
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
@@ -29,8 +27,7 @@ CLAIM_SECONDS = 60.0
 CLOSED_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedCall:
+class ClaimedCall(NamedTuple):
     call_id: int
     tenant_id: UUID
     job_id: UUID
@@ -38,19 +35,28 @@ class ClaimedCall:
     dispatch_id: int
     lease_seq: int
     provider: str
-    callback_hash: bytes
     work: Work
     claims: int
-    # In a row, before this try.
+    # Failed attempts in a row before this one.
     failures: int
-    prediction: Prediction | None
-    # Submitted beside the one that is waited for.
+    callback_hash: bytes
+    prediction_row: Mapping[str, Any] | None
+    # Predictions that a worker submitted in addition to the one that the job waits for.
     strays: Sequence[str]
-    # Status of the dispatch; None if its row was deleted by hand.
+    # Status of the dispatch. None if its rows were deleted by hand.
     status: str | None
     is_finished: bool
     provider_job_id: str | None
     reported_seconds_ago: float | None
+
+    @property
+    def prediction(self) -> Prediction | None:
+        return None if self.prediction_row is None else of_row(self.prediction_row)
+
+
+class CallCount(NamedTuple):
+    provider: str
+    calls: int
 
 
 class Worklist:
@@ -58,28 +64,28 @@ class Worklist:
         self._databases = databases
 
     async def find_closed(self, providers: Collection[str]) -> int:
-        """Calls whose job ended while they were waited for: from now on they are to be canceled."""
+        """Marks calls for cancellation whose job ended before the callback; returns how many."""
         async with self._databases.central.ordinary() as connection:
             return await SQL["find_closed"].run(connection, providers=list(providers), limit=CLOSED_AT_ONCE)
 
     async def claim(self, room: Mapping[tuple[str, Work], int]) -> list[ClaimedCall]:
-        """What is due, of each provider and kind as many as there is room for."""
+        """Claims calls that are due: for each provider and kind of work up to the given number."""
         wanted = {key: free for key, free in room.items() if free > 0}
         if not wanted:
             return []
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["claim"].rows(
+            return await SQL["claim"].rows(
                 connection,
+                ClaimedCall,
                 providers=[provider for provider, _ in wanted],
                 works=[work for _, work in wanted],
                 free=list(wanted.values()),
                 claim_seconds=CLAIM_SECONDS,
             )
-        return [_claimed(row) for row in rows]
 
     @asynccontextmanager
     async def keeping(self, call: ClaimedCall) -> AsyncIterator[None]:
-        """The claim does not run out while this lasts."""
+        """Renews the claim until the block ends."""
         keeper = asyncio.create_task(self._keep(call), name=f"claim:{call.call_id}")
         try:
             yield
@@ -99,13 +105,13 @@ class Worklist:
                         held=call.work,
                         claim_seconds=CLAIM_SECONDS,
                     )
-            except DATABASE_AWAY as error:  # another may take it over; only one of them can end the job
+            except DATABASE_AWAY as error:  # another process may claim the call; only one of them can end the job
                 log.warning("webhook.claim_not_kept", call_id=call.call_id, error=repr(error))
 
     async def take(self, call: ClaimedCall, prediction: Prediction) -> None:
-        """The provider was asked, and says how it ended."""
+        """Records the final prediction that the provider returned to a request."""
         async with self._databases.central.connection() as connection:
-            await SQL["take_prediction"].row(
+            await SQL["take_prediction"].run(
                 connection,
                 call_id=call.call_id,
                 prediction=as_row(prediction),
@@ -122,7 +128,8 @@ class Worklist:
         counted: bool = False,
         error: str | None = None,
     ) -> None:
-        """To another time, or to another kind of work. `counted`: one more in a row, otherwise they count anew."""
+        """Sets the time of the next work, and its kind. `counted`: as one more attempt in a row. Otherwise the count
+        starts again."""
         async with self._databases.central.ordinary() as connection:
             await SQL["postpone"].run(
                 connection,
@@ -147,12 +154,4 @@ class Worklist:
 
     async def count(self, providers: Collection[str]) -> dict[str, int]:
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["count_calls"].rows(connection, providers=list(providers))
-        return {row["provider"]: row["calls"] for row in rows}
-
-
-def _claimed(row: asyncpg.Record) -> ClaimedCall:
-    values: dict[str, Any] = {name: row[name] for name in ClaimedCall.__slots__}
-    if values["prediction"] is not None:
-        values["prediction"] = of_row(values["prediction"])
-    return ClaimedCall(**values)
+            return dict(await SQL["count_calls"].rows(connection, CallCount, providers=list(providers)))

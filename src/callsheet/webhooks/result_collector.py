@@ -1,4 +1,4 @@
-"""A provider said how it ended: what it made is fetched, and the job completes; or it fails, and is refunded."""
+"""Ends jobs whose provider reported the end: downloads the outputs and completes the job, or fails it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.toolbox.media_types import is_one_of
 from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.toolbox.sanitizing import clean_line
-from callsheet.webhooks.downloads import Downloads, NotNow, Unusable, Whose
+from callsheet.webhooks.downloads import Downloads, JobKey, TryLater, Unusable
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 from callsheet.wire.errors import LeaseLost, NotFound
 
@@ -25,15 +25,15 @@ log = get_logger(__name__)
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 RETRY_BASE_SECONDS = 2.0
 RETRY_CAP_SECONDS = 300.0
-# The worker that submitted it has not said so yet; when it does, this is hurried.
+# The worker has not yet reported that it submitted the prediction. Its report makes the call due at once.
 BEFORE_DEFER_SECONDS = 5.0
-FAILED = "The provider could not make it."
+FAILED = "The provider could not make the output."
 CANCELED = "The job was canceled at the provider."
 
 
-class Collecting:
+class ResultCollector:
     def __init__(self, worklist: Worklist, lease_reports: LeaseReports, downloads: Downloads, window_seconds: float):
-        """`window_seconds`: how long after its last word what the provider made is tried to be fetched."""
+        """`window_seconds`: how long after the final prediction the download of outputs is retried."""
         self._worklist = worklist
         self._lease_reports = lease_reports
         self._downloads = downloads
@@ -42,25 +42,25 @@ class Collecting:
     async def collect(self, call: ClaimedCall) -> None:
         prediction = call.prediction
         if prediction is None or call.is_finished or call.status is None:
-            # The job has ended otherwise: what came is too late, and stays with the provider.
+            # The job has ended in another way. The outputs are too late and are not downloaded.
             await self._worklist.end(call)
         elif call.status != "waiting":
             await self._worklist.postpone(call, BEFORE_DEFER_SECONDS)
         elif call.provider_job_id != prediction.id:
-            # Came before anybody knew what to expect, and was about another one.
+            # The callback came before the worker reported its prediction, and is about another one.
             log.warning("webhook.refused", provider=call.provider, job_id=str(call.job_id), reason="another prediction")
             await self._worklist.postpone(call, 0, work="follow", error="The callback is about another prediction.")
         elif prediction.status == "succeeded":
             await self._complete(call, prediction)
         else:
-            said = clean_line(prediction.error or "")
-            ended = CANCELED if prediction.status == "canceled" else FAILED
-            await self._fail(call, Failure(f"provider_{prediction.status}", said or ended))
+            default = CANCELED if prediction.status == "canceled" else FAILED
+            message = clean_line(prediction.error or "") or default
+            await self._fail(call, Failure(f"provider_{prediction.status}", message))
 
     async def _complete(self, call: ClaimedCall, prediction: Prediction) -> None:
         try:
-            outputs = await self._fetched(call, prediction)
-        except NotNow as why:
+            outputs = await self._fetch(call, prediction)
+        except TryLater as why:
             await self._again_or_fail(call, str(why))
             return
         except Unusable as why:
@@ -77,12 +77,12 @@ class Collecting:
             outcome = None
         await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)
         if outcome is None or outcome.settled is None:
-            # Ended by another process meanwhile, perhaps one that collected the same with objects of its own.
+            # Another process ended the job meanwhile, perhaps with its own copies of the same outputs.
             await self._downloads.discard(outputs)
         await self._worklist.end(call)
 
-    async def _fetched(self, call: ClaimedCall, prediction: Prediction) -> list[Output]:
-        """Raises Unusable where the files are not what the task promised: text is not an image, and is not charged."""
+    async def _fetch(self, call: ClaimedCall, prediction: Prediction) -> list[Output]:
+        """Downloads the outputs. Raises Unusable if they are not of the promised type: text instead of an image."""
         if not prediction.outputs and prediction.text is None:
             raise Unusable("The provider delivered nothing.")
         promised = promised_types(
@@ -90,7 +90,7 @@ class Collecting:
         )
         if promised and not prediction.outputs:
             raise Unusable(f"The provider returned text and delivered no {_kinds(promised)}.")
-        outputs = await self._downloads.fetch(Whose(call.tenant_id, call.job_id), prediction.outputs)
+        outputs = await self._downloads.fetch(JobKey(call.tenant_id, call.job_id), prediction.outputs)
         if promised and not any(is_one_of(output.mime_type, promised) for output in outputs):
             await self._downloads.discard(outputs)
             delivered = ", ".join(sorted({output.mime_type for output in outputs}))
@@ -100,7 +100,7 @@ class Collecting:
     async def _again_or_fail(self, call: ClaimedCall, reason: str) -> None:
         log.warning("webhook.output_missing", provider=call.provider, job_id=str(call.job_id), reason=reason)
         if (call.reported_seconds_ago or 0.0) >= self._window_seconds:
-            message = "What the provider made could not be fetched in time."
+            message = "The outputs of the provider could not be downloaded in time."
             await self._fail(call, Failure("output_unusable", message, {"reason": reason}))
             return
         delay = backoff_seconds(call.failures + 1, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
@@ -116,7 +116,7 @@ class Collecting:
 
 
 def result_of(provider: str, prediction: Prediction, outputs: Sequence[Output]) -> dict[str, Any]:
-    """What the job's user reads."""
+    """The result that the job's user reads."""
     result: dict[str, Any] = {
         "outputs": [
             {
@@ -142,5 +142,5 @@ def _kinds(promised: Sequence[str]) -> str:
 
 
 def _cause(why: Unusable) -> str:
-    """For admins: the URLs that users do not see."""
+    """The reason for admins, with URLs that users do not see."""
     return redact_start(str(why.__cause__ or why), 300)

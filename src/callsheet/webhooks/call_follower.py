@@ -1,4 +1,4 @@
-"""Calls whose callback has not come: the provider is asked now and then; canceled jobs are canceled there too."""
+"""Polls providers whose callback is missing, and cancels calls of canceled jobs."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from callsheet.providers.media import Callback, Prediction, WebhookProvider
 from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.webhooks.addresses import CallbackAddresses
 from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import TRIAL_SECONDS, Breakers
+from callsheet.webhooks.callback_urls import CallbackUrls
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 
 log = get_logger(__name__)
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 Answer = TypeVar("Answer")
 
-# Shorter than a breaker waits for a call of ours.
+# Shorter than the time that a breaker waits for a call of the control plane.
 CALL_SECONDS = TRIAL_SECONDS / 2
 PAUSED_SECONDS = 10.0
 CANCEL_BASE_SECONDS = 5.0
 CANCEL_CAP_SECONDS = 600.0
-# An hour and more, all in all; whatever it makes after that is not fetched anyway.
+# More than an hour in total. Outputs that are made later are not downloaded in any case.
 MOST_CANCELS = 12
 
 
-class Following:
+class CallFollower:
     def __init__(
         self,
         worklist: Worklist,
         providers: Mapping[str, WebhookProvider],
         breakers: Breakers,
-        addresses: CallbackAddresses,
+        urls: CallbackUrls,
         progress: Progress,
         settings: WebhookSettings,
     ):
         self._worklist = worklist
         self._providers = providers
         self._breakers = breakers
-        self._addresses = addresses
+        self._urls = urls
         self._progress = progress
         self._settings = settings
 
@@ -55,26 +55,26 @@ class Following:
         if call.is_finished or call.status is None:
             await self._worklist.postpone(call, 0, work="cancel")
         elif call.status != "waiting" or call.provider_job_id is None:
-            # A worker is about to submit it, or to report that it did.
+            # A worker is about to submit the prediction, or to report that it did.
             await self._worklist.postpone(call, self._settings.first_look_seconds)
         else:
-            with suppress(ProviderPaused, ProviderUnavailable):  # the next look takes them along
+            with suppress(ProviderPaused, ProviderUnavailable):  # the next look tries again
                 await self._cancel_strays(call)
             await self._look(call, call.provider_job_id)
 
     async def _look(self, call: ClaimedCall, provider_job_id: str) -> None:
         try:
-            prediction = await self._asked(call, lambda: self._providers[call.provider].get(provider_job_id))
+            prediction = await self._ask(call, lambda: self._providers[call.provider].get(provider_job_id))
         except ProviderPaused:
             await self._worklist.postpone(call, PAUSED_SECONDS)
             return
         except ProviderError as error:
-            # Lost for good or for a moment: it expires if it stays so.
+            # The prediction may be lost, or only this request. If it stays so, the job expires.
             log.warning("webhook.look_failed", provider=call.provider, job_id=str(call.job_id), reason=str(error))
             await self._worklist.postpone(call, self._next_look(call), counted=True, error=str(error))
             return
         if prediction.status == "running":
-            await self._say_progress(call, prediction)
+            await self._record_progress(call, prediction)
             await self._worklist.postpone(call, self._next_look(call), counted=True)
             return
         log.info("webhook.callback_missed", provider=call.provider, job_id=str(call.job_id), status=prediction.status)
@@ -82,24 +82,24 @@ class Following:
         await self._worklist.take(call, prediction)
 
     def _next_look(self, call: ClaimedCall) -> float:
-        """Each time twice as long, with some luck in it: calls that were made together are not looked at together."""
+        """Doubles with each look, with a random part, so that calls of the same moment are not all polled together."""
         doubled = self._settings.first_look_seconds * 2.0 ** min(call.failures, 20)
         return min(doubled, self._settings.longest_look_seconds) * RANDOM.uniform(0.8, 1.2)
 
-    async def _say_progress(self, call: ClaimedCall, prediction: Prediction) -> None:
+    async def _record_progress(self, call: ClaimedCall, prediction: Prediction) -> None:
         if prediction.percent is not None:
             report = ProgressReport(percent=prediction.percent)
             await self._progress.record(call.tenant_id, call.job_id, call.charge_cycle, call.lease_seq, report)
 
     async def cancel(self, call: ClaimedCall) -> None:
-        """The job was canceled. What it makes nevertheless is not fetched, whatever comes of this."""
+        """Cancels the prediction of a job that was canceled. Its outputs are not downloaded, even if this fails."""
         try:
             await self._cancel_strays(call)
             if call.status == "completed":
-                # By its worker itself without a callback, or long ago: only strays were left.
+                # The worker completed the job without a callback, or long ago: only strays were left.
                 await self._worklist.end(call)
                 return
-            provider_job_id = call.provider_job_id or await self._found(call)
+            provider_job_id = call.provider_job_id or await self._find(call)
             if provider_job_id is not None:
                 await self._cancel(call, provider_job_id)
         except ProviderPaused:
@@ -109,7 +109,7 @@ class Following:
             await self._cancel_later(call, error)
             return
         except ProviderError as error:
-            # It says no: the prediction has ended, or is not there.
+            # The provider refuses: the prediction has ended, or does not exist.
             log.info("webhook.not_canceled", provider=call.provider, job_id=str(call.job_id), reason=str(error))
             await self._worklist.end(call, str(error))
             return
@@ -118,9 +118,9 @@ class Following:
         await self._worklist.end(call)
 
     async def _cancel_stray(self, call: ClaimedCall, stray: str) -> None:
-        """The worker that named it has no lease, so it is checked first: it might be another job's, or another
-        tenant's."""
-        prediction = await self._asked(call, lambda: self._providers[call.provider].get(stray))
+        """Cancels a prediction that a worker without a lease reported. It is checked first, because it may belong to
+        another job or tenant."""
+        prediction = await self._ask(call, lambda: self._providers[call.provider].get(stray))
         own = self._url_of(call)
         if prediction.callback_url not in (None, own):
             log.warning("webhook.stray_refused", provider=call.provider, job_id=str(call.job_id))
@@ -129,7 +129,7 @@ class Following:
             log.info("webhook.stray_canceled", provider=call.provider, job_id=str(call.job_id))
 
     async def _cancel(self, call: ClaimedCall, provider_job_id: str) -> None:
-        await self._asked(call, lambda: self._providers[call.provider].cancel(provider_job_id))
+        await self._ask(call, lambda: self._providers[call.provider].cancel(provider_job_id))
 
     async def _cancel_strays(self, call: ClaimedCall) -> None:
         for stray in call.strays:
@@ -142,14 +142,14 @@ class Following:
                     log.info("webhook.not_canceled", provider=call.provider, job_id=str(call.job_id), reason=str(error))
             await self._worklist.forget(call, [stray])
 
-    async def _found(self, call: ClaimedCall) -> str | None:
-        """Its worker may have submitted it and died before it could say so."""
+    async def _find(self, call: ClaimedCall) -> str | None:
+        """Finds a prediction that a worker submitted before it crashed, without a report."""
         callback = Callback(self._url_of(call), may_exist=True)
-        found = await self._asked(call, lambda: self._providers[call.provider].find(callback))
+        found = await self._ask(call, lambda: self._providers[call.provider].find(callback))
         return None if found is None else found.id
 
     def _url_of(self, call: ClaimedCall) -> str:
-        return self._addresses.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle, call.callback_hash)
+        return self._urls.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle, call.callback_hash)
 
     async def _cancel_later(self, call: ClaimedCall, error: ProviderUnavailable) -> None:
         if call.failures + 1 >= MOST_CANCELS:
@@ -159,22 +159,22 @@ class Following:
         delay = backoff_seconds(call.failures + 1, CANCEL_BASE_SECONDS, CANCEL_CAP_SECONDS, RANDOM)
         await self._worklist.postpone(call, delay, counted=True, error=str(error))
 
-    async def _asked(self, call: ClaimedCall, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Every call counts in the provider's breaker, and asks it first. Raises ProviderPaused."""
+    async def _ask(self, call: ClaimedCall, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Calls the provider if its breaker permits, and counts the outcome there. Raises ProviderPaused."""
         own = Call(call.provider, call.tenant_id, call.dispatch_id)
         await self._breakers.permit(own)
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 answer = await ask()
         except TimeoutError:
-            error = ProviderUnavailable(call.provider, f"{call.provider} did not answer in time.")
+            error = ProviderUnavailable(call.provider, f"{call.provider} did not respond in time.")
             await self._breakers.failed(own, error.message)
             raise error from None
         except ProviderUnavailable as error:
             await self._breakers.failed(own, error.message)
             raise
         except ProviderError:
-            # It responds, although with an error.
+            # The provider responds, although with an error.
             await self._breakers.succeeded(own)
             raise
         await self._breakers.succeeded(own)
