@@ -1,4 +1,4 @@
-"""Tenants and users: created and listed, on the command line or over HTTP."""
+"""Creates and lists tenants and users, for the command line and for HTTP."""
 
 from __future__ import annotations
 
@@ -37,108 +37,109 @@ class Accounts:
         tenant_id = uuid7()
         async with self._databases.central.connection() as connection:
             pool = await self._choose_pool(connection, request.pool)
-        # The pool first: a tenant that routing can see must be admitted where it is routed to. Left over after a
-        # crash, an admission without a tenant is never looked at.
+        # The pool comes first: a tenant that routing can see must be admitted in its pool. An admission that a crash
+        # leaves without a tenant is never read.
         database = await self._databases.pool(pool)
         async with database.transaction() as connection:
             await POOL_SQL["admit_tenant"].run(connection, tenant_id=tenant_id)
         await hit(Failpoint.CREATE_TENANT_BEFORE_CENTRAL)
         async with self._databases.central.transaction() as connection:
-            row = await SQL["create_tenant"].row(
-                connection, id=tenant_id, slug=request.slug, name=request.name, pool=pool
+            tenant = await SQL["create_tenant"].row(
+                connection, Tenant, id=tenant_id, slug=request.slug, name=request.name, pool=pool
             )
-            if row is not None:
+            if tenant is not None:
                 await record(
                     connection, actor, "tenant.create", "tenant", tenant_id, tenant_id, slug=request.slug, pool=pool
                 )
-        if row is None:
+        if tenant is None:
             raise Conflict(
                 f"A tenant {request.slug!r} already exists.",
                 errors=[FieldProblem("slug", "This slug is already in use.")],
             )
-        return Tenant(**row)
+        return tenant
 
     async def create_user(self, request: CreateUserRequest, manager: Manager = COMMAND_LINE) -> User:
         manager.check_role(request.role)
         password_hash = await self._passwords.hash(request.password)
         async with self._databases.central.transaction() as connection:
-            tenant = await SQL["find_tenant"].row(connection, slug=request.tenant)
-            if tenant is None or not manager.reaches(tenant["id"]):
+            tenant = await SQL["find_tenant"].row(connection, Tenant, slug=request.tenant)
+            if tenant is None or not manager.reaches(tenant.id):
                 raise InvalidRequest.field("tenant", f"There is no tenant {request.tenant!r}.")
-            row = await SQL["create_user"].row(
+            user = await SQL["create_user"].row(
                 connection,
+                User,
                 id=uuid7(),
-                tenant_id=tenant["id"],
+                tenant_id=tenant.id,
                 email=request.email,
                 name=request.name,
                 password_hash=password_hash,
                 role=request.role.value,
             )
-            if row is not None:
+            if user is not None:
                 await record(
                     connection,
                     manager.actor,
                     "user.create",
                     "user",
-                    row["id"],
-                    tenant["id"],
+                    user.id,
+                    tenant.id,
                     email=request.email,
                     role=request.role,
                 )
-        if row is None:
+        if user is None:
             raise Conflict(EMAIL_IN_USE, errors=[FieldProblem("email", EMAIL_IN_USE)])
-        return User(**row, tenant=request.tenant)
+        return user
 
     async def set_password(self, email: str, password: str) -> User:
-        """On the command line. Also ends every session, key and link of the user: anyone who knew the old
-        password is out."""
+        """For the command line. Also ends every session, key and link of the user, so that a person who knew the old
+        password has no access."""
         password_hash = await self._passwords.hash(password)
         async with self._databases.central.transaction() as connection:
-            row = await SQL["find_user"].row(connection, email=email)
-            if row is None:
+            user = await SQL["find_user"].row(connection, User, email=email)
+            if user is None:
                 raise NotFound(f"There is no user {email!r}.")
-            revoked = await replace_password(connection, row["id"], password_hash)
-            owner = await SQL["find_owner"].value(connection, user_id=row["id"])
+            revoked = await replace_password(connection, user.id, password_hash)
+            tenant_id = await SQL["find_owner"].value(connection, user_id=user.id)
             details = {"by": "command line", "keys_revoked": revoked}
-            await record(connection, OPERATOR, "user.password", "user", row["id"], owner, **details)
-        return User(**row)
+            await record(connection, OPERATOR, "user.password", "user", user.id, tenant_id, **details)
+        return user
 
     async def find_tenant(self, slug: str) -> Tenant | None:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_tenant"].row(connection, slug=slug)
-        return Tenant(**row) if row else None
+            return await SQL["find_tenant"].row(connection, Tenant, slug=slug)
 
     async def get_tenant(self, tenant_id: UUID) -> Tenant:
         async with self._databases.central.connection() as connection:
-            row = await SQL["get_tenant"].row(connection, tenant_id=tenant_id)
-        if row is None:
+            tenant = await SQL["get_tenant"].row(connection, Tenant, tenant_id=tenant_id)
+        if tenant is None:
             raise NotFound("There is no such tenant.")
-        return Tenant(**row)
+        return tenant
 
     async def find_user(self, email: str) -> User | None:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_user"].row(connection, email=email)
-        return User(**row) if row else None
+            return await SQL["find_user"].row(connection, User, email=email)
 
     async def owner_of(self, user_id: UUID) -> Owner | None:
         """The tenant a user belongs to, if there is such a user."""
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_owner"].row(connection, user_id=user_id)
-        return Owner(row["tenant_id"], user_id) if row else None
+            tenant_id = await SQL["find_owner"].value(connection, user_id=user_id)
+        return None if tenant_id is None else Owner(tenant_id, user_id)
 
     async def list_tenants(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Tenant]:
         """Newest first; with `only` this one tenant."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_tenants"].rows(connection, only=only, before=before, limit=limit + 1)
-        return page_of([Tenant(**row) for row in rows], limit)
+            tenants = await SQL["list_tenants"].rows(connection, Tenant, only=only, before=before, limit=limit + 1)
+        return page_of(tenants, limit)
 
     async def list_users(
         self, tenant: str | None, before: UUID | None, limit: int, only: UUID | None = None
     ) -> Page[User]:
         """Newest first, without those who were deleted; with `only` those of this tenant."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_users"].rows(connection, only=only, tenant=tenant, before=before, limit=limit + 1)
-        return page_of([User(**row) for row in rows], limit)
+            users = await SQL["list_users"].rows(
+                connection, User, only=only, tenant=tenant, before=before, limit=limit + 1
+            )
+        return page_of(users, limit)
 
     async def _choose_pool(self, connection: Connection, wanted: str | None) -> str:
         if wanted is None:

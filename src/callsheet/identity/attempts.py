@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from callsheet.plumbing.client_address import neighbourhood
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import IdentitySettings
 from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
@@ -16,6 +17,13 @@ from callsheet.wire.errors import RateLimited
 SQL = statements("callsheet.identity")
 # What anybody gets for free from a tunnel of IPv6: 65,536 times what one subscriber has.
 SITE_BITS = 48
+
+
+class BucketRow(NamedTuple):
+    bucket: bytes
+    attempts: int
+    # Time until the window of the bucket ends.
+    seconds_left: int
 
 
 class Attempts:
@@ -36,8 +44,8 @@ class Attempts:
 
     async def count(self, limits: Mapping[bytes, int]) -> None:
         """One more attempt in each bucket; refused where that is more than its limit."""
-        rows = await self._counted(list(limits))
-        waits = [row["seconds_left"] for row in rows if row["attempts"] > limits[row["bucket"]]]
+        rows = await self._count(list(limits))
+        waits = [row.seconds_left for row in rows if row.attempts > limits[row.bucket]]
         if waits:
             raise RateLimited(max(1, *waits))
 
@@ -57,8 +65,8 @@ class Attempts:
         at_account = self.bucket("account-and-address", f"{neighbourhood(address)} {email}")
         await self.count({at_account: settings.login_attempts})
         everywhere = self.bucket("account", email)
-        (total,) = await self._counted([everywhere])
-        if total["attempts"] <= settings.login_attempts_per_account:
+        (total,) = await self._count([everywhere])
+        if total.attempts <= settings.login_attempts_per_account:
             return [here, at_account, everywhere]
         slowed = self.bucket("account and network", f"{neighbourhood(address, SITE_BITS)} {email}")
         await self.count({slowed: 1})
@@ -66,13 +74,13 @@ class Attempts:
 
     async def count_once(self, connection: Connection, bucket: bytes, window_seconds: int) -> int:
         """One more in a bucket, in windows of another length; returns how many that makes."""
-        rows = await SQL["count_attempts"].rows(connection, buckets=[bucket], window_seconds=window_seconds)
-        return int(rows[0]["attempts"])
+        [row] = await SQL["count_attempts"].rows(connection, BucketRow, buckets=[bucket], window_seconds=window_seconds)
+        return row.attempts
 
-    async def _counted(self, buckets: Sequence[bytes]) -> Sequence[Row]:
+    async def _count(self, buckets: Sequence[bytes]) -> Sequence[BucketRow]:
         async with self._databases.central.transaction() as connection:
             return await SQL["count_attempts"].rows(
-                connection, buckets=list(buckets), window_seconds=self._window_seconds
+                connection, BucketRow, buckets=list(buckets), window_seconds=self._window_seconds
             )
 
     async def forgive(self, connection: Connection, buckets: Sequence[bytes]) -> None:

@@ -75,10 +75,13 @@ class AuditLog:
 
     async def list(self, wanted: AuditFilter, before: int | None, limit: int) -> Page[AuditEntry]:
         """Newest first."""
-        # Both together are an index of their own.
+        # Type and id of a subject together have an index.
         of_subject = wanted.subject_type is not None and wanted.subject_id is not None
         async with self._databases.central.ordinary() as connection:
-            statement = SQL["list_entries_of_subject"] if of_subject else SQL["list_entries"]
-            rows = await statement.rows(connection, **asdict(wanted), before=before, limit=limit + 1)
-        items = [AuditEntry(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+            values = {**asdict(wanted), "before": before, "limit": limit + 1}
+            if of_subject:
+                entries = await SQL["list_entries_of_subject"].rows(connection, AuditEntry, **values)
+            else:
+                entries = await SQL["list_entries"].rows(connection, AuditEntry, **values)
+        items = entries[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(entries) > limit else None)

@@ -14,13 +14,13 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 
 from callsheet.identity.keys import KeyUsage, hash_secret
 from callsheet.identity.permissions import Permission, Scope, key_scope_for, scope_of
-from callsheet.identity.principal import Principal
+from callsheet.identity.principal import KeyRow, Principal
 from callsheet.identity.sessions import Sessions
 from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
 from callsheet.plumbing.client_address import client_address
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.own_addresses import OwnAddresses
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.clock import SystemClock
@@ -56,7 +56,7 @@ class Authentication:
         self._settings = settings
         self._own = OwnAddresses(settings)
         # Requests that arrive together, and the streams that are woken together, ask together.
-        self._keys: Batcher[bytes, Row | None] = Batcher(self._find_keys)
+        self._keys: Batcher[bytes, KeyRow | None] = Batcher(self._find_keys)
         # Made once: FastAPI asks each dependency once per request, however many parts of a route name it.
         self._everywhere = {each: self._dependency(each, Scope.EVERY_TENANT) for each in Permission}
         self._in_tenant = {each: self._dependency(each, Scope.OWN_TENANT) for each in Permission}
@@ -193,13 +193,13 @@ class Authentication:
         row = await self._keys(hash_secret(key))
         if row is None:
             raise NotAuthenticated("The API key is unknown, has expired or was revoked.")
-        self._usage.record(row["key_id"])
+        self._usage.record(row.key_id)
         return Principal.of_key(row)
 
-    async def _find_keys(self, hashes: Sequence[bytes]) -> list[Row | None]:
+    async def _find_keys(self, hashes: Sequence[bytes]) -> list[KeyRow | None]:
         async with self._databases.central.connection() as connection:
-            rows = await SQL["find_by_keys"].rows(connection, key_hashes=list(hashes))
-        found = {row["place"]: row for row in rows}
+            rows = await SQL["find_by_keys"].rows(connection, KeyRow, key_hashes=list(hashes))
+        found = {row.place: row for row in rows}
         return [found.get(place) for place in range(1, len(hashes) + 1)]
 
     async def _by_session(self, request: Request, token: str) -> Principal:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from callsheet.identity.management import UserManagement, held_user
+from callsheet.identity.management import UserManagement, lock_user
 from callsheet.identity.managers import Manager
 from callsheet.identity.principal import Owner
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import InUse
 from callsheet.wire.identity import User
 
@@ -72,8 +71,8 @@ class UserDeletion:
     async def _owner(self, manager: Manager, user_id: UUID) -> _Owner:
         manager.check_not_self(user_id)
         async with self._databases.central.transaction() as connection:
-            row: Row = await held_user(connection, manager, user_id)
-        return _Owner(row["id"], row["tenant_id"], row["pool"])
+            user = await lock_user(connection, manager, user_id)
+        return _Owner(user.id, user.tenant_id, user.pool)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.audit import record, user_actor
@@ -24,10 +26,39 @@ from callsheet.wire.identity import (
     Invitation,
     OpenInvitation,
     Role,
+    Tenant,
     User,
 )
 
 INVITED_TWICE = "Another request is inviting this e-mail address at the same time."
+
+
+class LockedInvitation(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    email: str
+    role: str
+    invited_by: str
+    created_at: datetime
+    expires_at: datetime
+    mail_sent_at: datetime | None
+    accepted_at: datetime | None
+    revoked_at: datetime | None
+    tenant: str
+
+    def invitation(self, revoked_at: datetime) -> Invitation:
+        return Invitation(
+            id=self.id,
+            tenant=self.tenant,
+            email=self.email,
+            role=Role(self.role),
+            invited_by=self.invited_by,
+            created_at=self.created_at,
+            expires_at=self.expires_at,
+            mail_sent_at=self.mail_sent_at,
+            accepted_at=self.accepted_at,
+            revoked_at=revoked_at,
+        )
 
 
 class Invitations:
@@ -56,84 +87,94 @@ class Invitations:
         manager.check_role(request.role)
         by_mail = by_mail and self._mailer.is_configured
         async with self._databases.central.transaction() as connection:
-            tenant = await ACCOUNTS["find_tenant"].row(connection, slug=request.tenant)
-            if tenant is None or not manager.reaches(tenant["id"]):
+            tenant = await ACCOUNTS["find_tenant"].row(connection, Tenant, slug=request.tenant)
+            if tenant is None or not manager.reaches(tenant.id):
                 raise InvalidRequest.field("tenant", f"There is no tenant {request.tenant!r}.")
-            if await ACCOUNTS["find_user"].row(connection, email=request.email) is not None:
+            if await ACCOUNTS["find_user"].value(connection, email=request.email) is not None:
                 raise _taken()
-            await SQL["revoke_open_invitation"].run(connection, tenant_id=tenant["id"], email=request.email)
-            row = await SQL["create_invitation"].row(
+            await SQL["revoke_open_invitation"].run(connection, tenant_id=tenant.id, email=request.email)
+            created = await SQL["create_invitation"].row(
                 connection,
+                Invitation,
                 id=uuid7(),
-                tenant_id=tenant["id"],
+                tenant_id=tenant.id,
                 email=request.email,
                 role=request.role.value,
                 invited_by=manager.actor,
                 hours=self._hours,
             )
-            if row is None:
+            if created is None:
                 raise Conflict(INVITED_TWICE, errors=[FieldProblem("email", INVITED_TWICE)])
-            link = None if by_mail else await self._links.to_invitation(connection, row["id"])
+            link = None if by_mail else await self._links.to_invitation(connection, created.id)
             if by_mail:
-                await SQL["mail_invitation"].run(connection, invitation_id=row["id"])
+                await SQL["mail_invitation"].run(connection, invitation_id=created.id)
             await record(
                 connection,
                 manager.actor,
                 "user.invite",
                 "user",
-                row["id"],
-                tenant["id"],
+                created.id,
+                tenant.id,
                 email=request.email,
                 role=request.role,
             )
         if by_mail:
             self._wake()
-        return CreatedInvitation(**row, tenant=request.tenant, link=link)
+        return CreatedInvitation(**dict(created), link=link)
 
     async def list(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Invitation]:
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_invitations"].rows(connection, only=only, before=before, limit=limit + 1)
-        return page_of([Invitation(**row) for row in rows], limit)
+            invitations = await SQL["list_invitations"].rows(
+                connection, Invitation, only=only, before=before, limit=limit + 1
+            )
+        return page_of(invitations, limit)
 
     async def revoke(self, manager: Manager, invitation_id: UUID) -> Invitation:
         """Its links stop working. Revoking again changes nothing."""
         async with self._databases.central.transaction() as connection:
-            row = await SQL["lock_invitation"].row(connection, id=invitation_id)
-            if row is None or not manager.reaches(row["tenant_id"]):
+            row = await SQL["lock_invitation"].row(connection, LockedInvitation, id=invitation_id)
+            if row is None or not manager.reaches(row.tenant_id):
                 raise NotFound("There is no such invitation.")
-            manager.check_role(Role(row["role"]))
-            if row["accepted_at"] is not None:
+            manager.check_role(Role(row.role))
+            if row.accepted_at is not None:
                 raise WrongState("The invitation was accepted. Disable or delete the user instead.")
-            revoked_at = row["revoked_at"]
+            revoked_at = row.revoked_at
             if revoked_at is None:
                 revoked_at = await SQL["revoke_invitation"].value(connection, id=invitation_id)
                 await _close(connection, invitation_id)
-                await record(connection, manager.actor, "user.uninvite", "user", invitation_id, row["tenant_id"])
-        shown = {**row, "revoked_at": revoked_at}
-        return Invitation.model_validate({name: shown.get(name) for name in Invitation.model_fields})
+                await record(connection, manager.actor, "user.uninvite", "user", invitation_id, row.tenant_id)
+        return row.invitation(revoked_at)
 
     async def find(self, token: str) -> OpenInvitation:
-        return OpenInvitation(**await find_by_link(self._databases, INVITATION, token))
+        invitation = await find_by_link(self._databases, INVITATION, token)
+        return OpenInvitation(
+            tenant=invitation.tenant,
+            tenant_name=invitation.tenant_name,
+            email=invitation.email,
+            role=Role(invitation.role),
+            expires_at=invitation.expires_at,
+        )
 
     async def accept(self, token: str, request: AcceptInvitationRequest) -> User:
         """Creates the user the invitation is for, once."""
         async with using_link(self._databases, self._passwords, INVITATION, token, request.password) as used:
             connection, invitation, password_hash = used
-            row = await ACCOUNTS["create_user"].row(
+            user = await ACCOUNTS["create_user"].row(
                 connection,
-                id=invitation["id"],
-                tenant_id=invitation["tenant_id"],
-                email=invitation["email"],
+                User,
+                id=invitation.id,
+                tenant_id=invitation.tenant_id,
+                email=invitation.email,
                 name=request.name,
                 password_hash=password_hash,
-                role=invitation["role"],
+                role=invitation.role,
             )
-            if row is None:
+            if user is None:
                 raise _taken()
-            await SQL["accept_invitation"].run(connection, id=invitation["id"])
-            await _close(connection, invitation["id"])
-            await record(connection, user_actor(row["id"]), "user.accept", "user", row["id"], invitation["tenant_id"])
-        return User(**row, tenant=invitation["tenant"])
+            await SQL["accept_invitation"].run(connection, id=invitation.id)
+            await _close(connection, invitation.id)
+            await record(connection, user_actor(user.id), "user.accept", "user", user.id, invitation.tenant_id)
+        return user
 
 
 async def _close(connection: Connection, invitation_id: UUID) -> None:

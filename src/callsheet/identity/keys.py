@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.audit import OPERATOR, record, user_actor
@@ -61,6 +62,18 @@ async def _check_rate(connection: Connection, user_id: UUID) -> None:
         raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)
 
 
+class KeyOwner(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    role: str
+
+
+class KeyToRevoke(NamedTuple):
+    id: UUID
+    user_id: UUID
+    email: str
+
+
 class Keys:
     def __init__(self, databases: Databases, quotas: Quotas | None = None):
         self._databases = databases
@@ -76,7 +89,7 @@ class Keys:
         """Creates a key of the user with this browser session. The session must still be valid when the key is created:
         a change of the password ends sessions, and no key may be created with an ended one."""
         async with self._databases.central.transaction() as connection:
-            await SQL["lock_key_owner"].row(connection, user_id=user_id)
+            await SQL["lock_key_owner"].run(connection, user_id=user_id)
             if not await SQL["session_lives"].value(connection, id_hash=hash_secret(session)):
                 raise NotAuthenticated("The session has ended. Sign in again.")
             return await self.create_in(connection, user_id, request, user_actor(user_id))
@@ -84,18 +97,19 @@ class Keys:
     async def create_in(
         self, connection: Connection, user_id: UUID, request: CreateKeyRequest, actor: str
     ) -> CreatedKey:
-        owner = await SQL["lock_key_owner"].row(connection, user_id=user_id)
+        owner = await SQL["lock_key_owner"].row(connection, KeyOwner, user_id=user_id)
         if owner is None:
             raise NotFound("There is no such user.")
-        scopes = chosen_scopes(Role(owner["role"]), request.scopes)
+        scopes = chosen_scopes(Role(owner.role), request.scopes)
         check_expiry(request.expires_at, self._clock.now())
         await _check_rate(connection, user_id)
-        await self._quotas.check_keys(connection, owner["tenant_id"], user_id)
+        await self._quotas.check_keys(connection, owner.tenant_id, user_id)
         key = secret_token(PREFIX)
-        row = await SQL["create_key"].row(
+        created = await SQL["create_key"].row(
             connection,
+            Key,
             id=uuid7(),
-            tenant_id=owner["tenant_id"],
+            tenant_id=owner.tenant_id,
             user_id=user_id,
             name=request.name,
             prefix=key[:SHOWN_CHARACTERS],
@@ -103,15 +117,15 @@ class Keys:
             scopes=scopes,
             expires_at=request.expires_at,
         )
-        assert row is not None, "an insert returns its row"
-        details = {"key_id": row["id"], "name": request.name, "scopes": scopes, "expires_at": request.expires_at}
-        await record(connection, actor, "key.create", "user", user_id, owner["tenant_id"], **details)
-        return CreatedKey(**row, key=key)
+        assert created is not None, "an insert returns its row"
+        details = {"key_id": created.id, "name": request.name, "scopes": scopes, "expires_at": request.expires_at}
+        await record(connection, actor, "key.create", "user", user_id, owner.tenant_id, **details)
+        return CreatedKey(**dict(created), key=key)
 
     async def list(self, user_id: UUID, before: UUID | None, limit: int) -> Page[Key]:
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_keys"].rows(connection, user_id=user_id, before=before, limit=limit + 1)
-        return page_of([Key(**row) for row in rows], limit)
+            keys = await SQL["list_keys"].rows(connection, Key, user_id=user_id, before=before, limit=limit + 1)
+        return page_of(keys, limit)
 
     async def revoke(self, user_id: UUID, key_id: UUID, actor: str = OPERATOR) -> Key:
         async with self._databases.central.transaction() as connection:
@@ -120,33 +134,29 @@ class Keys:
     async def revoke_in(self, connection: Connection, user_id: UUID, key_id: UUID, actor: str) -> Key:
         """Revoking again changes nothing: the first time stays."""
         names = {"id": key_id, "user_id": user_id}
-        row = await SQL["revoke_key"].row(connection, **names)
-        if row is None:
-            row = await SQL["get_key"].row(connection, **names)
-            if row is None:
-                raise NotFound("There is no such key.")
-            return Key(**row)
-        await announce(connection, user_id)
-        shown = dict(row)
-        tenant_id = shown.pop("tenant_id")
-        details = {"key_id": key_id, "name": row["name"]}
-        await record(connection, actor, "key.revoke", "user", user_id, tenant_id, **details)
-        return Key(**shown)
+        tenant_id = await SQL["revoke_key"].value(connection, **names)
+        key = await SQL["get_key"].row(connection, Key, **names)
+        if key is None:
+            raise NotFound("There is no such key.")
+        if tenant_id is not None:
+            await announce(connection, user_id)
+            details = {"key_id": key_id, "name": key.name}
+            await record(connection, actor, "key.revoke", "user", user_id, tenant_id, **details)
+        return key
 
     async def revoke_as_operator(self, id_or_prefix: str) -> Key:
-        """By the key's id, or by the characters that lists show, where they fit only one key."""
+        """Revokes a key by its id, or by the first characters that lists show if they fit only one key."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["find_key_for_operator"].rows(connection, id_or_prefix=id_or_prefix)
-        if not rows:
+            keys = await SQL["find_key_for_operator"].rows(connection, KeyToRevoke, id_or_prefix=id_or_prefix)
+        if not keys:
             raise NotFound(f"There is no key {id_or_prefix!r}.")
-        if len(rows) > 1:
-            raise NotFound(f"{len(rows)} keys start with {id_or_prefix!r}. Use the id of one key.")
-        return await self.revoke(rows[0]["user_id"], rows[0]["id"])
+        if len(keys) > 1:
+            raise NotFound(f"{len(keys)} keys start with {id_or_prefix!r}. Use the id of one key.")
+        return await self.revoke(keys[0].user_id, keys[0].id)
 
 
 class KeyUsage(Loop):
-    """Writes when keys and sessions were used last, behind the requests and once a minute for all of them: a request
-    must not wait for a write."""
+    """Records when keys and sessions were used last: outside the requests, once a minute for all of them."""
 
     name = "key_usage"
     interval_seconds = 60.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from callsheet.identity.passwords import Passwords
+from callsheet.identity.principal import LoginRow
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import Settings
@@ -21,8 +22,8 @@ def password_command(email: str) -> str:
 async def password_fits(connection: Connection, passwords: Passwords, email: str, password: str) -> bool:
     """Whether a user who can sign in has this password. For processes that have the database anyway: it is not counted
     as an attempt to guess it."""
-    row = await SQL["find_login"].row(connection, email=email)
-    return row is not None and await passwords.matches(row["password_hash"], password)
+    login = await SQL["find_login"].row(connection, LoginRow, email=email)
+    return login is not None and await passwords.matches(login.password_hash, password)
 
 
 async def find_known_password(connection: Connection) -> str | None:

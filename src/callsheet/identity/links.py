@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from callsheet.identity.credentials import end_all
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, Row, Statement, statements
+from callsheet.plumbing.sql import Connection, Statement, statements
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import secret_token
 from callsheet.wire.errors import NotFound
@@ -23,74 +25,102 @@ PREFIX = "csl"
 UNUSABLE = "This link does not work: it was used, it has expired, or it was replaced by a newer one. Ask for a new one."
 
 
+class LinkedInvitation(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    tenant: str
+    tenant_name: str
+    email: str
+    role: str
+    expires_at: datetime
+
+
+class LinkedUser(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    email: str
+
+
+# The invitation or the user that a link is for.
+Target = TypeVar("Target", LinkedInvitation, LinkedUser)
+
+
 @dataclass(frozen=True, slots=True)
-class LinkKind:
-    """The page it leads to, what a link of a token is for, and the lock that is taken before one is used."""
+class LinkKind(Generic[Target]):
+    """The page of a link, how its target is found by the hash of the token, and the lock that its use takes."""
 
     path: str
-    find: Statement
+    find: Callable[[Connection, bytes], Awaitable[Target | None]]
     lock: Statement
 
 
-INVITATION = LinkKind("/account/invitation", SQL["find_invitation_by_link"], SQL["lock_invitation"])
-RESET = LinkKind("/account/password", SQL["find_user_by_link"], SQL["lock_user_of_link"])
+async def _find_invitation(connection: Connection, token_hash: bytes) -> LinkedInvitation | None:
+    return await SQL["find_invitation_by_link"].row(connection, LinkedInvitation, token_hash=token_hash)
+
+
+async def _find_user(connection: Connection, token_hash: bytes) -> LinkedUser | None:
+    return await SQL["find_user_by_link"].row(connection, LinkedUser, token_hash=token_hash)
+
+
+INVITATION = LinkKind("/account/invitation", _find_invitation, SQL["lock_invitation"])
+RESET = LinkKind("/account/password", _find_user, SQL["lock_user_of_link"])
 
 
 class Links:
-    """What a link is: a page of this control plane, and a token that only the link has."""
+    """Creates links: the URL of a page with a token that only the link contains."""
 
     def __init__(self, settings: Settings):
         self._public_url = settings.public_url
         self._reset_minutes = settings.identity.reset_minutes
 
     async def to_invitation(self, connection: Connection, invitation_id: UUID) -> str:
-        link, token_hash = self._made(INVITATION)
+        link, token_hash = self._create(INVITATION)
         await SQL["add_invitation_link"].run(connection, token_hash=token_hash, invitation_id=invitation_id)
         return link
 
     async def to_reset(self, connection: Connection, user_id: UUID) -> ResetLink:
-        link, token_hash = self._made(RESET)
+        link, token_hash = self._create(RESET)
         expires_at = await SQL["add_reset_link"].value(
             connection, token_hash=token_hash, user_id=user_id, minutes=self._reset_minutes
         )
         return ResetLink(link=link, expires_at=expires_at)
 
-    def _made(self, kind: LinkKind) -> tuple[str, bytes]:
+    def _create(self, kind: LinkKind[Target]) -> tuple[str, bytes]:
         token = secret_token(PREFIX)
         return f"{self._public_url}{kind.path}/{token}", hash_secret(token)
 
 
-async def find_by_link(databases: Databases, kind: LinkKind, token: str) -> Row:
-    """What a link is for. Reading it does not use it up."""
+async def find_by_link(databases: Databases, kind: LinkKind[Target], token: str) -> Target:
+    """The target of a link. The link can still be used after this."""
     async with databases.central.connection() as connection:
-        return await _found(connection, kind, token)
+        return await _target(connection, kind, token)
 
 
 @asynccontextmanager
 async def using_link(
-    databases: Databases, passwords: Passwords, kind: LinkKind, token: str, password: str
-) -> AsyncIterator[tuple[Connection, Row, str]]:
-    """Uses a link to set a password: gives the transaction, what the link is for, and the password's hash.
+    databases: Databases, passwords: Passwords, kind: LinkKind[Target], token: str, password: str
+) -> AsyncIterator[tuple[Connection, Target, str]]:
+    """Uses a link to set a password: yields the transaction, the target of the link, and the hash of the password.
 
-    Hashing takes long, and is done outside the transaction, only for links that work. Of links for the same that are
-    used at once, the second finds nothing when the first is done: using one deletes them all.
+    Hashing takes long, so it is done outside the transaction, and only for links that work. If two links of one target
+    are used at once, the second fails: the use of one deletes all.
     """
-    found = await find_by_link(databases, kind, token)
+    target = await find_by_link(databases, kind, token)
     password_hash = await passwords.hash(password)
     async with databases.central.transaction() as connection:
-        await kind.lock.row(connection, id=found["id"])
-        yield connection, await _found(connection, kind, token), password_hash
+        await kind.lock.run(connection, id=target.id)
+        yield connection, await _target(connection, kind, token), password_hash
 
 
-async def _found(connection: Connection, kind: LinkKind, token: str) -> Row:
-    row = await kind.find.row(connection, token_hash=hash_secret(token))
-    if row is None:
+async def _target(connection: Connection, kind: LinkKind[Target], token: str) -> Target:
+    target = await kind.find(connection, hash_secret(token))
+    if target is None:
         raise NotFound(UNUSABLE)
-    return row
+    return target
 
 
 async def replace_password(connection: Connection, user_id: UUID, password_hash: str) -> int:
-    """Also ends every session, key and link of the user: anyone who knew the old password is out. Returns how
-    many keys were revoked."""
+    """Also ends every session, key and link of the user, so that a person who knew the old password has no access.
+    Returns how many keys were revoked."""
     await ACCOUNTS["replace_password"].run(connection, user_id=user_id, password_hash=password_hash)
     return await end_all(connection, user_id)

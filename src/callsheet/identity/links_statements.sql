@@ -9,7 +9,8 @@ WHERE tenant_id = :tenant_id AND email = :email AND accepted_at IS NULL AND revo
 INSERT INTO invitations (id, tenant_id, email, role, invited_by, expires_at)
 VALUES (:id, :tenant_id, :email, :role, :invited_by, clock_timestamp() + make_interval(hours => :hours))
 ON CONFLICT (tenant_id, email) WHERE accepted_at IS NULL AND revoked_at IS NULL DO NOTHING
-RETURNING id, email, role, invited_by, created_at, expires_at, mail_sent_at, accepted_at, revoked_at
+RETURNING id, (SELECT t.slug FROM tenants t WHERE t.id = invitations.tenant_id) AS tenant, email, role, invited_by,
+    created_at, expires_at, mail_sent_at, accepted_at, revoked_at
 
 -- name: list_invitations
 SELECT i.id, t.slug AS tenant, i.email, i.role, i.invited_by, i.created_at, i.expires_at, i.mail_sent_at, i.accepted_at,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import smtplib
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
 
 from callsheet.identity.links import SQL, Links
 from callsheet.identity.mail import Mailer, MailRefused
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
@@ -42,12 +43,34 @@ The link works once, until {expires}. If it was not you, do nothing: your passwo
 """
 
 
-@dataclass(frozen=True, slots=True)
-class UnsentMails:
+class UnsentMails(NamedTuple):
     """Mails that the server should have by now: those still tried, and those given up in the last day."""
 
     late: int = 0
     given_up: int = 0
+
+
+class DueMail(NamedTuple):
+    """A mail that is due. It is for an invitation, or for the user with the address `reset_email`."""
+
+    id: int
+    invitation_id: UUID | None
+    reset_email: str | None
+    attempts: int
+    created_at: datetime
+
+
+class InvitationToMail(NamedTuple):
+    id: UUID
+    email: str
+    role: str
+    expires_at: datetime
+    tenant_name: str
+
+
+class UserToMail(NamedTuple):
+    id: UUID
+    email: str
 
 
 class MailSender(Loop):
@@ -65,68 +88,68 @@ class MailSender(Loop):
         if not self._mailer.is_configured:
             return False
         async with self._databases.central.transaction() as connection:
-            mail = await SQL["claim_mail"].row(connection, now=now)
+            mail = await SQL["claim_mail"].row(connection, DueMail, now=now)
             if mail is None:
                 return False
-            # With a token of its own: the mail of an attempt whose answer was lost works, too.
+            # Each attempt has its own token: if the response of the mail server is lost, both mails work.
             written = await self._write(connection, mail)
         await hit(Failpoint.MAIL_CLAIMED_BEFORE_SEND)
-        if written is not None and not await self._sent(mail, *written):
+        if written is not None and not await self._send(mail, *written):
             return True
         await hit(Failpoint.MAIL_SENT_BEFORE_ROW)
         async with self._databases.central.transaction() as connection:
-            # The invitation first, as an acceptance does it. A person may accept before this is written, and then the
-            # mail is gone already.
-            if written is not None and mail["invitation_id"] is not None:
-                await SQL["invitation_was_mailed"].run(connection, id=mail["invitation_id"])
-            await SQL["delete_mail"].run(connection, id=mail["id"])
+            # The invitation is locked first, as at its acceptance. A person may accept before this is written, and
+            # then the mail is already deleted.
+            if written is not None and mail.invitation_id is not None:
+                await SQL["invitation_was_mailed"].run(connection, id=mail.invitation_id)
+            await SQL["delete_mail"].run(connection, id=mail.id)
         return True
 
     async def list(self, before: int | None, limit: int) -> Page[Mail]:
         """Mails that were not sent yet, newest first."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["list_mails"].rows(connection, before=before, limit=limit + 1)
-        items = [Mail(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+            mails = await SQL["list_mails"].rows(connection, Mail, before=before, limit=limit + 1)
+        items = mails[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(mails) > limit else None)
 
     async def unsent(self) -> UnsentMails:
         async with self._databases.central.connection() as connection:
-            row = await SQL["count_unsent_mails"].row(
-                connection, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MOST_COUNTED
+            unsent = await SQL["count_unsent_mails"].row(
+                connection, UnsentMails, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MOST_COUNTED
             )
-        assert row is not None
-        return UnsentMails(**row)
+        assert unsent is not None
+        return unsent
 
-    async def _write(self, connection: Connection, mail: Row) -> tuple[str, str, str] | None:
-        """Recipient, subject and text; `None` where no user is to get a mail any more."""
-        if mail["invitation_id"] is not None:
-            invitation = await SQL["invitation_to_mail"].row(connection, id=mail["invitation_id"])
+    async def _write(self, connection: Connection, mail: DueMail) -> tuple[str, str, str] | None:
+        """Recipient, subject and text; `None` if the invitation or the user no longer exists."""
+        if mail.invitation_id is not None:
+            invitation = await SQL["invitation_to_mail"].row(connection, InvitationToMail, id=mail.invitation_id)
             if invitation is None:
                 return None
             text = INVITATION.format(
-                tenant=invitation["tenant_name"],
-                role=invitation["role"].replace("_", " "),
-                link=await self._links.to_invitation(connection, invitation["id"]),
-                expires=_shown(invitation["expires_at"]),
+                tenant=invitation.tenant_name,
+                role=invitation.role.replace("_", " "),
+                link=await self._links.to_invitation(connection, invitation.id),
+                expires=_shown(invitation.expires_at),
             )
-            return invitation["email"], "You are invited to Callsheet", text
-        user = await SQL["user_to_mail"].row(connection, email=mail["reset_email"])
+            return invitation.email, "You are invited to Callsheet", text
+        user = await SQL["user_to_mail"].row(connection, UserToMail, email=mail.reset_email)
         if user is None:
             return None
-        reset = await self._links.to_reset(connection, user["id"])
+        reset = await self._links.to_reset(connection, user.id)
         text = RESET.format(link=reset.link, expires=_shown(reset.expires_at))
-        return user["email"], "Set a new password for Callsheet", text
+        return user.email, "Set a new password for Callsheet", text
 
-    async def _sent(self, mail: Row, to: str, subject: str, text: str) -> bool:
+    async def _send(self, mail: DueMail, to: str, subject: str, text: str) -> bool:
         try:
             await self._mailer.send(to, subject, text)
         except (OSError, smtplib.SMTPException, MailRefused) as error:
-            give_up = isinstance(error, MailRefused) or mail["attempts"] >= MOST_ATTEMPTS
+            give_up = isinstance(error, MailRefused) or mail.attempts >= MOST_ATTEMPTS
             # Not the recipient: logs are read by more people than the list of mails.
-            log.warning("mail.not_sent", mail=mail["id"], attempt=mail["attempts"], given_up=give_up, error=str(error))
+            log.warning("mail.not_sent", mail=mail.id, attempt=mail.attempts, given_up=give_up, error=str(error))
             async with self._databases.central.transaction() as connection:
                 await SQL["mail_was_not_sent"].run(
-                    connection, id=mail["id"], error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR], give_up=give_up
+                    connection, id=mail.id, error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR], give_up=give_up
                 )
             return False
         return True

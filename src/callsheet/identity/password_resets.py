@@ -12,7 +12,7 @@ from callsheet.identity.keys import hash_secret
 from callsheet.identity.links import RESET, SQL, Links, find_by_link, replace_password, using_link
 from callsheet.identity.login_audit import LoginAudit
 from callsheet.identity.mail import Mailer
-from callsheet.identity.management import held_user
+from callsheet.identity.management import lock_user
 from callsheet.identity.managers import Manager
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.principal import Principal
@@ -63,27 +63,27 @@ class PasswordResets:
     async def create_link(self, manager: Manager, user_id: UUID) -> ResetLink:
         """For an operator or tenant admin to hand over."""
         async with self._databases.central.transaction() as connection:
-            row = await held_user(connection, manager, user_id)
+            user = await lock_user(connection, manager, user_id)
             link = await self._links.to_reset(connection, user_id)
-            await record(connection, manager.actor, "user.reset_password", "user", user_id, row["tenant_id"])
+            await record(connection, manager.actor, "user.reset_password", "user", user_id, user.tenant_id)
         return link
 
     async def find(self, token: str) -> str:
         """The e-mail address that a link is for."""
-        return str((await find_by_link(self._databases, RESET, token))["email"])
+        return (await find_by_link(self._databases, RESET, token)).email
 
     async def set_password(self, token: str, password: str) -> None:
         """Once per link. Ends every session and key of the user and every other link."""
         async with using_link(self._databases, self._passwords, RESET, token, password) as used:
             connection, user, password_hash = used
-            revoked = await replace_password(connection, user["id"], password_hash)
+            revoked = await replace_password(connection, user.id, password_hash)
             await record(
                 connection,
-                user_actor(user["id"]),
+                user_actor(user.id),
                 "user.password",
                 "user",
-                user["id"],
-                user["tenant_id"],
+                user.id,
+                user.tenant_id,
                 by="link",
                 keys_revoked=revoked,
             )

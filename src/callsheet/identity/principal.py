@@ -1,19 +1,19 @@
-"""Who is asking: found once per request, passed on as a value."""
+"""The user who sends a request: found once per request, passed on as a value."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 from callsheet.identity.permissions import Permission, Scope, key_scope_for, scope_of
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import KeyScope, Role
 
 
 class Owner(Protocol):
-    """Whose something is, also where no request is made: a principal, or what a loop knows of one."""
+    """The owner of a job or file: a principal, or the ids that a loop has without a request."""
 
     @property
     def user_id(self) -> UUID: ...
@@ -21,6 +21,46 @@ class Owner(Protocol):
     def tenant_id(self) -> UUID: ...
     @property
     def pool(self) -> str: ...
+
+
+class UserRow(NamedTuple):
+    """The user of a session, with the tenant."""
+
+    user_id: UUID
+    email: str
+    name: str
+    role: str
+    tenant_id: UUID
+    tenant: str
+    pool: str
+
+
+class KeyRow(NamedTuple):
+    """The user of an API key, with the tenant. `place`: position of the key among those that were looked up, from 1."""
+
+    place: int
+    user_id: UUID
+    email: str
+    name: str
+    role: str
+    tenant_id: UUID
+    tenant: str
+    pool: str
+    key_id: UUID
+    scopes: Sequence[str] | None
+
+
+class LoginRow(NamedTuple):
+    """A user who signs in, with the tenant and the hash of the password."""
+
+    user_id: UUID
+    email: str
+    name: str
+    role: str
+    password_hash: str
+    tenant_id: UUID
+    tenant: str
+    pool: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +74,31 @@ class Principal:
     role: Role
     signed_in_with: Literal["api_key", "session"]
     csrf_token: str | None = None
-    # With an API key.
+    # Id of the API key, if the request has one.
     key_id: UUID | None = None
-    # What the API key is limited to; `None`: to what the role allows.
+    # Scopes of the API key. `None`: the key may do everything that the role allows.
     key_scopes: frozenset[KeyScope] | None = None
 
     @classmethod
-    def of_key(cls, row: Row) -> Principal:
-        scopes = None if row["scopes"] is None else frozenset(KeyScope(scope) for scope in row["scopes"])
-        return replace(cls.of(row, "api_key"), key_id=row["key_id"], key_scopes=scopes)
+    def of_key(cls, row: KeyRow) -> Principal:
+        scopes = None if row.scopes is None else frozenset(KeyScope(scope) for scope in row.scopes)
+        return replace(cls.of(row, "api_key"), key_id=row.key_id, key_scopes=scopes)
 
     @classmethod
-    def of(cls, row: Row, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None) -> Principal:
+    def of(
+        cls,
+        row: UserRow | KeyRow | LoginRow,
+        signed_in_with: Literal["api_key", "session"],
+        csrf_token: str | None = None,
+    ) -> Principal:
         return cls(
-            user_id=row["user_id"],
-            tenant_id=row["tenant_id"],
-            tenant=row["tenant"],
-            pool=row["pool"],
-            email=row["email"],
-            name=row["name"],
-            role=Role(row["role"]),
+            user_id=row.user_id,
+            tenant_id=row.tenant_id,
+            tenant=row.tenant,
+            pool=row.pool,
+            email=row.email,
+            name=row.name,
+            role=Role(row.role),
             signed_in_with=signed_in_with,
             csrf_token=csrf_token,
         )

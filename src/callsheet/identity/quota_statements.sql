@@ -6,7 +6,7 @@ SELECT * FROM tenant_quotas WHERE tenant_id = :tenant_id
 -- name: quotas_of_tenants
 SELECT * FROM tenant_quotas WHERE tenant_id = ANY (:tenant_ids::uuid[])
 
--- name: hold_tenant
+-- name: lock_tenant
 -- Two changes at once: the second one sees what the first one set.
 SELECT 1 FROM tenants WHERE id = :tenant_id FOR NO KEY UPDATE
 

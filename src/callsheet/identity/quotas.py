@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import QuotaSettings
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, QuotaExceeded
@@ -20,6 +20,25 @@ NAMES = tuple(QuotaLimits.model_fields)
 # Every upload and every job asks; an operator's change counts in every process after so long.
 FRESH_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
+
+
+class QuotaRow(NamedTuple):
+    """The limits of a tenant. None: the installation's default applies."""
+
+    tenant_id: UUID
+    tenant_storage_bytes: int | None
+    tenant_storage_files: int | None
+    user_storage_bytes: int | None
+    user_storage_files: int | None
+    payload_bytes: int | None
+    source_data_bytes: int | None
+    pipelines_per_user: int | None
+    versions_per_pipeline: int | None
+    keys_per_user: int | None
+
+    def own(self) -> dict[str, int]:
+        """The limits that differ from the defaults."""
+        return {name: limit for name, limit in self._asdict().items() if name in NAMES and limit is not None}
 
 
 class Quotas:
@@ -47,27 +66,27 @@ class Quotas:
                 limits[tenant_id] = found[1]
         if unknown:
             async with self._databases.central.connection() as connection:
-                rows = await SQL["quotas_of_tenants"].rows(connection, tenant_ids=list(unknown))
-            own = {row["tenant_id"]: _own(row) for row in rows}
+                rows = await SQL["quotas_of_tenants"].rows(connection, QuotaRow, tenant_ids=list(unknown))
+            own = {row.tenant_id: row.own() for row in rows}
             limits |= {tenant_id: self._remember(tenant_id, own.get(tenant_id, {})) for tenant_id in unknown}
         return limits
 
     async def changed(self, tenant_id: UUID) -> dict[str, int]:
         """The limits that are the tenant's own."""
         async with self._databases.central.connection() as connection:
-            return _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=tenant_id))
+            return await _own_quotas(connection, tenant_id)
 
     async def change(self, actor: str, tenant_id: UUID, request: ChangeQuotas) -> dict[str, int]:
         changes = request.model_dump(exclude_unset=True)
         async with self._databases.central.transaction() as connection:
-            if await SQL["hold_tenant"].row(connection, tenant_id=tenant_id) is None:
+            if await SQL["lock_tenant"].value(connection, tenant_id=tenant_id) is None:
                 raise NotFound("There is no such tenant.")
-            before = _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=tenant_id))
-            after = {**dict.fromkeys(NAMES), **before, **changes}
+            before = await _own_quotas(connection, tenant_id)
+            after: dict[str, int | None] = {**dict.fromkeys(NAMES), **before, **changes}
             await SQL["set_quotas"].run(connection, tenant_id=tenant_id, **after)
             if changes:
                 await record(connection, actor, "tenant.quotas", "tenant", tenant_id, tenant_id, **changes)
-        own = _own(after)
+        own = {name: value for name, value in after.items() if value is not None}
         self._remember(tenant_id, own)
         return own
 
@@ -75,7 +94,7 @@ class Quotas:
         """In the transaction that creates a key, which has locked the user: two of them are counted one after the
         other."""
         # With this connection: to wait for another one would hold this one meanwhile.
-        own = _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=tenant_id))
+        own = await _own_quotas(connection, tenant_id)
         limit = self.limits(own).keys_per_user
         used = await SQL["count_keys"].value(connection, user_id=user_id)
         if used >= limit:
@@ -120,5 +139,6 @@ def _json_bytes(document: object) -> int:
     return len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
 
 
-def _own(row: Row | Mapping[str, Any] | None) -> dict[str, int]:
-    return {} if row is None else {name: row[name] for name in NAMES if row[name] is not None}
+async def _own_quotas(connection: Connection, tenant_id: UUID) -> dict[str, int]:
+    row = await SQL["quotas_of_tenant"].row(connection, QuotaRow, tenant_id=tenant_id)
+    return {} if row is None else row.own()

@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from hmac import compare_digest
 from uuid import UUID
 
-import asyncpg
-
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.audit import record, user_actor
 from callsheet.identity.credentials import announce, end_sessions
@@ -19,7 +17,7 @@ from callsheet.identity.devices import device_of
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.login_audit import LoginAudit
 from callsheet.identity.passwords import Passwords
-from callsheet.identity.principal import Principal
+from callsheet.identity.principal import LoginRow, Principal, UserRow
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import IdentitySettings
@@ -60,12 +58,12 @@ class Sessions:
         `email` is an `AnyEmail`: PostgreSQL would refuse to compare with a NUL."""
         buckets = await self._attempts.count_login(email, address)
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_login"].row(connection, email=email)
-        matched = await self._passwords.matches(row["password_hash"] if row else None, password)
+            row = await SQL["find_login"].row(connection, LoginRow, email=email)
+        matched = await self._passwords.matches(row.password_hash if row else None, password)
         if row is None or not matched:
-            await self._audit.failed((row["user_id"], row["tenant_id"]) if row is not None else None, address)
+            await self._audit.failed((row.user_id, row.tenant_id) if row is not None else None, address)
             raise InvalidCredentials()
-        checked = row["password_hash"]
+        checked = row.password_hash
         fresh = await self._passwords.hash(password) if self._passwords.needs_rehash(checked) else checked
         async with self._databases.central.transaction() as connection:
             await self._attempts.forgive(connection, buckets)
@@ -74,21 +72,21 @@ class Sessions:
     async def sign_in_once(self, email: str, address: str, user_agent: str | None = None) -> OpenedSession:
         """The account of a one-time link that was just used up."""
         async with self._databases.central.transaction() as connection:
-            row = await SQL["find_login"].row(connection, email=email)
+            row = await SQL["find_login"].row(connection, LoginRow, email=email)
             if row is None:
                 raise NotFound("The account of this link does not exist any more, or is disabled.")
-            return await self._open(connection, row, row["password_hash"], address, user_agent)
+            return await self._open(connection, row, row.password_hash, address, user_agent)
 
     async def _open(
-        self, connection: Connection, row: asyncpg.Record, fresh: str, address: str, user_agent: str | None
+        self, connection: Connection, row: LoginRow, fresh: str, address: str, user_agent: str | None
     ) -> OpenedSession:
         """A session of the user of `find_login`, unless its password has changed since."""
         token = secret_token("css")
         created = await SQL["create_session"].run(
             connection,
             id_hash=hash_secret(token),
-            user_id=row["user_id"],
-            checked=row["password_hash"],
+            user_id=row.user_id,
+            checked=row.password_hash,
             fresh=fresh,
             hours=self._settings.session_hours,
             address=address,
@@ -96,10 +94,10 @@ class Sessions:
         )
         if not created:
             raise InvalidCredentials()
-        ended = await SQL["end_oldest_sessions"].run(connection, user_id=row["user_id"], most=SESSIONS_PER_USER)
+        ended = await SQL["end_oldest_sessions"].run(connection, user_id=row.user_id, most=SESSIONS_PER_USER)
         if ended:
-            await announce(connection, row["user_id"])
-        await self._audit.succeeded(connection, row["user_id"], row["tenant_id"], address)
+            await announce(connection, row.user_id)
+        await self._audit.succeeded(connection, row.user_id, row.tenant_id, address)
         return OpenedSession(token, self._principal(row, token))
 
     async def sign_out(self, token: str) -> None:
@@ -112,8 +110,7 @@ class Sessions:
         """Newest first; `token` is that of the session that asks."""
         current = hash_secret(token) if token else None
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_sessions"].rows(connection, user_id=user_id, current=current)
-        return [Session(**row) for row in rows]
+            return await SQL["list_sessions"].rows(connection, Session, user_id=user_id, current=current)
 
     async def end(self, principal: Principal, session_id: UUID, token: str) -> bool:
         """One of the user's own. Returns whether it is the session that asks."""
@@ -142,19 +139,19 @@ class Sessions:
 
     async def find(self, token: str) -> Principal | None:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_by_session"].row(connection, id_hash=hash_secret(token))
+            row = await SQL["find_by_session"].row(connection, UserRow, id_hash=hash_secret(token))
         return self._principal(row, token) if row else None
 
     async def find_by_hash(self, id_hash: bytes) -> Principal | None:
         """For those who know only the hash of the cookie, and may therefore change nothing."""
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_by_session"].row(connection, id_hash=id_hash)
+            row = await SQL["find_by_session"].row(connection, UserRow, id_hash=id_hash)
         return Principal.of(row, "session") if row else None
 
     def csrf_matches(self, token: str, given: str) -> bool:
         return self._csrf_keys.verify(given, token)
 
-    def _principal(self, row: asyncpg.Record, token: str) -> Principal:
+    def _principal(self, row: UserRow | LoginRow, token: str) -> Principal:
         return Principal.of(row, "session", self._csrf_keys.sign(token))
 
 

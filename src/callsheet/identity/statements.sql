@@ -114,7 +114,7 @@ WHERE id = :id AND user_id = :user_id
 
 -- name: revoke_key
 UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL
-RETURNING id, tenant_id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
+RETURNING tenant_id
 
 -- name: find_key_for_operator
 SELECT k.id, k.user_id, u.email FROM api_keys k JOIN users u ON u.id = k.user_id
@@ -152,7 +152,7 @@ ORDER BY id DESC LIMIT :limit
 INSERT INTO users (id, tenant_id, email, name, password_hash, role)
 VALUES (:id, :tenant_id, :email, :name, :password_hash, :role)
 ON CONFLICT (email) DO NOTHING
-RETURNING id, email, name, role, created_at, disabled_at
+RETURNING id, (SELECT t.slug FROM tenants t WHERE t.id = users.tenant_id) AS tenant, email, name, role, created_at, disabled_at
 
 -- name: find_user
 SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
