@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,7 +48,7 @@ def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
 
 def scaled(**changes: object) -> ScaledFleetFacts:
     facts = ScaledFleetFacts("gpu", "production", "command", 3, queued_seconds_then=50.0)
-    return replace(facts, **changes)  # type: ignore[arg-type]
+    return facts._replace(**changes)  # type: ignore[arg-type]
 
 
 UPSCALE = "upscale (production, self_hosted)"
