@@ -20,7 +20,9 @@ WHERE (:only::uuid IS NULL OR i.tenant_id = :only) AND (:before::uuid IS NULL OR
 ORDER BY i.id DESC LIMIT :limit
 
 -- name: lock_invitation
-SELECT i.*, t.slug AS tenant FROM invitations i JOIN tenants t ON t.id = i.tenant_id WHERE i.id = :id
+SELECT i.id, i.tenant_id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, i.mail_sent_at, i.accepted_at, i.revoked_at,
+    t.slug AS tenant
+FROM invitations i JOIN tenants t ON t.id = i.tenant_id WHERE i.id = :id
 FOR NO KEY UPDATE OF i
 
 -- name: revoke_invitation
