@@ -9,7 +9,7 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.reader import find_job
 from callsheet.jobs.rows import JobRow
 from callsheet.jobs.sql import ADMIN_SQL
-from callsheet.media.files import Files, listed_files
+from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import InvalidRequest
@@ -46,12 +46,12 @@ class JobExamples:
             raise InvalidRequest.field("job_id", f"The job is {job.status}. Only a completed job has a result to show.")
         made = listed_files((job.result or {}).get("outputs"))
         rows = await self._files.rows(pool, job.tenant_id, [*made[:1], *job.input_file_ids[:1]])
-        files = {row["id"]: row for row in rows if row["disk"] == self._files.disk and row["user_id"] == job.user_id}
+        files = {row.id: row for row in rows if row.disk == self._files.disk and row.user_id == job.user_id}
         after = files.get(made[0]) if made else None
         if after is None:
             raise InvalidRequest.field("job_id", "The result of this job was deleted.")
         before = files.get(job.input_file_ids[0]) if job.input_file_ids else None
         return self._example(before) if before is not None else None, self._example(after)
 
-    def _example(self, row: Row) -> Example:
-        return stored_example(self._files.storage, "job_id", row["path"], row["mime_type"], row["size"])
+    def _example(self, row: FileRow) -> Example:
+        return stored_example(self._files.storage, "job_id", row.path, row.mime_type, row.size)

@@ -19,9 +19,8 @@ from callsheet.jobs.outlook import NO_WORKERS, CapacityOf, Facts, Outlook, Route
 from callsheet.jobs.progress import progress_of
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.sql import SQL
-from callsheet.media.files import Files, listed_files
+from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Row
 from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, JobStatus
 from callsheet.wire.media import Shown
 
@@ -98,37 +97,37 @@ class Presenter:
         made = {job.id: _file_ids(job) for job in jobs if job.status is JobStatus.COMPLETED}
         wanted = {file_id for ids in (*given.values(), *made.values()) for file_id in ids}
         found = await self._files.rows(pool, tenant_id, list(wanted)) if wanted else []
-        files: dict[UUID, Row] = {row["id"]: row for row in found}
+        files = {row.id: row for row in found}
         return {
             job.id: (
                 [self._input(files[each], with_url=is_single) for each in given.get(job.id, []) if each in files],
                 # Only files that the job made, because its result may name any file.
-                [self._output(row) for row in map(files.get, made.get(job.id, [])) if row and row["job_id"] == job.id],
+                [self._output(row) for row in map(files.get, made.get(job.id, [])) if row and row.job_id == job.id],
             )
             for job in jobs
         }
 
-    def _input(self, row: Row, *, with_url: bool) -> JobInput:
+    def _input(self, row: FileRow, *, with_url: bool) -> JobInput:
         address = self._files.address(row) if with_url else None
         return JobInput(
             **dict(self._files.shown(row)),
-            file_id=row["id"],
-            name=row["name"],
-            mime_type=row["mime_type"],
-            size=row["size"],
+            file_id=row.id,
+            name=row.name,
+            mime_type=row.mime_type,
+            size=row.size,
             url=address.url if address else None,
             url_expires_at=address.expires_at if address else None,
         )
 
-    def _output(self, row: Row) -> JobOutput:
+    def _output(self, row: FileRow) -> JobOutput:
         address = self._files.address(row)
         return JobOutput(
             **dict(self._files.shown(row)),
-            file_id=row["id"],
-            name=row["name"],
-            mime_type=row["mime_type"],
-            size=row["size"],
-            sha256=row["sha256"],
+            file_id=row.id,
+            name=row.name,
+            mime_type=row.mime_type,
+            size=row.size,
+            sha256=row.sha256,
             url=address.url if address else None,
             url_expires_at=address.expires_at if address else None,
         )

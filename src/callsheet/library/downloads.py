@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from datetime import datetime
 from pathlib import PurePosixPath
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
@@ -12,8 +14,21 @@ from callsheet.media.archive import Entry, opened_content, zipped
 from callsheet.media.files import Files
 from callsheet.media.storage.responses import clean_name
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import NotFound
+
+
+class OutputRow(NamedTuple):
+    job_id: UUID
+    job_created_at: datetime
+    title: str | None
+    id: UUID
+    name: str
+    size: int
+    path: str
+    disk: str
+    created_at: datetime
+    # Position among the outputs of the job, from 1.
+    number: int
 
 
 class Downloads:
@@ -27,6 +42,7 @@ class Downloads:
         async with pool.ordinary() as connection:
             rows = await SQL["outputs_of_jobs"].rows(
                 connection,
+                OutputRow,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 job_ids=list(dict.fromkeys(job_ids)),
@@ -35,17 +51,17 @@ class Downloads:
             raise NotFound("You have no files of these jobs.")
         return zipped(self._entries(rows))
 
-    async def _entries(self, rows: Sequence[Row]) -> AsyncGenerator[Entry, None]:
+    async def _entries(self, rows: Sequence[OutputRow]) -> AsyncGenerator[Entry, None]:
         for row in rows:
-            # No database connection is held meanwhile. A file that is deleted before its turn is left out.
-            if (content := await opened_content(self._files, row["path"], row["disk"])) is not None:
-                yield Entry(name_of(row), row["created_at"], content, size=row["size"])
+            # No connection is held during the download. A file that is deleted before its turn is left out.
+            if (content := await opened_content(self._files, row.path, row.disk)) is not None:
+                yield Entry(name_of(row), row.created_at, content, size=row.size)
 
 
-def name_of(row: Row) -> str:
-    """A file name that is unique by job id and output number, and safe on every system."""
-    made = row["job_created_at"].strftime("%Y%m%d-%H%M%S")
-    # The end of the id, because the beginning is the time.
-    stem = clean_name(f"{made} {row['title'] or 'job'} {row['job_id'].hex[-8:]}")
-    number = "" if row["number"] == 1 else f"-{row['number']}"
-    return f"{stem}{number}{PurePosixPath(clean_name(row['name'])).suffix}"
+def name_of(row: OutputRow) -> str:
+    """Unique by the job's id and the number of the output, and safe on every file system."""
+    made = row.job_created_at.strftime("%Y%m%d-%H%M%S")
+    # The end of an id is random, its beginning is the time.
+    stem = clean_name(f"{made} {row.title or 'job'} {row.job_id.hex[-8:]}")
+    number = "" if row.number == 1 else f"-{row.number}"
+    return f"{stem}{number}{PurePosixPath(clean_name(row.name)).suffix}"

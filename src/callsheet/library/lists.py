@@ -1,27 +1,61 @@
-"""A user's jobs as lists show them: found by text and filters, page by page, and counted."""
+"""Lists and counts a user's jobs, filtered by text and other fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.effects import EffectName, Effects
 from callsheet.identity.principal import Principal
 from callsheet.library.search import Filters
-from callsheet.media.files import Files
+from callsheet.media.files import FileRow, Files
+from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobError, JobStatus
-from callsheet.wire.library import JobCounts, JobSummary, ListedFile, ListedProgress
+from callsheet.wire.library import JobCounts, JobSummary, ListedFile, ListedProgress, Medium
 from callsheet.wire.tasks import task_id_of
 
 SQL = statements("callsheet.library")
-# Rows that one request reads where filters match few of them. A page may then be short, or empty, and have a next one.
+# Rows that one request reads at most. If filters match few of them, a page is short or empty and has a next one.
 LOOKED_AT = 20_000
-# What is known of a file's previews.
-PREVIEW = ("preview_kind", "preview_status", "width", "height", "duration_seconds", "has_clip")
+
+
+class JobRow(NamedTuple):
+    id: UUID
+    kind: str
+    actor: str | None
+    status: JobStatus
+    medium: Medium | None
+    effect_id: UUID | None
+    run_id: UUID | None
+    cost: int
+    created_at: datetime
+    submitted_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error_type: str | None
+    error_message: str | None
+    # The job's description. All are None for jobs that were submitted before descriptions existed.
+    title: str | None
+    input_name: str | None
+    prompt: str | None
+    # Progress of the current run.
+    percent: float | None
+    message: str | None
+    updated_at: datetime | None
+    input_file_id: UUID | None
+    output_file_id: UUID | None
+    output_count: int
+
+
+class StatusCount(NamedTuple):
+    status: JobStatus
+    jobs: int
 
 
 class JobLists:
@@ -38,13 +72,13 @@ class JobLists:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["list_jobs"].rows(
-                connection, **names, statuses=[each.value for each in filters.statuses] or None, limit=limit + 1
+                connection, JobRow, **names, statuses=[each.value for each in filters.statuses] or None, limit=limit + 1
             )
             last = None
             if len(rows) <= limit:
                 where = {name: names[name] for name in SQL["last_looked_at"].parameters}
                 last = await SQL["last_looked_at"].value(connection, **where)
-        items = await self._views(rows[:limit])
+        items = await self._views(pool, principal.tenant_id, rows[:limit])
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else str(last) if last else None)
 
     async def one(self, principal: Principal, job_id: UUID) -> JobSummary:
@@ -57,10 +91,10 @@ class JobLists:
         names = self._names(principal, filters, None, looked_at)
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            rows = await SQL["count_jobs"].rows(connection, **names)
+            rows = await SQL["count_jobs"].rows(connection, StatusCount, **names)
             where = {name: names[name] for name in SQL["last_looked_at"].parameters}
             last = await SQL["last_looked_at"].value(connection, **where)
-        found = {JobStatus(row["status"]): int(row["jobs"]) for row in rows}
+        found = {JobStatus(row.status): row.jobs for row in rows}
         return JobCounts(
             total=sum(found.values()),
             by_status={status: found.get(status, 0) for status in JobStatus},
@@ -72,59 +106,62 @@ class JobLists:
         owner = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
         return {**owner, **filters.parameters(cursor), "looked_at": looked_at}
 
-    async def _views(self, rows: Sequence[Row]) -> list[JobSummary]:
-        effects = await self._effects.names_of(row["effect_id"] for row in rows if row["effect_id"] is not None)
-        return [self._view(row, effects) for row in rows]
+    async def _views(self, pool: Database, tenant_id: UUID, rows: Sequence[JobRow]) -> list[JobSummary]:
+        effects = await self._effects.names_of(row.effect_id for row in rows if row.effect_id is not None)
+        wanted = {file_id for row in rows for file_id in (row.input_file_id, row.output_file_id) if file_id is not None}
+        found = await self._files.rows(pool, tenant_id, sorted(wanted)) if wanted else []
+        files = {file.id: file for file in found}
+        return [self._view(row, effects, files) for row in rows]
 
-    def _view(self, row: Row, effects: Mapping[UUID, EffectName]) -> JobSummary:
-        effect = effects.get(row["effect_id"])
+    def _view(self, row: JobRow, effects: Mapping[UUID, EffectName], files: Mapping[UUID, FileRow]) -> JobSummary:
+        effect = effects.get(row.effect_id) if row.effect_id else None
+        input_file = files.get(row.input_file_id) if row.input_file_id else None
+        output_file = files.get(row.output_file_id) if row.output_file_id else None
         return JobSummary(
-            id=row["id"],
-            task_id=task_id_of(row["id"]) if row["actor"] is not None else None,
-            kind=row["kind"],
-            actor=row["actor"],
-            status=JobStatus(row["status"]),
+            id=row.id,
+            task_id=task_id_of(row.id) if row.actor is not None else None,
+            kind=row.kind,
+            actor=row.actor,
+            status=JobStatus(row.status),
             title=title_of(row, effect),
-            input_name=row["input_name"] or row["input_file_name"],
-            prompt=row["prompt"],
-            medium=row["medium"],
-            effect_id=row["effect_id"],
+            input_name=row.input_name or (input_file.name if input_file else None),
+            prompt=row.prompt,
+            medium=row.medium,
+            effect_id=row.effect_id,
             effect_slug=effect.slug if effect else None,
-            run_id=row["run_id"],
-            cost=row["cost"],
-            created_at=row["created_at"],
-            submitted_at=row["submitted_at"],
-            started_at=row["started_at"],
-            completed_at=row["completed_at"],
+            run_id=row.run_id,
+            cost=row.cost,
+            created_at=row.created_at,
+            submitted_at=row.submitted_at,
+            started_at=row.started_at,
+            completed_at=row.completed_at,
             progress=_progress(row),
-            error=JobError(type=row["error_type"], message=row["error_message"]) if row["error_type"] else None,
-            input=self._file(row, "input", row["input_file_name"]),
-            output=self._file(row, "output", row["output_name"]),
-            output_count=row["output_count"],
+            error=JobError(type=row.error_type, message=row.error_message or "") if row.error_type else None,
+            input=self._file(input_file),
+            output=self._file(output_file),
+            output_count=row.output_count,
         )
 
-    def _file(self, row: Row, which: str, name: str | None) -> ListedFile | None:
-        if row[f"{which}_id"] is None or name is None:
+    def _file(self, file: FileRow | None) -> ListedFile | None:
+        if file is None:
             return None
-        parts = ("id", "mime_type", "size", "path", "disk", "status", *PREVIEW)
-        file = {part: row[f"{which}_{part}"] for part in parts} | {"name": name, "tenant_id": row["tenant_id"]}
         address = self._files.address(file)
         return ListedFile(
             **dict(self._files.shown(file)),
-            id=file["id"],
-            name=name,
-            mime_type=file["mime_type"],
-            size=file["size"],
+            id=file.id,
+            name=file.name,
+            mime_type=file.mime_type,
+            size=file.size,
             url=address.url if address else None,
         )
 
 
-def _progress(row: Row) -> ListedProgress | None:
-    if row["updated_at"] is None:
+def _progress(row: JobRow) -> ListedProgress | None:
+    if row.updated_at is None:
         return None
-    return ListedProgress(percent=row["percent"], message=row["message"], updated_at=row["updated_at"])
+    return ListedProgress(percent=row.percent, message=row.message, updated_at=row.updated_at)
 
 
-def title_of(row: Row, effect: EffectName | None) -> str:
-    """What its effect is called today; else what it was called, or the kind of a job from before titles were kept."""
-    return effect.name if effect else row["title"] or row["actor"] or row["kind"]
+def title_of(row: JobRow, effect: EffectName | None) -> str:
+    """The current name of the job's effect; otherwise the stored title, or the kind of a job without a title."""
+    return effect.name if effect else row.title or row.actor or row.kind

@@ -12,12 +12,11 @@ from fastapi.responses import StreamingResponse
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
-from callsheet.library.shares import Shares
+from callsheet.library.shares import SharedObject, Shares
 from callsheet.media.storage import Storage
 from callsheet.media.storage.responses import answer_headers, plan_answer
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
-from callsheet.plumbing.sql import Row
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.sharing import CreatedShareLink, CreateShareLink, SharedResult, ShareLink
@@ -92,20 +91,20 @@ def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
     @router.get("/{token}/media/{name}", response_class=Response, responses=_READ)
     async def read_shared_file(token: Token, name: Name, request: Request) -> Response:
         """A file that a public link shows, whole or the part that `Range` names."""
-        return await _sent(storage, await shares.file(token, name), request)
+        return await _send(storage, await shares.file(token, name), request)
 
     return router
 
 
-async def _sent(storage: Storage, row: Row, request: Request) -> Response:
-    """Through this server and not by a signed URL, which would name tenant and job, and live on after the link."""
-    info = await storage.head(row["path"])
+async def _send(storage: Storage, file: SharedObject, request: Request) -> Response:
+    """Sends the file through this server: a signed URL would name tenant and job, and be valid after the link ends."""
+    info = await storage.head(file.path)
     if info is None:
         raise NotFound("There is no such link.")
-    # As what it was taken for: the worker that wrote the object may have given another type.
-    info = replace(info, content_type=row["mime_type"])
+    # The accepted type, because the worker that wrote the object may have set another one there.
+    info = replace(info, content_type=file.mime_type)
     plan = plan_answer(request.headers, info)
     headers = {**answer_headers(info, plan, None), **PUBLIC}
     if plan.status == 304:
         return Response(status_code=304, headers=headers)
-    return StreamingResponse(storage.stream(row["path"], plan.start, plan.end), plan.status, headers)
+    return StreamingResponse(storage.stream(file.path, plan.start, plan.end), plan.status, headers)

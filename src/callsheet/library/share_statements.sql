@@ -10,11 +10,11 @@ WHERE s.token_hash = :token_hash AND s.revoked_at IS NULL AND s.expires_at > clo
   AND u.disabled_at IS NULL AND u.deleted_at IS NULL AND t.disabled_at IS NULL
 
 -- name: lock_owner
--- Counted one after the other.
+-- Run before count_shares, so that concurrent requests of a user are counted one after the other.
 SELECT FROM users WHERE id = :user_id FOR NO KEY UPDATE
 
 -- name: count_shares
--- Links that are good, and links of the last hour whatever became of them.
+-- The valid links, and all links of the last hour, also revoked ones.
 SELECT count(*) FILTER (WHERE revoked_at IS NULL AND expires_at > clock_timestamp()) AS open,
     count(*) FILTER (WHERE created_at > clock_timestamp() - interval '1 hour') AS new
 FROM share_links
@@ -46,7 +46,7 @@ FROM unnest(:ids::uuid[], :times::bigint[], :at::timestamptz[]) AS seen (id, tim
 WHERE s.id = seen.id
 
 -- name: sweep_shares
--- A while after their end: links of the last hour are counted.
+-- Deletes links some time after their end, because count_shares counts the links of the last hour.
 DELETE FROM share_links
 WHERE id = ANY (ARRAY (
     SELECT id FROM share_links

@@ -1,4 +1,4 @@
-"""Public links to results: made and revoked by their owners, opened by anyone who has them.
+"""Public links to results: created and revoked by their owners, opened by anyone who has the link.
 
 A link is a random token; the database holds its hash. Each request looks the link up, so it ends with the commit that
 revokes it, deletes its job, or disables its user or tenant.
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.audit import record, user_actor
@@ -23,7 +24,7 @@ from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder
 from callsheet.media.previews.program import LARGE
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.loops import Loop
@@ -37,20 +38,57 @@ SQL = statements("callsheet.library", "share_statements.sql")
 POOL = statements("callsheet.library")
 PREFIX = "csp"
 _TOKEN = re.compile(rf"{PREFIX}_[0-9A-Za-z]{{43}}")
-# More would not be a person: each link is a line in the audit log.
+# No person needs more, and each link is a line in the audit log.
 LINKS_PER_USER, NEW_LINKS_PER_HOUR = 1000, 100
 MOST_FILES = 20
 BEFORE, AFTER, POSTER = "before", "after", "-poster"
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A link that is good, and the files that it shows by their name in URLs; `before` only where it is shown."""
+class ShareRow(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    user_id: UUID
+    job_id: UUID
+    shows_prompt: bool
+    shows_input: bool
+    expires_at: datetime
+    pool: str
 
-    link: Row
+
+class ShareCounts(NamedTuple):
+    open: int
+    new: int
+
+
+class SharedFileRow(NamedTuple):
+    title: str | None
+    prompt: str | None
+    kind: str
+    tenant_id: UUID
+    # 0 for the input, 1 for the main output, 2 for the other outputs.
+    place: int
+    id: UUID
+    path: str
+    disk: str
+    mime_type: str
+    width: int | None
+    height: int | None
+    duration_seconds: float | None
+
+
+class SharedObject(NamedTuple):
+    path: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenShare:
+    """A valid link, and its files by their name in URLs. The input (`before`) is there only if the link shows it."""
+
+    link: ShareRow
     title: str
     prompt: str | None
-    files: dict[str, Row]
+    files: dict[str, SharedFileRow]
 
 
 class Shares:
@@ -62,7 +100,7 @@ class Shares:
         self._openings = openings
 
     async def create(self, principal: Principal, job_id: UUID, wanted: CreateShareLink) -> CreatedShareLink:
-        """Raises a refusal where the job is not the caller's own, or has nothing to show."""
+        """Refuses if the job is not the caller's own, or has no file to show."""
         days = self._days(wanted)
         row = await self._reader.row(principal, job_id)
         if row.status != JobStatus.COMPLETED:
@@ -72,11 +110,12 @@ class Shares:
         token = secret_token(PREFIX)
         async with self._databases.central.transaction() as connection:
             await SQL["lock_owner"].run(connection, user_id=principal.user_id)
-            counted = await SQL["count_shares"].row(connection, user_id=principal.user_id)
+            counted = await SQL["count_shares"].row(connection, ShareCounts, user_id=principal.user_id)
             assert counted is not None
-            _check_number(counted["open"], counted["new"])
+            _check_number(counted.open, counted.new)
             created = await SQL["create_share"].row(
                 connection,
+                ShareLink,
                 id=uuid7(),
                 token_hash=hash_secret(token),
                 tenant_id=principal.tenant_id,
@@ -94,20 +133,20 @@ class Shares:
                 "job",
                 job_id,
                 principal.tenant_id,
-                share_id=created["id"],
-                expires_at=created["expires_at"].isoformat(),
+                share_id=created.id,
+                expires_at=created.expires_at.isoformat(),
             )
-        return CreatedShareLink(**created, url=f"{self._settings.public_url}/share/{token}")
+        return CreatedShareLink(**dict(created), url=f"{self._settings.public_url}/share/{token}")
 
     async def page(self, principal: Principal, job_id: UUID | None, cursor: UUID | None, limit: int) -> Page[ShareLink]:
-        """Links of the principal's that are good, newest first: all of them, or those of a job."""
+        """The valid links of the user, newest first: all, or those of one job."""
         if job_id is not None:
             await self._reader.row(principal, job_id)
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_shares"].rows(
-                connection, user_id=principal.user_id, job_id=job_id, before=cursor, limit=limit + 1
+            links = await SQL["list_shares"].rows(
+                connection, ShareLink, user_id=principal.user_id, job_id=job_id, before=cursor, limit=limit + 1
             )
-        return page_of([ShareLink(**row) for row in rows], limit)
+        return page_of(links, limit)
 
     async def revoke(self, principal: Principal, job_id: UUID, share_id: UUID) -> None:
         """Revoking again changes nothing."""
@@ -120,36 +159,36 @@ class Shares:
             actor, tenant_id = user_actor(principal.user_id), principal.tenant_id
             await record(connection, actor, "share.revoke", "job", job_id, tenant_id, share_id=share_id)
 
-    async def open(self, token: str) -> Opened:
-        """One query for a token that is not valid, two for one that is."""
+    async def open(self, token: str) -> OpenShare:
+        """Needs one query for an invalid token, and two for a valid one."""
         if not self._settings.sharing.enabled or not _TOKEN.fullmatch(token):
             raise _no_such_link()
         async with self._databases.central.connection() as connection:
-            link = await SQL["find_share"].row(connection, token_hash=hash_secret(token))
+            link = await SQL["find_share"].row(connection, ShareRow, token_hash=hash_secret(token))
         if link is None:
             raise _no_such_link()
-        rows = await self._shown(link["pool"], link["tenant_id"], link["user_id"], link["job_id"])
+        rows = await self._shown(link.pool, link.tenant_id, link.user_id, link.job_id)
         if not rows:
             raise _no_such_link()
-        made = [row for row in rows if row["place"] > 0]
+        made = [row for row in rows if row.place > 0]
         files = {AFTER if number == 1 else f"{AFTER}-{number}": row for number, row in enumerate(made, 1)}
-        if link["shows_input"] and rows[0]["place"] == 0:
+        if link.shows_input and rows[0].place == 0:
             files[BEFORE] = rows[0]
-        prompt = rows[0]["prompt"] if link["shows_prompt"] else None
-        return Opened(link, rows[0]["title"] or rows[0]["kind"], prompt, files)
+        prompt = rows[0].prompt if link.shows_prompt else None
+        return OpenShare(link, rows[0].title or rows[0].kind, prompt, files)
 
     async def result(self, token: str) -> SharedResult:
         opened = await self.open(token)
-        self._openings.record(opened.link["id"])
+        self._openings.record(opened.link.id)
         shown = {
             name: SharedFile(
-                medium=Medium(medium_of(row["mime_type"])),
-                mime_type=row["mime_type"],
+                medium=Medium(medium_of(row.mime_type)),
+                mime_type=row.mime_type,
                 url=f"/api/shares/{token}/media/{name}",
-                poster_url=f"/api/shares/{token}/media/{name}{POSTER}" if row["width"] else None,
-                width=row["width"],
-                height=row["height"],
-                duration_seconds=row["duration_seconds"],
+                poster_url=f"/api/shares/{token}/media/{name}{POSTER}" if row.width else None,
+                width=row.width,
+                height=row.height,
+                duration_seconds=row.duration_seconds,
             )
             for name, row in opened.files.items()
         }
@@ -159,28 +198,27 @@ class Shares:
             before=shown.pop(BEFORE, None),
             after=shown.pop(AFTER),
             more=list(shown.values()),
-            expires_at=opened.link["expires_at"],
+            expires_at=opened.link.expires_at,
         )
 
-    async def file(self, token: str, name: str) -> Row:
-        """What lies at `path`, and its `mime_type`."""
+    async def file(self, token: str, name: str) -> SharedObject:
+        """The object of a file, or of its poster."""
         row = (await self.open(token)).files.get(name.removesuffix(POSTER))
         if row is None:
             raise _no_such_link()
         if not name.endswith(POSTER):
-            return row
-        path = f"{preview_folder(row['tenant_id'], row['id'])}/{LARGE}"
-        return {"path": path, "mime_type": CONTENT_TYPES[LARGE]}
+            return SharedObject(row.path, row.mime_type)
+        return SharedObject(f"{preview_folder(row.tenant_id, row.id)}/{LARGE}", CONTENT_TYPES[LARGE])
 
-    async def _shown(self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID) -> Sequence[Row]:
-        """Nothing where the job made no file that can be read here."""
+    async def _shown(self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID) -> Sequence[SharedFileRow]:
+        """The files of the job; none if it has no output in the storage backend in use."""
         pool = await self._databases.pool(pool_name)
         async with pool.ordinary() as connection:
             rows = await POOL["shared_job"].rows(
-                connection, tenant_id=tenant_id, user_id=user_id, job_id=job_id, most=MOST_FILES
+                connection, SharedFileRow, tenant_id=tenant_id, user_id=user_id, job_id=job_id, most=MOST_FILES
             )
-        found = [row for row in rows if row["disk"] == self._files.disk]
-        return found if any(row["place"] > 0 for row in found) else []
+        found = [row for row in rows if row.disk == self._files.disk]
+        return found if any(row.place > 0 for row in found) else []
 
     def _days(self, wanted: CreateShareLink) -> int:
         sharing = self._settings.sharing
@@ -194,7 +232,7 @@ class Shares:
 
 
 class Openings(Loop):
-    """Writes how often links were opened, behind the requests and once a minute for all of them. Removes links a day
+    """Records how often links were opened: outside the requests, once a minute for all of them. Deletes links a day
     after their end."""
 
     name = "share_openings"

@@ -1,28 +1,18 @@
 -- database: pool
 
 -- name: list_jobs
--- Newest first. A filter may match few jobs, so only as many as `looked_at` are looked at; the inner limit keeps the
--- filters above it, and the outer one ends the reading as soon as a page is full. The inner query reads its index alone,
--- which has all that is filtered by; what it cannot say, because the job is active, the job's row says (migration 0020).
--- Texts are read once, from their index alone.
--- A user belongs to one tenant: rows are read by the user's index, and the tenant is checked on what was read. Compared
--- beside the user, the tenant would make the planner read all rows of the tenant from the newest on, which is slow for a
--- user who has been away.
-SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id, page.run_id, page.cost, page.created_at,
-    page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
+-- Newest first. Filters may match few jobs, so at most :looked_at jobs are read: the inner LIMIT bounds the reading, and
+-- the outer one ends it when the page is full. The inner query reads only its index, which has all filtered columns; for
+-- an active job it does not have the status, which is read from the job's row (migration 0020). Texts are read once, only
+-- from their index. Files are read by files_by_ids.
+-- A user belongs to one tenant: rows are read by the user's index, and the tenant is checked afterwards. If the tenant
+-- were compared beside the user, the planner would read all rows of the tenant from the newest on, which is slow for a
+-- user without recent jobs.
+SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id, page.run_id, page.cost,
+    page.created_at, page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
     left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name,
-    left(described.prompt, 200) AS prompt, word.percent, word.message, word.updated_at,
-    input.id AS input_id, input.name AS input_file_name, input.mime_type AS input_mime_type, input.size AS input_size,
-    input.path AS input_path, input.disk AS input_disk, input.status AS input_status,
-    output.id AS output_id, output.name AS output_name, output.mime_type AS output_mime_type,
-    output.size AS output_size, output.path AS output_path, output.disk AS output_disk, output.status AS output_status,
-    shown_input.kind AS input_preview_kind, shown_input.status AS input_preview_status, shown_input.width AS input_width,
-    shown_input.height AS input_height, shown_input.duration_seconds AS input_duration_seconds,
-    shown_input.has_clip AS input_has_clip, shown_output.kind AS output_preview_kind,
-    shown_output.status AS output_preview_status, shown_output.width AS output_width,
-    shown_output.height AS output_height, shown_output.duration_seconds AS output_duration_seconds,
-    shown_output.has_clip AS output_has_clip, page.tenant_id,
-    made.files AS output_count
+    left(described.prompt, 200) AS prompt, progress.percent, progress.message, progress.updated_at,
+    page.input_file_ids[1] AS input_file_id, page.output_file_id, made.files AS output_count
 FROM (
     SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.medium, job.effect_id, job.run_id,
         job.cost, job.created_at, job.submitted_at, job.started_at, job.completed_at, job.error, job.input_file_ids,
@@ -57,15 +47,9 @@ FROM (
 ) page
 LEFT JOIN job_descriptions described
     ON described.tenant_id = page.tenant_id AND described.user_id = page.user_id AND described.job_id = page.id
-LEFT JOIN job_progress word
-    ON word.tenant_id = page.tenant_id AND word.job_id = page.id AND page.status = 'processing'
-    AND word.charge_cycle = page.charge_cycle AND word.lease_seq = page.lease_seq
-LEFT JOIN files input
-    ON input.tenant_id = page.tenant_id AND input.id = page.input_file_ids[1] AND input.deleted_at IS NULL
-LEFT JOIN files output
-    ON output.tenant_id = page.tenant_id AND output.id = page.output_file_id AND output.deleted_at IS NULL
-LEFT JOIN file_previews shown_input ON shown_input.tenant_id = page.tenant_id AND shown_input.file_id = input.id
-LEFT JOIN file_previews shown_output ON shown_output.tenant_id = page.tenant_id AND shown_output.file_id = output.id
+LEFT JOIN job_progress progress
+    ON progress.tenant_id = page.tenant_id AND progress.job_id = page.id AND page.status = 'processing'
+    AND progress.charge_cycle = page.charge_cycle AND progress.lease_seq = page.lease_seq
 CROSS JOIN LATERAL (
     SELECT count(*) AS files FROM files f
     WHERE f.tenant_id = page.tenant_id AND f.job_id = page.id AND f.deleted_at IS NULL
@@ -73,7 +57,8 @@ CROSS JOIN LATERAL (
 ORDER BY page.id DESC
 
 -- name: count_jobs
--- The same jobs by status. The row of a job is read only where its index entry has no outcome of the last cycle.
+-- The jobs that list_jobs lists, by status. The row of a job is read only if its index entry has no outcome of the last
+-- cycle.
 SELECT status, count(*) AS jobs FROM (
     SELECT CASE WHEN listed.outcome_cycle = listed.charge_cycle THEN listed.outcome
             ELSE (SELECT j.status FROM ai_jobs j WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id) END AS status
@@ -103,7 +88,7 @@ SELECT status, count(*) AS jobs FROM (
 GROUP BY status
 
 -- name: last_looked_at
--- The last job that a reading of so many looks at; none where there are fewer.
+-- The last of the :looked_at jobs that list_jobs reads; no row if there are fewer.
 SELECT id FROM (
     SELECT tenant_id, id FROM ai_jobs WHERE user_id = :user_id AND id < :before AND id >= :since
     ORDER BY id DESC OFFSET :looked_at - 1 LIMIT 1
@@ -111,7 +96,7 @@ SELECT id FROM (
 WHERE tenant_id = :tenant_id
 
 -- name: outputs_of_jobs
--- What these jobs made, in the order of the ids, with the number of each output of a job.
+-- The outputs of the jobs, in the order of the ids, with the number of each output of a job.
 SELECT wanted.id AS job_id, job.created_at AS job_created_at, described.title, output.id, output.name, output.size,
     output.path, output.disk, output.created_at,
     row_number() OVER (PARTITION BY wanted.place ORDER BY output.id) AS number
@@ -124,8 +109,9 @@ WHERE job.user_id = :user_id AND job.deleted_at IS NULL AND output.deleted_at IS
 ORDER BY wanted.place, output.id
 
 -- name: shared_job
--- What a public link shows: a row for the file that the job worked on, then one for each that it made, the main one first.
-SELECT described.title, described.prompt, job.kind, job.tenant_id, file.*, shown.width, shown.height, shown.duration_seconds
+-- The files that a public link shows: the input of the job, then its outputs, the main output first.
+SELECT described.title, described.prompt, job.kind, job.tenant_id, file.place, file.id, file.path, file.disk,
+    file.mime_type, shown.width, shown.height, shown.duration_seconds
 FROM ai_jobs job
 LEFT JOIN job_descriptions described
     ON described.tenant_id = job.tenant_id AND described.user_id = job.user_id AND described.job_id = job.id

@@ -62,8 +62,8 @@ async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
 
 
 async def opened_content(files: Files, path: str | None, disk: str | None) -> AsyncIterator[bytes] | None:
-    """What a file has in storage; None where it is gone. It is opened here, so that a missing object does not break
-    off a zip half-way."""
+    """The bytes of a file; None if its object does not exist. The object is opened here, so that a missing one does not
+    end a zip half-way."""
     if path is None or disk != files.disk:
         return None
     pieces = files.storage.stream(path)

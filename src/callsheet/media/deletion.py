@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.media.files import SQL
@@ -17,7 +18,7 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import InUse, NotFound
 from callsheet.wire.media import VideoStatus
 
@@ -28,6 +29,20 @@ UNDER_WAY = frozenset({VideoStatus.PENDING, VideoStatus.QUEUED, VideoStatus.PROC
 class Owner:
     tenant_id: UUID
     user_id: UUID
+
+
+class VideoFiles(NamedTuple):
+    status: VideoStatus
+    original_file_id: UUID
+    processed_file_id: UUID | None
+    updated_at: datetime
+
+
+class DeletedFile(NamedTuple):
+    tenant_id: UUID
+    id: UUID
+    path: str
+    disk: str
 
 
 class Deletion:
@@ -42,13 +57,15 @@ class Deletion:
         async with pool.ordinary() as connection, connection.transaction():
             await self._lock(connection, owner)
             video = await SQL["find_video"].row(
-                connection, tenant_id=owner.tenant_id, video_id=video_id, user_id=owner.user_id
+                connection, VideoFiles, tenant_id=owner.tenant_id, video_id=video_id, user_id=owner.user_id
             )
-            if video is None or (unless_changed_after and video["updated_at"] > unless_changed_after):
+            if video is None or (unless_changed_after and video.updated_at > unless_changed_after):
                 raise NotFound("There is no such video.")
-            made = await SQL["outputs_of_video"].rows(connection, tenant_id=owner.tenant_id, video_id=video_id)
-            files = {video["original_file_id"], video["processed_file_id"], *(row["id"] for row in made)} - {None}
-            if video["status"] in UNDER_WAY or await self._needed(connection, owner, files):
+            outputs = await SQL["outputs_of_video"].column(connection, tenant_id=owner.tenant_id, video_id=video_id)
+            files = {video.original_file_id, *outputs}
+            if video.processed_file_id is not None:
+                files.add(video.processed_file_id)
+            if video.status in UNDER_WAY or await self._needed(connection, owner, files):
                 raise InUse()
             await SQL["delete_video"].run(connection, tenant_id=owner.tenant_id, video_id=video_id)
             shown = await self._shown(connection, owner, files)
@@ -62,20 +79,19 @@ class Deletion:
             if await self._needed(connection, owner, [file_id]):
                 raise InUse()
             if await self._shown(connection, owner, [file_id]):
-                raise InUse("A video shows it. Delete the video, and the file goes with it.")
+                raise InUse("A video shows this file. Delete the video; its files are deleted with it.")
             gone = await self._mark(connection, owner, [file_id])
         if not gone:
             raise NotFound("There is no such file.")
         await self.remove(gone)
 
-    async def mark_outputs(self, connection: Connection, owner: Owner, job_id: UUID) -> Sequence[Row]:
-        """What a job made, except what a video shows; the owner is locked. `remove` them after the commit."""
-        made = {
-            row["id"] for row in await SQL["outputs_of_job"].rows(connection, tenant_id=owner.tenant_id, job_id=job_id)
-        }
-        if await self._needed(connection, owner, made):
-            raise InUse("A job works on what this job made. Wait for it, or cancel it.")
-        return await self._mark(connection, owner, made - await self._shown(connection, owner, made))
+    async def mark_outputs(self, connection: Connection, owner: Owner, job_id: UUID) -> Sequence[DeletedFile]:
+        """Marks the outputs of a job as deleted, except files that a video shows. The caller has locked the owner, and
+        calls `remove` after the commit."""
+        outputs = set(await SQL["outputs_of_job"].column(connection, tenant_id=owner.tenant_id, job_id=job_id))
+        if await self._needed(connection, owner, outputs):
+            raise InUse("Another job works on an output of this job. Wait for that job, or cancel it.")
+        return await self._mark(connection, owner, outputs - await self._shown(connection, owner, outputs))
 
     @staticmethod
     async def _lock(connection: Connection, owner: Owner) -> None:
@@ -91,21 +107,24 @@ class Deletion:
 
     @staticmethod
     async def _shown(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> set[UUID]:
-        rows = await SQL["shown_files"].rows(connection, tenant_id=owner.tenant_id, file_ids=list(file_ids))
-        return {row["id"] for row in rows}
+        return set(await SQL["shown_files"].column(connection, tenant_id=owner.tenant_id, file_ids=list(file_ids)))
 
     @staticmethod
-    async def _mark(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> Sequence[Row]:
-        return await SQL["mark_deleted"].rows(connection, tenant_id=owner.tenant_id, file_ids=list(file_ids))
+    async def _mark(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> Sequence[DeletedFile]:
+        return await SQL["mark_deleted"].rows(
+            connection, DeletedFile, tenant_id=owner.tenant_id, file_ids=list(file_ids)
+        )
 
-    async def remove(self, files: Sequence[Row]) -> None:
-        """The objects of files that were marked."""
-        # Objects of a backend that is not in use any more cannot be reached from here.
-        paths = [path for row in files if row["disk"] == self._disk for path in paths_of(row)]
+    async def remove(self, files: Sequence[DeletedFile]) -> None:
+        """Deletes the objects of files that were marked as deleted."""
+        # Objects in a storage backend that is no longer in use cannot be reached.
+        paths = [
+            path for file in files if file.disk == self._disk for path in paths_of(file.tenant_id, file.id, file.path)
+        ]
         await hit(Failpoint.MEDIA_DELETE_BEFORE_OBJECTS)
         await discard(self._storage, paths)
 
 
-def paths_of(file: Row) -> list[str]:
-    """The objects of a file that is deleted: its own, and those of its previews, of which one may just be made."""
-    return [file["path"], *preview_keys(file["tenant_id"], file["id"])]
+def paths_of(tenant_id: UUID, file_id: UUID, path: str) -> list[str]:
+    """The objects of a deleted file: its own, and all that its previews may have, also one that is being made."""
+    return [path, *preview_keys(tenant_id, file_id)]

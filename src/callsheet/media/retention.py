@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 from callsheet.media.deletion import Deletion, Owner
 from callsheet.media.files import SQL
@@ -15,6 +17,14 @@ from callsheet.wire.errors import InUse, NotFound
 
 log = get_logger(__name__)
 BATCH = 200
+
+
+class OldMedia(NamedTuple):
+    """An old video or file."""
+
+    tenant_id: UUID
+    id: UUID
+    user_id: UUID
 
 
 class Retention(Loop):
@@ -40,26 +50,24 @@ class Retention(Loop):
 
     async def _delete_videos(self, pool: Database, at: datetime | None) -> int:
         async with pool.ordinary() as connection:
-            rows = await SQL["find_old_videos"].rows(connection, now=at, days=self._days, limit=BATCH)
+            videos = await SQL["find_old_videos"].rows(connection, OldMedia, now=at, days=self._days, limit=BATCH)
         changed_after = (at or datetime.now(UTC)) - timedelta(days=self._days)
         return await _count(
             self._deletion.video(
-                pool, Owner(row["tenant_id"], row["user_id"]), row["id"], unless_changed_after=changed_after
+                pool, Owner(video.tenant_id, video.user_id), video.id, unless_changed_after=changed_after
             )
-            for row in rows
+            for video in videos
         )
 
     async def _delete_files(self, pool: Database, at: datetime | None) -> int:
-        """Those without a video: uploads that were inputs only, and outputs of jobs on them."""
+        """Deletes files without a video: uploads that were only inputs, and the outputs of their jobs."""
         async with pool.ordinary() as connection:
-            rows = await SQL["find_old_files"].rows(connection, now=at, days=self._days, limit=BATCH)
-        return await _count(
-            self._deletion.file(pool, Owner(row["tenant_id"], row["user_id"]), row["id"]) for row in rows
-        )
+            files = await SQL["find_old_files"].rows(connection, OldMedia, now=at, days=self._days, limit=BATCH)
+        return await _count(self._deletion.file(pool, Owner(file.tenant_id, file.user_id), file.id) for file in files)
 
 
 async def _count(deletions: Iterable[Awaitable[None]]) -> int:
-    """One after the other. What was taken up again meanwhile, or is gone, does not count."""
+    """Runs the deletions one after the other. Files that are in use again or already deleted do not count."""
     done = 0
     for deletion in deletions:
         try:

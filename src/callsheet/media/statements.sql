@@ -2,8 +2,9 @@
 -- owns: file_previews, files, output_sweeps, storage_usage, upload_sweeps, videos
 
 -- name: files_by_ids
--- In the order asked for, each with what there is of previews; what is gone is left out.
-SELECT f.*, p.kind AS preview_kind, p.status AS preview_status, p.width, p.height, p.duration_seconds, p.has_clip
+-- The files in the given order with their previews, without deleted files.
+SELECT f.tenant_id, f.id, f.user_id, f.purpose, f.status, f.disk, f.path, f.name, f.mime_type, f.size, f.sha256, f.metadata,
+    f.job_id, f.created_at, f.expires_at, p.kind AS preview_kind, p.status AS preview_status, p.width, p.height, p.duration_seconds, p.has_clip
 FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN LATERAL (
     SELECT * FROM files WHERE tenant_id = :tenant_id AND id = wanted.id AND deleted_at IS NULL LIMIT 1
 ) f LEFT JOIN LATERAL (
@@ -12,8 +13,9 @@ FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN
 ORDER BY wanted.number
 
 -- name: create_upload
--- The user's wallet is locked, so no other request counts at this moment. Nothing where as many are waited for as may be.
-WITH created AS (
+-- Run after lock_wallet, so that no other request of the user counts at this moment. Returns no row if the user has
+-- reached the limit of pending uploads. A new file has no previews.
+WITH created_file AS (
     INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
     SELECT :tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
         clock_timestamp() + make_interval(secs => :keep_seconds::integer)
@@ -25,13 +27,16 @@ WITH created AS (
         ) awaited
     ) < :most
     RETURNING *
-), sweep AS (
-    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since) SELECT tenant_id, id, disk, expires_at FROM created
+), upload_sweep AS (
+    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since) SELECT tenant_id, id, disk, expires_at FROM created_file
 )
-SELECT * FROM created
+SELECT tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id, created_at,
+    expires_at, NULL::text AS preview_kind, NULL::text AS preview_status, NULL::integer AS width, NULL::integer AS height,
+    NULL::float8 AS duration_seconds, NULL::boolean AS has_clip
+FROM created_file
 
 -- name: storage_of
--- In the order asked for. Who has no files, or never had, has no row.
+-- In the given order. A user who never had a file has no row in storage_usage.
 SELECT coalesce(own.bytes, 0) AS bytes, coalesce(own.files, 0) AS files, coalesce(whole.bytes, 0) AS tenant_bytes,
     coalesce(whole.files, 0) AS tenant_files
 FROM unnest(:tenant_ids::uuid[], :user_ids::uuid[]) WITH ORDINALITY AS wanted (tenant_id, user_id, number)
@@ -47,28 +52,27 @@ ORDER BY wanted.number
 SELECT storage_recount(:tenant_id)
 
 -- name: confirm_upload
--- Only what was not given up meanwhile: the sweeper marks before it deletes an object.
-WITH confirmed AS (
+-- Returns no row if the sweeper has marked the file as expired: it does so before it deletes the object.
+WITH confirmed_file AS (
     UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, path = :path, sha256 = :sha256
     WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
-    RETURNING *
-), sweep AS (
+    RETURNING tenant_id, id, disk
+), upload_sweep AS (
     INSERT INTO upload_sweeps (tenant_id, file_id, disk, since)
-    SELECT tenant_id, id, disk, clock_timestamp() FROM confirmed
+    SELECT tenant_id, id, disk, clock_timestamp() FROM confirmed_file
     ON CONFLICT (tenant_id, file_id) DO UPDATE SET since = excluded.since
 )
-SELECT * FROM confirmed
+SELECT id FROM confirmed_file
 
 -- name: lock_wallet
--- The lock per user, which belongs to the wallet: submitting takes it before it looks at files, so a request that deletes
--- takes it too.
+-- The lock of a user, which belongs to the wallet. A submission takes it before it reads files, so a deletion takes it too.
 SELECT wallet_lock(:tenant_id, :user_id)
 
 -- name: files_in_use
 SELECT files_in_use(:tenant_id, :user_id, :file_ids::uuid[])
 
 -- name: shown_files
--- Which of these files a video shows.
+-- The given files that a video shows.
 SELECT original_file_id AS id FROM videos WHERE tenant_id = :tenant_id AND original_file_id = ANY (:file_ids::uuid[])
 UNION
 SELECT processed_file_id FROM videos WHERE tenant_id = :tenant_id AND processed_file_id = ANY (:file_ids)
@@ -79,7 +83,7 @@ WHERE tenant_id = :tenant_id AND id = ANY (:file_ids::uuid[]) AND deleted_at IS 
 RETURNING tenant_id, id, path, disk
 
 -- name: create_video
--- The user's wallet is locked: no request deletes the file meanwhile.
+-- Run after lock_wallet, so that no request deletes the file at this moment.
 INSERT INTO videos (tenant_id, id, user_id, title, original_file_id)
 SELECT f.tenant_id, :video_id, f.user_id, coalesce(:title, f.name), f.id FROM files f
 WHERE f.tenant_id = :tenant_id AND f.id = :file_id AND f.user_id = :user_id AND f.status = 'ready'
@@ -91,7 +95,7 @@ SELECT status, original_file_id, processed_file_id, updated_at FROM videos
 WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
 
 -- name: outputs_of_video
--- Everything that was ever made of it: by all its jobs, which belong to a higher room and live in the same database.
+-- The outputs of all jobs of the video. Jobs belong to another room and are in the same database.
 SELECT f.id FROM ai_jobs j JOIN files f ON f.tenant_id = j.tenant_id AND f.job_id = j.id
 WHERE j.tenant_id = :tenant_id AND j.video_id = :video_id AND f.deleted_at IS NULL
 
@@ -102,8 +106,9 @@ SELECT id FROM files WHERE tenant_id = :tenant_id AND job_id = :job_id AND delet
 DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
 
 -- name: get_video
--- The run's latest word counts only while that very run goes on: its job, its charge cycle, its lease.
-SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
+-- Progress counts only for the current run: the same job, charge cycle and lease.
+SELECT v.tenant_id, v.id, v.title, v.status, v.original_file_id, v.processed_file_id, v.job_id, v.effect_id,
+    v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
     CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
 FROM videos v
 LEFT JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
@@ -113,8 +118,10 @@ LEFT JOIN job_progress p
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id
 
 -- name: list_videos
--- Outputs are read by `outputs_of_jobs`. Rows are read by the user's index: see library/statements.sql, list_jobs.
-SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at
+-- Outputs are read by `outputs_of_jobs`. Rows are read by the user's index: see list_jobs in library/statements.sql.
+SELECT v.tenant_id, v.id, v.title, v.status, v.original_file_id, v.processed_file_id, v.job_id, v.effect_id,
+    v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at,
+    p.preview_at, NULL::jsonb AS outputs
 FROM (
     SELECT * FROM videos
     WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -129,20 +136,21 @@ WHERE v.tenant_id = :tenant_id
 ORDER BY v.id DESC
 
 -- name: outputs_of_jobs
--- What the results list as outputs, in the order of the ids, the first in any case, until a page has this many bytes: one
--- after the other, as in jobs/statements.sql, outcomes_of_jobs. An output counts with what is shown of it, a URL that
--- is signed above all, not with what is stored.
-WITH RECURSIVE told AS (
+-- The outputs that the results of the jobs list, in the order of the ids, until the page has :most_bytes; the first job is
+-- always included. The jobs are read one after the other, like outcomes_of_jobs in jobs/statements.sql. An output counts
+-- with the size of its entry in the page, mostly its signed URL, not with the size of the file.
+WITH RECURSIVE outputs_so_far AS (
     SELECT 0 AS place, NULL::jsonb AS outputs, 0 AS bytes
     UNION ALL
-    SELECT told.place + 1, job.outputs, told.bytes + coalesce(jsonb_array_length(job.outputs), 0) * :output_bytes::integer
-    FROM told LEFT JOIN LATERAL (
+    SELECT outputs_so_far.place + 1, job.outputs,
+        outputs_so_far.bytes + coalesce(jsonb_array_length(job.outputs), 0) * :output_bytes::integer
+    FROM outputs_so_far LEFT JOIN LATERAL (
         SELECT CASE WHEN jsonb_typeof(result -> 'outputs') = 'array' THEN result -> 'outputs' END AS outputs FROM ai_jobs
-        WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[told.place + 1] LIMIT 1
+        WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[outputs_so_far.place + 1] LIMIT 1
     ) job ON true
-    WHERE told.place < cardinality(:job_ids) AND told.bytes < :most_bytes::integer
+    WHERE outputs_so_far.place < cardinality(:job_ids) AND outputs_so_far.bytes < :most_bytes::integer
 )
-SELECT outputs FROM told WHERE place > 0 ORDER BY place
+SELECT outputs FROM outputs_so_far WHERE place > 0 ORDER BY place
 
 -- name: preview_of_video
 SELECT p.preview, p.preview_type FROM videos v
@@ -152,8 +160,8 @@ JOIN job_progress p
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id AND p.preview IS NOT NULL
 
 -- name: mark_expired
--- Given up before its object is deleted: a confirmation that comes later finds nothing.
-WITH expired AS MATERIALIZED (
+-- Marks an upload before its object is deleted: a later confirmation of the upload finds no row.
+WITH expired_uploads AS MATERIALIZED (
     SELECT tenant_id, id FROM files
     WHERE (deleted_at IS NOT NULL OR expires_at IS NOT NULL)
       AND coalesce(deleted_at, expires_at) <= (SELECT coalesce(:now, clock_timestamp()))
@@ -161,7 +169,9 @@ WITH expired AS MATERIALIZED (
     ORDER BY coalesce(deleted_at, expires_at) LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
-UPDATE files f SET deleted_at = clock_timestamp() FROM expired WHERE f.tenant_id = expired.tenant_id AND f.id = expired.id
+UPDATE files f SET deleted_at = clock_timestamp()
+FROM expired_uploads e
+WHERE f.tenant_id = e.tenant_id AND f.id = e.id
 
 -- name: find_deleted
 SELECT tenant_id, id, path FROM files
@@ -176,9 +186,9 @@ DELETE FROM files f USING unnest(:tenant_ids::uuid[], :file_ids::uuid[]) AS swep
 WHERE f.tenant_id = swept.tenant_id AND f.id = swept.id AND f.deleted_at IS NOT NULL
 
 -- name: find_output_sweeps
--- The job belongs to a higher room and lives in the same database. One that is under way keeps everything; one that
--- ended may still be written to by the process that held a lease: the URLs of outputs live as long as the lease would.
-SELECT s.tenant_id, s.job_id, s.since, clock_timestamp() AS looked_at,
+-- Folders of outputs that are due. too_early: the job is active, or it ended so recently that a worker which had a lease may
+-- still upload, because upload URLs are valid as long as the lease. Jobs belong to another room and are in the same database.
+SELECT s.tenant_id, s.job_id AS owner_id, s.since, clock_timestamp() AS looked_at,
     j.id IS NOT NULL AND coalesce(j.completed_at + make_interval(secs => j.lease_seconds) > due.before, true)
         AS too_early
 FROM (
@@ -191,15 +201,15 @@ LEFT JOIN ai_jobs j ON j.tenant_id = s.tenant_id AND j.id = s.job_id
 ORDER BY s.since
 
 -- name: postpone_output_sweep
-UPDATE output_sweeps SET since = clock_timestamp() WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
+UPDATE output_sweeps SET since = clock_timestamp() WHERE tenant_id = :tenant_id AND job_id = :owner_id AND since = :since
 
 -- name: forget_output_sweep
--- Unless another request asked for another one meanwhile.
-DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
+-- The row stays if a newer sweep was requested meanwhile.
+DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :owner_id AND since = :since
 
 -- name: find_upload_sweeps
--- The folder of an upload that may still be confirmed is kept as it is.
-SELECT s.tenant_id, s.file_id, s.since, clock_timestamp() AS looked_at, f.id IS NOT NULL AS too_early
+-- Folders of uploads that are due. too_early: the upload may still be confirmed.
+SELECT s.tenant_id, s.file_id AS owner_id, s.since, clock_timestamp() AS looked_at, f.id IS NOT NULL AS too_early
 FROM (
     SELECT * FROM upload_sweeps
     WHERE disk = :disk
@@ -211,11 +221,11 @@ ORDER BY s.since
 
 -- name: postpone_upload_sweep
 UPDATE upload_sweeps SET since = clock_timestamp()
-WHERE tenant_id = :tenant_id AND file_id = :file_id AND since = :since
+WHERE tenant_id = :tenant_id AND file_id = :owner_id AND since = :since
 
 -- name: forget_upload_sweep
--- Unless the upload was confirmed meanwhile.
-DELETE FROM upload_sweeps WHERE tenant_id = :tenant_id AND file_id = :file_id AND since = :since
+-- The row stays if the upload was confirmed meanwhile.
+DELETE FROM upload_sweeps WHERE tenant_id = :tenant_id AND file_id = :owner_id AND since = :since
 
 -- name: known_paths
 SELECT path FROM files WHERE path = ANY (:paths::text[]) AND deleted_at IS NULL
@@ -228,8 +238,8 @@ WHERE created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(da
 ORDER BY created_at LIMIT :limit
 
 -- name: find_old_files
--- Those that no video shows, and that were not made of a video that is still there. Those that a job reads are passed
--- over, so that they do not come before the others; files_in_use, under the user's lock, has the last word.
+-- Old files that no video shows and that were not made from an existing video. Files that a job reads are left out, so
+-- that they do not fill the batch. The deletion checks again with files_in_use, under the user's lock.
 SELECT f.tenant_id, f.id, f.user_id FROM files f
 WHERE f.created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(days => :days::integer))
   AND f.status = 'ready' AND f.deleted_at IS NULL

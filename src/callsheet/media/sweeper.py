@@ -6,9 +6,11 @@ forgotten after. Doing a piece of it twice changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 from callsheet.media.deletion import paths_of
 from callsheet.media.files import SQL
@@ -16,7 +18,7 @@ from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row, Statement
+from callsheet.plumbing.sql import Connection, Statement
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -33,31 +35,45 @@ UPLOAD_MARGIN = timedelta(hours=1)
 CLOCK_MARGIN = timedelta(minutes=10)
 
 
+class DeletedFile(NamedTuple):
+    tenant_id: UUID
+    id: UUID
+    path: str
+
+
+class DueFolder(NamedTuple):
+    """A folder of a job or an upload that may hold objects without a file."""
+
+    tenant_id: UUID
+    owner_id: UUID
+    since: datetime
+    looked_at: datetime
+    too_early: bool
+
+
 @dataclass(frozen=True, slots=True)
 class FolderSweep:
-    """A kind of folder that may hold objects which no file names, and the statements that know when."""
+    """A kind of folder. `find` gets the connection, the time, the grace in seconds and the storage backend."""
 
     folder: str
-    owner: str
-    find: Statement
+    find: Callable[[Connection, datetime | None, int, str], Awaitable[list[DueFolder]]]
     postpone: Statement
     forget: Statement
-    # Whether its rows say which storage backend they are for.
-    by_disk: bool = False
+
+
+async def _find_outputs(connection: Connection, now: datetime | None, grace: int, _: str) -> list[DueFolder]:
+    return await SQL["find_output_sweeps"].rows(connection, DueFolder, now=now, grace_seconds=grace, limit=BATCH)
+
+
+async def _find_uploads(connection: Connection, now: datetime | None, grace: int, disk: str) -> list[DueFolder]:
+    return await SQL["find_upload_sweeps"].rows(
+        connection, DueFolder, now=now, grace_seconds=grace, disk=disk, limit=BATCH
+    )
 
 
 FOLDER_SWEEPS = (
-    FolderSweep(
-        "ai-jobs", "job_id", SQL["find_output_sweeps"], SQL["postpone_output_sweep"], SQL["forget_output_sweep"]
-    ),
-    FolderSweep(
-        "uploads",
-        "file_id",
-        SQL["find_upload_sweeps"],
-        SQL["postpone_upload_sweep"],
-        SQL["forget_upload_sweep"],
-        by_disk=True,
-    ),
+    FolderSweep("ai-jobs", _find_outputs, SQL["postpone_output_sweep"], SQL["forget_output_sweep"]),
+    FolderSweep("uploads", _find_uploads, SQL["postpone_upload_sweep"], SQL["forget_upload_sweep"]),
 )
 
 
@@ -86,7 +102,7 @@ class MediaSweeper(Loop):
         return any(await all_of(self.sweep(pool) for pool in self._pools()))
 
     async def _may_delete(self) -> bool:
-        """Also where nothing is to be deleted: storage is marked before anybody makes a copy of the installation."""
+        """Checked even if nothing is due: storage must be marked before the installation is copied."""
         if self._owner is None:
             return True
         try:
@@ -94,12 +110,12 @@ class MediaSweeper(Loop):
         except Unavailable:
             if self._owner.problem is None:
                 raise
-            # An alert shows it as long as it lasts.
+            # An alert shows the problem.
             return False
         return True
 
     async def sweep(self, pool: Database, at: datetime | None = None) -> bool:
-        """True while there is more."""
+        """Returns whether there may be more."""
         more_files = await self._sweep_files(pool, at)
         more_folders = [await self._sweep_folders(pool, sweep, at) for sweep in FOLDER_SWEEPS]
         return more_files or any(more_folders)
@@ -107,42 +123,41 @@ class MediaSweeper(Loop):
     async def _sweep_files(self, pool: Database, at: datetime | None) -> bool:
         async with pool.ordinary() as connection:
             expired = await SQL["mark_expired"].run(connection, now=at, disk=self._disk, limit=BATCH)
-            rows = await SQL["find_deleted"].rows(
-                connection, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
+            files = await SQL["find_deleted"].rows(
+                connection, DeletedFile, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
             )
-        if rows:
-            await self._storage.delete_many([path for row in rows for path in paths_of(row)])
+        if files:
+            await self._storage.delete_many([path for file in files for path in paths_of(*file)])
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
             async with pool.ordinary() as connection:
                 forgotten = await SQL["forget_files"].run(
-                    connection, tenant_ids=[row["tenant_id"] for row in rows], file_ids=[row["id"] for row in rows]
+                    connection, tenant_ids=[file.tenant_id for file in files], file_ids=[file.id for file in files]
                 )
             log.info("media.files_swept", pool=pool.name, files=forgotten)
-        return BATCH in (expired, len(rows))
+        return BATCH in (expired, len(files))
 
     async def _sweep_folders(self, pool: Database, sweep: FolderSweep, at: datetime | None) -> bool:
         async with pool.ordinary() as connection:
-            disk = {"disk": self._disk} if sweep.by_disk else {}
-            rows = await sweep.find.rows(connection, now=at, grace_seconds=self._settle_seconds, limit=BATCH, **disk)
-        for start in range(0, len(rows), FOLDERS_AT_ONCE):
-            await all_of(self._sweep_folder(pool, sweep, row, at) for row in rows[start : start + FOLDERS_AT_ONCE])
-        return len(rows) == BATCH
+            folders = await sweep.find(connection, at, self._settle_seconds, self._disk)
+        for start in range(0, len(folders), FOLDERS_AT_ONCE):
+            some = folders[start : start + FOLDERS_AT_ONCE]
+            await all_of(self._sweep_folder(pool, sweep, folder, at) for folder in some)
+        return len(folders) == BATCH
 
-    async def _sweep_folder(self, pool: Database, sweep: FolderSweep, row: Row, at: datetime | None) -> None:
-        settled = not row["too_early"]
+    async def _sweep_folder(self, pool: Database, sweep: FolderSweep, due: DueFolder, at: datetime | None) -> None:
+        settled = not due.too_early
         if settled:
-            # A job that is retried from here on writes objects that are younger than this.
-            before = (at or row["looked_at"]) - CLOCK_MARGIN
-            folder = f"tenants/{row['tenant_id']}/{sweep.folder}/{row[sweep.owner]}"
+            # A job that is retried from now on writes newer objects.
+            before = (at or due.looked_at) - CLOCK_MARGIN
+            folder = f"tenants/{due.tenant_id}/{sweep.folder}/{due.owner_id}"
             settled = await self._empty(pool, folder, before)
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
         statement = sweep.forget if settled else sweep.postpone
-        whose = {"tenant_id": row["tenant_id"], sweep.owner: row[sweep.owner]}
         async with pool.connection() as connection:
-            await statement.run(connection, **whose, since=row["since"])
+            await statement.run(connection, tenant_id=due.tenant_id, owner_id=due.owner_id, since=due.since)
 
     async def _empty(self, pool: Database, folder: str, before: datetime) -> bool:
-        """Deletes the objects below the folder that no file names; False where some are too young to decide."""
+        """Deletes the objects in the folder that no file refers to. Returns False if some are too new to decide."""
         found = [entry async for entry in self._storage.list(folder)]
         strays = await self._strays(pool, found)
         old = [entry.key for entry in strays if entry.modified_at <= before]
@@ -156,8 +171,7 @@ class MediaSweeper(Loop):
         if not found:
             return []
         async with pool.ordinary() as connection:
-            rows = await SQL["known_paths"].rows(connection, paths=[entry.key for entry in found])
-        known = {row["path"] for row in rows}
+            known = set(await SQL["known_paths"].column(connection, paths=[entry.key for entry in found]))
         return [entry for entry in found if entry.key not in known]
 
     @property
@@ -166,7 +180,7 @@ class MediaSweeper(Loop):
 
 
 class StorageSweeper(Loop):
-    """Removes what crashed or abandoned writes left behind in local storage."""
+    """Deletes files that crashed or abandoned writes left in local storage."""
 
     name = "storage_sweeper"
     interval_seconds = 3600.0

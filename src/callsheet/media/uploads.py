@@ -6,7 +6,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.media.dimensions import dimensions_of
-from callsheet.media.files import SQL, Files
+from callsheet.media.files import SQL, FileRow, Files
 from callsheet.media.names import PLAYLIST_TYPES, accepted_key, bare_type, is_allowed, upload_key
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
@@ -14,7 +14,6 @@ from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.responses import clean_name
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, Refusal, TooManyPendingUploads
 from callsheet.wire.media import CreatedUpload, CreateUpload, UploadLimits, UploadRequest
@@ -42,6 +41,7 @@ class Uploads:
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["create_upload"].row(
                 connection,
+                FileRow,
                 tenant_id=principal.tenant_id,
                 file_id=file_id,
                 user_id=principal.user_id,
@@ -69,27 +69,27 @@ class Uploads:
             url_seconds=self._settings.storage.url_seconds,
         )
 
-    async def confirm(self, principal: Principal, file_id: UUID) -> Row:
-        """The file, ready. Confirming it again returns the same."""
+    async def confirm(self, principal: Principal, file_id: UUID) -> FileRow:
+        """Confirms an upload and returns the file. A repeated confirmation returns the same file."""
         row = await self._files.own(principal, file_id)
-        if row["status"] == "ready":
+        if row.status == "ready":
             return row
         try:
             return await self._accept(principal, row)
         except Refusal:
-            # Another request may have confirmed it meanwhile, and deleted what was looked at here.
+            # Another request may have confirmed the upload meanwhile, and deleted the object that was checked here.
             confirmed = await self._files.own(principal, file_id)
-            if confirmed["status"] != "ready":
+            if confirmed.status != "ready":
                 raise
             return confirmed
 
-    async def _accept(self, principal: Principal, row: Row) -> Row:
-        """Checks a copy that no signed URL can write to: what was checked is what everyone reads from then on."""
+    async def _accept(self, principal: Principal, row: FileRow) -> FileRow:
+        """Checks a copy that no signed URL can write to, so that the checked bytes cannot be replaced later."""
         storage = self._files.storage
-        # Before the copy, so that wrong bytes are not copied; after it once more, because they may have been replaced.
-        await self._check(row, row["path"])
-        path = accepted_key(row["path"])
-        await storage.copy(row["path"], path)
+        # Checked before the copy, so that wrong bytes are not copied, and after it, as they may have been replaced.
+        await self._check(row, row.path)
+        path = accepted_key(row.path)
+        await storage.copy(row.path, path)
         try:
             sha256 = await self._checksum(row, await self._check(row, path))
         except Refusal:
@@ -98,31 +98,31 @@ class Uploads:
         await hit(Failpoint.CONFIRM_COPIED_BEFORE_ROW)
         pool = await self._files.databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            confirmed = await SQL["confirm_upload"].row(
-                connection, tenant_id=principal.tenant_id, file_id=row["id"], path=path, sha256=sha256
+            confirmed = await SQL["confirm_upload"].value(
+                connection, tenant_id=principal.tenant_id, file_id=row.id, path=path, sha256=sha256
             )
         await hit(Failpoint.CONFIRM_ROW_BEFORE_DELETE)
         # Without a row, another request was first: it confirmed the upload too, or deleted the file.
-        await discard(storage, [path if confirmed is None else row["path"]])
-        return await self._files.own(principal, row["id"])
+        await discard(storage, [path if confirmed is None else row.path])
+        return await self._files.own(principal, row.id)
 
-    async def _check(self, row: Row, path: str) -> ObjectInfo:
-        """Refuses an object that is not what was declared."""
+    async def _check(self, row: FileRow, path: str) -> ObjectInfo:
+        """Refuses an object that differs from its declaration."""
         storage = self._files.storage
         info = await storage.head(path)
         if info is None:
             raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", NOT_UPLOADED)])
-        if info.size != row["size"]:
-            raise _mismatch("size", f"The size is {info.size}, but {row['size']} was declared.")
-        if bare_type(info.content_type) != row["mime_type"]:
-            raise _mismatch("mime_type", f"The mime_type is {info.content_type}, but {row['mime_type']} was declared.")
+        if info.size != row.size:
+            raise _mismatch("size", f"The size is {info.size}, but {row.size} was declared.")
+        if bare_type(info.content_type) != row.mime_type:
+            raise _mismatch("mime_type", f"The mime_type is {info.content_type}, but {row.mime_type} was declared.")
         beginning = b"".join([piece async for piece in storage.stream(path, 0, PROBED_BYTES)])
-        found = contradiction(row["mime_type"], beginning)
+        found = contradiction(row.mime_type, beginning)
         if found is not None:
             raise _mismatch(
-                "mime_type", f"The mime_type {row['mime_type']} was declared, but the bytes look like {found}."
+                "mime_type", f"The mime_type {row.mime_type} was declared, but the bytes look like {found}."
             )
-        if row["mime_type"].startswith("image/"):
+        if row.mime_type.startswith("image/"):
             await self._check_pixels(path, info.size)
         return info
 
@@ -142,10 +142,10 @@ class Uploads:
             )
             raise InvalidRequest(sentence, errors=[FieldProblem("dimensions", sentence)])
 
-    async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
-        """The checksum of the accepted bytes, if the storage knows it or the client declared one. With S3, computing it
-        would mean reading the whole object."""
-        declared: str | None = row["sha256"]
+    async def _checksum(self, row: FileRow, info: ObjectInfo) -> str | None:
+        """The checksum of the accepted bytes, if the storage knows it or if one was declared. Otherwise None, because
+        the whole object would have to be read."""
+        declared = row.sha256
         if info.sha256 is None and declared is None:
             return None
         sha256 = info.sha256 or await self._files.storage.sha256_of(info.key)

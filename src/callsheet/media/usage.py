@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Owner
@@ -10,25 +11,32 @@ from callsheet.identity.quotas import Quotas
 from callsheet.media.files import SQL
 from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import QuotaExceeded, Refusal, Unavailable
 from callsheet.wire.quotas import QuotaLimits, Storage, StorageUse
 
-# Whose row has the sums of the whole tenant.
+# The user id of the row with the sums of the whole tenant.
 WHOLE_TENANT = UUID(int=0)
 
 Key = tuple[UUID, UUID]
+
+
+class UsageRow(NamedTuple):
+    bytes: int
+    files: int
+    tenant_bytes: int
+    tenant_files: int
 
 
 class StorageUsage:
     def __init__(self, databases: Databases, quotas: Quotas):
         self._databases = databases
         self.quotas = quotas
-        self._batchers: dict[str, Batcher[Key, Row]] = {}
+        self._batchers: dict[str, Batcher[Key, UsageRow]] = {}
 
     async def of(self, tenant_id: UUID, user_id: UUID, pool: str) -> Storage | None:
-        """None while the tenant's pool cannot be reached: who the caller is can be said without it."""
+        """The storage use of a user; None while the tenant's pool is not reachable."""
         limits = await self.quotas.of(tenant_id)
         try:
             row = await self._row(await self._databases.pool(pool), (tenant_id, user_id))
@@ -37,28 +45,28 @@ class StorageUsage:
         return storage_of(row, limits)
 
     async def check(self, connection: Connection, owner: Owner, limits: QuotaLimits) -> None:
-        """In the transaction that wrote files of the owner. Raises QuotaExceeded where they are too many now."""
+        """Run in the transaction that wrote files of the owner. Raises QuotaExceeded if a limit is exceeded now."""
         [row] = await _rows(connection, [(owner.tenant_id, owner.user_id)])
         exceeded = excess(storage_of(row, limits), with_new=True)
         if exceeded is not None:
             raise exceeded
 
     async def recount(self, tenant_id: UUID, pool: str) -> None:
-        """For sums that went wrong: files that were written or restored without their triggers."""
+        """Repairs wrong sums, for example after files were restored without their triggers."""
         async with (await self._databases.pool(pool)).transaction() as connection:
             await SQL["recount_storage"].run(connection, tenant_id=tenant_id)
 
     async def refusal(self, pool: Database, tenant_id: UUID, user_id: UUID) -> Refusal:
-        """Why nothing may be started that makes more files."""
+        """The reason why no job that makes more files may start."""
         storage = storage_of(await self._row(pool, (tenant_id, user_id)), await self.quotas.of(tenant_id))
-        # Something may have been deleted since it was refused.
+        # Files may have been deleted since the refusal.
         return excess(storage) or Unavailable("The storage quota was used up a moment ago. Try again.")
 
-    async def _row(self, pool: Database, key: Key) -> Row:
+    async def _row(self, pool: Database, key: Key) -> UsageRow:
         batcher = self._batchers.get(pool.name)
         if batcher is None:
 
-            async def read(keys: Sequence[Key]) -> list[Row]:
+            async def read(keys: Sequence[Key]) -> list[UsageRow]:
                 async with pool.connection() as connection:
                     return await _rows(connection, keys)
 
@@ -66,28 +74,27 @@ class StorageUsage:
         return await batcher(key)
 
 
-async def _rows(connection: Connection, keys: Sequence[Key]) -> list[Row]:
-    return list(
-        await SQL["storage_of"].rows(
-            connection,
-            tenant_ids=[tenant_id for tenant_id, _ in keys],
-            user_ids=[user_id for _, user_id in keys],
-            whole_tenant=WHOLE_TENANT,
-        )
+async def _rows(connection: Connection, keys: Sequence[Key]) -> list[UsageRow]:
+    return await SQL["storage_of"].rows(
+        connection,
+        UsageRow,
+        tenant_ids=[tenant_id for tenant_id, _ in keys],
+        user_ids=[user_id for _, user_id in keys],
+        whole_tenant=WHOLE_TENANT,
     )
 
 
-def storage_of(row: Row, limits: QuotaLimits) -> Storage:
+def storage_of(row: UsageRow, limits: QuotaLimits) -> Storage:
     return Storage(
         user=StorageUse(
-            bytes=row["bytes"],
-            files=row["files"],
+            bytes=row.bytes,
+            files=row.files,
             bytes_limit=limits.user_storage_bytes,
             files_limit=limits.user_storage_files,
         ),
         tenant=StorageUse(
-            bytes=row["tenant_bytes"],
-            files=row["tenant_files"],
+            bytes=row.tenant_bytes,
+            files=row.tenant_files,
             bytes_limit=limits.tenant_storage_bytes,
             files_limit=limits.tenant_storage_files,
         ),

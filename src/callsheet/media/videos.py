@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import asyncpg
-
 from callsheet.identity.principal import Principal
-from callsheet.media.files import SQL, Files, listed_files
+from callsheet.media.files import SQL, FileRow, Files, listed_files
 from callsheet.media.uploads import Uploads
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.pages import MOST_PAGE_BYTES
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
@@ -22,13 +22,40 @@ from callsheet.wire.media import CreateVideo, Progress, Shown, Video, VideoStatu
 OUTPUT_BYTES = 1024
 
 
+class VideoRow(NamedTuple):
+    tenant_id: UUID
+    id: UUID
+    title: str
+    status: VideoStatus
+    original_file_id: UUID
+    processed_file_id: UUID | None
+    job_id: UUID | None
+    effect_id: UUID | None
+    processing_details: Any
+    created_at: datetime
+    updated_at: datetime
+    # Progress of the current run. All are None if there is none.
+    percent: float | None
+    message: str | None
+    elapsed_ms: int | None
+    progress_at: datetime | None
+    preview_at: datetime | None
+    # Outputs that the result of the job lists. A list of videos reads them with another statement.
+    outputs: Any
+
+
+class PreviewRow(NamedTuple):
+    preview: bytes
+    preview_type: str
+
+
 class Videos:
     def __init__(self, files: Files, uploads: Uploads):
         self._files = files
         self._uploads = uploads
 
     async def create(self, principal: Principal, wanted: CreateVideo) -> Video:
-        """Confirms the upload on the way where that was not done."""
+        """Creates a video of an upload, which is confirmed if that was not done before."""
         try:
             await self._uploads.confirm(principal, wanted.original_file_id)
         except NotFound:
@@ -37,7 +64,7 @@ class Videos:
         pool = await self._pool(principal)
         async with pool.transaction() as connection:
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
-            created = await SQL["create_video"].row(
+            created = await SQL["create_video"].value(
                 connection,
                 tenant_id=principal.tenant_id,
                 video_id=video_id,
@@ -53,7 +80,7 @@ class Videos:
         pool = await self._pool(principal)
         async with pool.ordinary() as connection:
             row = await SQL["get_video"].row(
-                connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
+                connection, VideoRow, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
             )
         if row is None:
             raise NotFound("There is no such video.")
@@ -67,107 +94,107 @@ class Videos:
         async with pool.ordinary() as connection:
             rows = await SQL["list_videos"].rows(
                 connection,
+                VideoRow,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 before=before,
                 status=status.value if status else None,
                 limit=limit + 1,
             )
-            told = await _with_outputs(connection, rows[:limit])
-        videos = await self._views(pool, told)
-        return Page(items=videos, next_cursor=str(videos[-1].id) if len(told) < len(rows) else None)
+            with_outputs = await _with_outputs(connection, rows[:limit])
+        videos = await self._views(pool, with_outputs)
+        return Page(items=videos, next_cursor=str(videos[-1].id) if len(with_outputs) < len(rows) else None)
 
     async def preview(self, principal: Principal, video_id: UUID) -> tuple[bytes, str]:
-        """The newest image of the run that goes on, and its type."""
+        """The newest preview image of the current run, and its type."""
         pool = await self._pool(principal)
         async with pool.ordinary() as connection:
             row = await SQL["preview_of_video"].row(
-                connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
+                connection, PreviewRow, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
             )
         if row is None:
             raise NotFound("This video has no preview.")
-        return row["preview"], row["preview_type"]
+        return row.preview, row.preview_type
 
-    async def _views(self, pool: Database, rows: Sequence[Row]) -> list[Video]:
-        """All videos of one user with one more query, whatever their number."""
+    async def _views(self, pool: Database, rows: Sequence[VideoRow]) -> list[Video]:
+        """Reads the files of all videos with one query. The videos belong to one user."""
         if not rows:
             return []
         wanted = {file_id for row in rows for file_id in _files_of(row)}
         async with pool.ordinary() as connection:
-            found = await SQL["files_by_ids"].rows(connection, tenant_id=rows[0]["tenant_id"], file_ids=sorted(wanted))
-        files = {file["id"]: file for file in found}
+            found = await SQL["files_by_ids"].rows(
+                connection, FileRow, tenant_id=rows[0].tenant_id, file_ids=sorted(wanted)
+            )
+        files = {file.id: file for file in found}
         return [self._view(row, files) for row in rows]
 
-    def _view(self, row: Row, files: Mapping[UUID, asyncpg.Record]) -> Video:
-        outputs = [files[file_id] for file_id in _outputs_of(row) if file_id in files]
+    def _view(self, row: VideoRow, files: Mapping[UUID, FileRow]) -> Video:
+        processed = files.get(row.processed_file_id) if row.processed_file_id else None
+        outputs = [files[file_id] for file_id in listed_files(row.outputs) if file_id in files]
         return Video(
-            id=row["id"],
-            title=row["title"],
-            status=row["status"],
-            job_id=row["job_id"],
-            effect_id=row["effect_id"],
-            original_file_id=row["original_file_id"],
-            processed_file_id=row["processed_file_id"],
-            original_file_url=self._url(files.get(row["original_file_id"])),
-            processed_file_url=self._url(files.get(row["processed_file_id"])),
-            original=self._shown(files.get(row["original_file_id"])),
-            processed=self._shown(files.get(row["processed_file_id"])),
-            # Only what the job made: its result may name anything.
-            outputs=[self._files.view(file) for file in outputs if file["job_id"] == row["job_id"]],
+            id=row.id,
+            title=row.title,
+            status=row.status,
+            job_id=row.job_id,
+            effect_id=row.effect_id,
+            original_file_id=row.original_file_id,
+            processed_file_id=row.processed_file_id,
+            original_file_url=self._url(files.get(row.original_file_id)),
+            processed_file_url=self._url(processed),
+            original=self._shown(files.get(row.original_file_id)),
+            processed=self._shown(processed),
+            # Only files that the job made, because its result may name any file.
+            outputs=[self._files.view(file) for file in outputs if file.job_id == row.job_id],
             progress=_progress(row),
-            preview_url=f"/api/videos/{row['id']}/preview" if row["preview_at"] else None,
-            error=(row["processing_details"] or {}).get("error"),
-            created_at=row["created_at"],
-            updated_at=row["updated_at"],
+            preview_url=f"/api/videos/{row.id}/preview" if row.preview_at else None,
+            error=(row.processing_details or {}).get("error"),
+            created_at=row.created_at,
+            updated_at=row.updated_at,
         )
 
-    def _url(self, file: Row | None) -> str | None:
+    def _url(self, file: FileRow | None) -> str | None:
         address = None if file is None else self._files.address(file)
         return None if address is None else address.url
 
-    def _shown(self, file: Row | None) -> Shown | None:
+    def _shown(self, file: FileRow | None) -> Shown | None:
         return None if file is None else self._files.shown(file)
 
     async def _pool(self, principal: Principal) -> Database:
         return await self._files.databases.pool(principal.pool)
 
 
-async def _with_outputs(connection: Connection, rows: Sequence[Row]) -> list[Row]:
-    """The first of these videos with what their jobs made: fewer, but one at least, where that is more than a page has.
+async def _with_outputs(connection: Connection, rows: Sequence[VideoRow]) -> list[VideoRow]:
+    """The first videos with the outputs of their jobs: as many as fit into a page, at least one.
 
-    A video says `completed` together with its job.
+    A video becomes `completed` together with its job.
     """
     if not rows:
         return []
-    found = await SQL["outputs_of_jobs"].rows(
+    found = await SQL["outputs_of_jobs"].column(
         connection,
-        tenant_id=rows[0]["tenant_id"],
-        job_ids=[row["job_id"] if row["status"] == VideoStatus.COMPLETED else None for row in rows],
+        tenant_id=rows[0].tenant_id,
+        job_ids=[row.job_id if row.status == VideoStatus.COMPLETED else None for row in rows],
         output_bytes=OUTPUT_BYTES,
         most_bytes=MOST_PAGE_BYTES,
     )
-    return [{**row, **outputs} for row, outputs in zip(rows, found, strict=False)]
+    return [row._replace(outputs=outputs) for row, outputs in zip(rows, found, strict=False)]
 
 
-def _files_of(row: Row) -> Iterator[UUID]:
-    yield row["original_file_id"]
-    if row["processed_file_id"] is not None:
-        yield row["processed_file_id"]
-    yield from _outputs_of(row)
+def _files_of(row: VideoRow) -> Iterator[UUID]:
+    yield row.original_file_id
+    if row.processed_file_id is not None:
+        yield row.processed_file_id
+    yield from listed_files(row.outputs)
 
 
-def _outputs_of(row: Row) -> list[UUID]:
-    return listed_files(row["outputs"])
-
-
-def _progress(row: Row) -> Progress | None:
-    if row["progress_at"] is None:
+def _progress(row: VideoRow) -> Progress | None:
+    if row.progress_at is None:
         return None
     return Progress(
-        percent=row["percent"],
-        message=row["message"],
-        elapsed_ms=row["elapsed_ms"],
-        updated_at=row["progress_at"],
+        percent=row.percent,
+        message=row.message,
+        elapsed_ms=row.elapsed_ms,
+        updated_at=row.progress_at,
     )
 
 

@@ -18,5 +18,5 @@ class PreviewBackfill(Backfill):
             if not await self.hold(connection, after):
                 return
             names = after._asdict()
-            row = await SQL["make_files_due"].row(connection, **names, limit=self.batch)
-            await self.move(connection, None if row is None else Place(row["tenant_id"], row["id"]))
+            last = await SQL["make_files_due"].row(connection, Place, **names, limit=self.batch)
+            await self.move(connection, last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.media.previews.program import CLIP, LARGE, SMALL, NoPreview
@@ -13,7 +14,7 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import NotFound, Unavailable
@@ -59,6 +60,19 @@ async def previews_of_object(storage: Storage, path: str, size: int, kind: Kind,
     return await make_previews(kind, size, read, **options)  # type: ignore[arg-type]
 
 
+class DuePreview(NamedTuple):
+    """A file that needs previews. Path, disk and size are None if the file was deleted."""
+
+    tenant_id: UUID
+    file_id: UUID
+    kind: Kind
+    due_at: datetime
+    attempts: int
+    path: str | None
+    disk: str | None
+    size: int | None
+
+
 class PreviewMaker(Loop):
     name = "preview_maker"
     interval_seconds = 2.0
@@ -89,23 +103,25 @@ class PreviewMaker(Loop):
     async def _make_some(self, pool: Database, at: datetime | None, kind: Kind) -> bool:
         after = self._turns.get((pool.name, kind), FIRST)
         async with pool.ordinary() as connection:
-            rows = await SQL["due_previews"].rows(connection, now=at, kind=kind, after=after, limit=TENANTS_PER_TURN)
+            rows = await SQL["due_previews"].rows(
+                connection, DuePreview, now=at, kind=kind, after=after, limit=TENANTS_PER_TURN
+            )
         # One at a time: decoding takes a processor to itself, and requests need the others.
-        for row in rows:
+        for due in rows:
             if not self._stopping.is_set():
-                await self._make(pool, row)
-        self._turns[pool.name, kind] = rows[-1]["tenant_id"] if len(rows) == TENANTS_PER_TURN else FIRST
+                await self._make(pool, due)
+        self._turns[pool.name, kind] = rows[-1].tenant_id if len(rows) == TENANTS_PER_TURN else FIRST
         # Tenants before that one may have some, too.
         return bool(rows) or after != FIRST
 
-    async def _make(self, pool: Database, row: Row) -> None:
-        names = {"tenant_id": row["tenant_id"], "file_id": row["file_id"]}
+    async def _make(self, pool: Database, due: DuePreview) -> None:
+        names = {"tenant_id": due.tenant_id, "file_id": due.file_id}
         async with pool.connection() as connection:
-            claim = {"due_at": row["due_at"], "seconds": CLAIM_SECONDS}
+            claim = {"due_at": due.due_at, "seconds": CLAIM_SECONDS}
             if not await SQL["claim_preview"].run(connection, **names, **claim):
                 return
         await hit(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS)
-        self._making = asyncio.ensure_future(self._made(row))
+        self._making = asyncio.ensure_future(self._render(due))
         try:
             made = await self._making
             # The same keys at every control plane and every attempt: what a crash leaves is overwritten, not orphaned.
@@ -121,10 +137,10 @@ class PreviewMaker(Loop):
             raise
         except OutOfTime as reason:
             # Tried again when the claim has passed.
-            log.warning("media.preview_late", file_id=str(row["file_id"]), reason=str(reason))
+            log.warning("media.preview_late", file_id=str(due.file_id), reason=str(reason))
             return
         except NoPreview as reason:
-            log.info("media.no_preview", file_id=str(row["file_id"]), reason=str(reason))
+            log.info("media.no_preview", file_id=str(due.file_id), reason=str(reason))
             async with pool.connection() as connection:
                 await SQL["give_up_preview"].run(connection, **names)
             return
@@ -146,13 +162,13 @@ class PreviewMaker(Loop):
         async with pool.connection() as connection:
             await SQL["postpone_preview"].run(connection, **names, seconds=seconds)
 
-    async def _made(self, row: Row) -> Previews:
-        if row["attempts"] >= MOST_ATTEMPTS:
-            raise NoPreview(f"it was tried {row['attempts']} times")
-        if row["path"] is None or row["disk"] != self._disk:
+    async def _render(self, due: DuePreview) -> Previews:
+        if due.attempts >= MOST_ATTEMPTS:
+            raise NoPreview(f"it was tried {due.attempts} times")
+        if due.path is None or due.size is None or due.disk != self._disk:
             raise NoPreview("its object is not here")
         try:
-            return await previews_of_object(self._storage, row["path"], row["size"], row["kind"])
+            return await previews_of_object(self._storage, due.path, due.size, due.kind)
         except (NoPreview, OutOfTime, Unavailable):
             raise
         except NotFound:
@@ -161,5 +177,5 @@ class PreviewMaker(Loop):
             if is_away(error):
                 raise
             # Nothing unexpected is worth a second look here, nor may it keep the others waiting.
-            log.exception("media.no_preview", file_id=str(row["file_id"]))
+            log.exception("media.no_preview", file_id=str(due.file_id))
             raise NoPreview("an unexpected error") from error

@@ -1,20 +1,20 @@
 -- database: pool
 
 -- name: due_previews
--- One of each tenant, in turn: neither many files of one tenant nor slow ones hold up the others for long. The newest
--- first, since that is what people look at.
-WITH RECURSIVE turn AS (
+-- One file of each tenant in turn, so that many or slow files of one tenant do not delay the others. The newest file comes
+-- first, because users look at new files.
+WITH RECURSIVE tenants_in_turn AS (
     SELECT :after::uuid AS tenant_id, 0 AS number
     UNION ALL
     SELECT (
         SELECT tenant_id FROM file_previews
         WHERE due_at IS NOT NULL AND kind = :kind AND tenant_id > turn.tenant_id ORDER BY tenant_id LIMIT 1
     ), turn.number + 1
-    FROM turn
+    FROM tenants_in_turn turn
     WHERE turn.tenant_id IS NOT NULL AND turn.number < :limit
 )
 SELECT turn.tenant_id, due.file_id, due.kind, due.due_at, due.attempts, f.path, f.disk, f.size
-FROM turn CROSS JOIN LATERAL (
+FROM tenants_in_turn turn CROSS JOIN LATERAL (
     SELECT * FROM file_previews
     WHERE due_at IS NOT NULL AND kind = :kind AND tenant_id = turn.tenant_id
       AND due_at <= (SELECT coalesce(:now, clock_timestamp()))
@@ -27,12 +27,12 @@ WHERE turn.number > 0
 ORDER BY turn.number
 
 -- name: claim_preview
--- Another control plane looks elsewhere meanwhile; what crashes is tried again when this has passed.
+-- Until the new due_at no other control plane works on this preview. After a crash it is due again at that time.
 UPDATE file_previews SET due_at = clock_timestamp() + make_interval(secs => :seconds::integer), attempts = attempts + 1
 WHERE tenant_id = :tenant_id AND file_id = :file_id AND due_at = :due_at
 
 -- name: postpone_preview
--- Without its attempt, which it had no chance to use.
+-- The attempt does not count, because it was interrupted.
 UPDATE file_previews SET due_at = clock_timestamp() + make_interval(secs => :seconds::integer),
     attempts = greatest(0, attempts - 1)
 WHERE tenant_id = :tenant_id AND file_id = :file_id AND status = 'pending'
@@ -42,7 +42,7 @@ UPDATE file_previews SET status = 'none', due_at = NULL
 WHERE tenant_id = :tenant_id AND file_id = :file_id AND status = 'pending'
 
 -- name: keep_preview
--- Nothing where the file was deleted meanwhile.
+-- Changes no row if the file was deleted meanwhile.
 UPDATE file_previews p SET status = 'ready', due_at = NULL, width = :width, height = :height,
     duration_seconds = :duration_seconds, has_clip = :has_clip
 WHERE p.tenant_id = :tenant_id AND p.file_id = :file_id AND p.status <> 'none' AND EXISTS (
@@ -50,15 +50,15 @@ WHERE p.tenant_id = :tenant_id AND p.file_id = :file_id AND p.status <> 'none' A
 
 
 -- name: make_files_due
--- The next files in the order of their key, and the last one of them; no row where there are none. Due since they were
--- made: what is newer comes first.
-WITH batch AS MATERIALIZED (
+-- Makes the next files, in the order of their key, due for previews; returns the last one, or no row if there are none. They
+-- are due since their creation, so newer files come first.
+WITH next_files AS MATERIALIZED (
     SELECT tenant_id, id, mime_type, path, status, created_at, deleted_at FROM files
     WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
-), due AS (
+), due_previews AS (
     INSERT INTO file_previews (tenant_id, file_id, kind, due_at)
-    SELECT tenant_id, id, split_part(mime_type, '/', 1), created_at FROM batch
+    SELECT tenant_id, id, split_part(mime_type, '/', 1), created_at FROM next_files
     WHERE status = 'ready' AND deleted_at IS NULL AND has_preview(mime_type, path)
     ON CONFLICT (tenant_id, file_id) DO NOTHING
 )
-SELECT tenant_id, id FROM batch ORDER BY tenant_id DESC, id DESC LIMIT 1
+SELECT tenant_id, id FROM next_files ORDER BY tenant_id DESC, id DESC LIMIT 1
