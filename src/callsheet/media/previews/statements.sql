@@ -1,8 +1,8 @@
 -- database: pool
 
 -- name: due_previews
--- One file of each tenant in turn, so that many or slow files of one tenant do not delay the others. The newest file comes
--- first, because users look at new files.
+-- One file of each tenant in turn, so that many or slow files of one tenant do not delay the others. The newest file
+-- comes first, because users look at new files.
 WITH RECURSIVE tenants_in_turn AS (
     SELECT :after::uuid AS tenant_id, 0 AS number
     UNION ALL
@@ -50,8 +50,8 @@ WHERE p.tenant_id = :tenant_id AND p.file_id = :file_id AND p.status <> 'none' A
 
 
 -- name: make_files_due
--- Makes the next files, in the order of their key, due for previews; returns the last one, or no row if there are none. They
--- are due since their creation, so newer files come first.
+-- Makes the next files, in the order of their key, due for previews; returns the last one, or no row if there are none.
+-- They are due since their creation, so newer files come first.
 WITH next_files AS MATERIALIZED (
     SELECT tenant_id, id, mime_type, path, status, created_at, deleted_at FROM files
     WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
