@@ -334,7 +334,14 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
     await counter.submit()
     counter.worker_harness.client.headers["x-request-id"] = "counted"
     job = await counter.take()
-    assert without_looks(asked) == ["authenticate", "take", "start_jobs", "gate", "intend", "record_events"]
+    assert without_looks(asked) == [
+        "authenticate",
+        "take",
+        "start_jobs",
+        "paused_seconds",
+        "record_intent",
+        "record_events",
+    ]
     asked.clear()
     await counter.worker.defer(job, "prediction-1", in_an_hour())
     assert asked == ["authenticate", "find", "wait", "schedule_first_look", "count_success", "record_events"]

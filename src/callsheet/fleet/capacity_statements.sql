@@ -37,7 +37,8 @@ FROM routes CROSS JOIN LATERAL (
             ) m
         ) c CROSS JOIN LATERAL (
             SELECT count(*) AS held, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
-            FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+            FROM ai_job_dispatches d
+            WHERE d.worker_id = c.worker_id AND d.status = 'leased'
         ) leased CROSS JOIN LATERAL (
             SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining
         ) drain
@@ -46,7 +47,8 @@ FROM routes CROSS JOIN LATERAL (
     ) w
 ) crew CROSS JOIN LATERAL (
     -- No worker is starting if the driver fails, or if scaling is paused because this database may be a copy.
-    SELECT count(*) > 0 AS up, extract(epoch FROM min(f.next_worker_at) - clock_timestamp())::float8 AS starts_in_seconds
+    SELECT count(*) > 0 AS up,
+        extract(epoch FROM min(f.next_worker_at) - clock_timestamp())::float8 AS starts_in_seconds
     FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
     WHERE wf.workflow_id = routes.workflow_id AND f.is_active AND f.stage = routes.stage
       AND NOT EXISTS (SELECT FROM fleet_scaling s
@@ -56,8 +58,10 @@ FROM routes CROSS JOIN LATERAL (
         WHERE c.fleet_id = f.id AND c.is_approved AND c.revoked_at IS NULL
           AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
           AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
-               OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
-                          AND d.lease_expires_at > clock_timestamp())))
+               OR EXISTS (
+                   SELECT FROM ai_job_dispatches d
+                   WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+                     AND d.lease_expires_at > clock_timestamp())))
 ) scaling
 
 -- name: lacks_of_routes
@@ -81,7 +85,8 @@ GROUP BY routes.place, lack.value
 ORDER BY routes.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
 
 -- name: lacks_of_absent_workers
--- What the last workers of scaled fleets lacked. Used if no worker of the route is live: no worker is started for its jobs.
+-- What the last workers of scaled fleets lacked. Used if no worker of the route is live: no worker is started for its
+-- jobs.
 WITH routes AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)

@@ -18,7 +18,8 @@ ON CONFLICT (worker_id) DO UPDATE SET
 
 -- name: undrain_worker
 -- Not while the autoscaler is ending the worker. If its fleet is no longer scaled, the autoscaler ends nothing.
-DELETE FROM worker_drains r WHERE r.worker_id = :worker_id AND (r.ending_since IS NULL OR NOT EXISTS (
+DELETE FROM worker_drains r
+WHERE r.worker_id = :worker_id AND (r.ending_since IS NULL OR NOT EXISTS (
     SELECT FROM comfyui_workers c JOIN fleet_scaling s ON s.fleet_id = c.fleet_id WHERE c.worker_id = :worker_id))
 RETURNING r.worker_id
 

@@ -20,12 +20,14 @@ FROM gpu_fleets f LEFT JOIN LATERAL (
             SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id DESC) FROM (
                 SELECT * FROM scaling_decisions d WHERE d.fleet_id = f.id ORDER BY d.fleet_id DESC, d.id DESC LIMIT 3
             ) d), '[]')) AS scaling
-    FROM fleet_scaling s WHERE s.fleet_id = f.id
+    FROM fleet_scaling s
+    WHERE s.fleet_id = f.id
 ) scaled ON true CROSS JOIN LATERAL (
     SELECT count(*) AS workers, count(*) FILTER (WHERE w.is_approved AND w.revoked_at IS NULL
         AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
         AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS live_workers
-    FROM comfyui_workers w WHERE w.fleet_id = f.id
+    FROM comfyui_workers w
+    WHERE w.fleet_id = f.id
 ) crew
 WHERE f.id < coalesce(:before, 9223372036854775807) AND (:id::bigint IS NULL OR f.id = :id)
   AND (:slug::text IS NULL OR f.slug = :slug) AND (:stage::text IS NULL OR f.stage = :stage)
@@ -70,7 +72,8 @@ RETURNING id
 
 -- name: lock_fleet_token
 SELECT t.id, t.fleet_id, t.name, t.revoked_at, t.expires_at <= clock_timestamp() AS has_expired
-FROM fleet_tokens t WHERE t.id = :id AND (:fleet_id::bigint IS NULL OR t.fleet_id = :fleet_id) FOR NO KEY UPDATE
+FROM fleet_tokens t
+WHERE t.id = :id AND (:fleet_id::bigint IS NULL OR t.fleet_id = :fleet_id) FOR NO KEY UPDATE
 
 -- name: expire_fleet_token
 UPDATE fleet_tokens SET expires_at = clock_timestamp() + make_interval(secs => :seconds) WHERE id = :id

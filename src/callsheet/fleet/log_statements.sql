@@ -18,16 +18,22 @@ WITH entries AS MATERIALIZED (
         count(*) FILTER (WHERE outcome = 'completed') AS completed,
         count(*) FILTER (WHERE outcome = 'failed') AS failed,
         count(*) FILTER (WHERE outcome = 'requeued') AS requeued
-    FROM entries WHERE outcome IS NOT NULL AND session_id IS NOT NULL GROUP BY session_id
+    FROM entries
+    WHERE outcome IS NOT NULL AND session_id IS NOT NULL
+    GROUP BY session_id
 ), locked_sessions AS MATERIALIZED (
-    SELECT id FROM worker_sessions WHERE id = ANY (ARRAY (SELECT session_id FROM session_totals)) ORDER BY id FOR NO KEY UPDATE
+    SELECT id
+    FROM worker_sessions
+    WHERE id = ANY (ARRAY (SELECT session_id FROM session_totals))
+    ORDER BY id FOR NO KEY UPDATE
 ), updated_sessions AS (
     UPDATE worker_sessions s SET
         busy_seconds = s.busy_seconds + session_totals.busy_seconds,
         jobs_completed = s.jobs_completed + session_totals.completed,
         jobs_failed = s.jobs_failed + session_totals.failed,
         jobs_requeued = s.jobs_requeued + session_totals.requeued
-    FROM session_totals WHERE s.id = ANY (ARRAY (SELECT id FROM locked_sessions)) AND s.id = session_totals.session_id
+    FROM session_totals
+    WHERE s.id = ANY (ARRAY (SELECT id FROM locked_sessions)) AND s.id = session_totals.session_id
     RETURNING s.id
 ), effect_times AS MATERIALIZED (
     SELECT DISTINCT ON (effect_id) effect_id, run_seconds FROM entries
@@ -80,7 +86,8 @@ ORDER BY worker_id DESC, id DESC LIMIT :limit
 -- name: list_sessions
 SELECT id, worker_id, fleet_slug, stage, capacity_type, instance_type, started_at, ended_at, end_reason, busy_seconds,
     jobs_completed, jobs_failed, jobs_requeued
-FROM worker_sessions WHERE id < coalesce(:before, 9223372036854775807) ORDER BY id DESC LIMIT :limit
+FROM worker_sessions
+WHERE id < coalesce(:before, 9223372036854775807) ORDER BY id DESC LIMIT :limit
 
 -- name: sessions_of_worker
 -- Compares and orders by pairs, so that only the index on both columns fits.
@@ -92,13 +99,15 @@ ORDER BY worker_id DESC, id DESC LIMIT :limit
 
 -- name: delete_old_events
 -- Oldest first, by the key, which follows the order of time.
-DELETE FROM worker_audit_logs WHERE id = ANY (ARRAY (
+DELETE FROM worker_audit_logs
+WHERE id = ANY (ARRAY (
     SELECT id FROM (SELECT id, at FROM worker_audit_logs ORDER BY id LIMIT :limit) oldest
     WHERE at < clock_timestamp() - make_interval(days => :days::integer)
 ))
 
 -- name: delete_old_sessions
-DELETE FROM worker_sessions WHERE id = ANY (ARRAY (
+DELETE FROM worker_sessions
+WHERE id = ANY (ARRAY (
     SELECT id FROM worker_sessions
     WHERE ended_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
     ORDER BY ended_at LIMIT :limit

@@ -10,9 +10,11 @@ WITH held_jobs AS MATERIALIZED (
     GROUP BY workflow_id
 ), delayed_jobs AS MATERIALIZED (
     SELECT workflow_id, count(*) AS delayed FROM (
-        SELECT workflow_id FROM ai_job_dispatches WHERE status = 'queued' AND not_before IS NOT NULL
+        SELECT workflow_id FROM ai_job_dispatches
+        WHERE status = 'queued' AND not_before IS NOT NULL
         ORDER BY not_before LIMIT 100000
-    ) d GROUP BY workflow_id
+    ) d
+    GROUP BY workflow_id
 )
 SELECT w.id AS workflow_id, w.slug, w.is_active, ready.queued, coalesce(delayed_jobs.delayed, 0) AS delayed,
     coalesce(held_jobs.leased, 0) AS leased, coalesce(held_jobs.waiting, 0) AS waiting,
@@ -49,8 +51,9 @@ CROSS JOIN LATERAL (
       AND NOT EXISTS (SELECT FROM environment_lacks l WHERE l.digest = c.environment AND l.workflow_id = w.id)
       -- A worker that sends no heartbeats while it renders is live as long as it has a valid lease.
       AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
-           OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
-                      AND d.lease_expires_at > clock_timestamp()))
+           OR EXISTS (
+               SELECT FROM ai_job_dispatches d
+               WHERE d.worker_id = c.worker_id AND d.status = 'leased' AND d.lease_expires_at > clock_timestamp()))
 ) crew
 LEFT JOIN held_jobs ON held_jobs.workflow_id = w.id
 LEFT JOIN delayed_jobs ON delayed_jobs.workflow_id = w.id
@@ -86,7 +89,9 @@ SELECT workflow_id, count(*) FILTER (WHERE status = 'completed') AS completed,
         FILTER (WHERE status = 'completed') AS p95_seconds,
     (SELECT count(*) FROM newest_finished) AS looked_at,
     (SELECT greatest(min(finished_at), clock_timestamp() - interval '1 hour') FROM newest_finished) AS since
-FROM newest_finished WHERE finished_at >= clock_timestamp() - interval '1 hour' GROUP BY workflow_id
+FROM newest_finished
+WHERE finished_at >= clock_timestamp() - interval '1 hour'
+GROUP BY workflow_id
 
 -- name: count_workers
 SELECT clock_timestamp() AS now,
@@ -108,7 +113,10 @@ SELECT f.slug AS fleet, f.stage, s.driver, s.maximum, s.cause, s.reason, s.drive
 FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id ORDER BY f.slug, f.stage
 
 -- name: paused_providers
-SELECT provider, failures, last_error, shut_for FROM provider_breakers WHERE open_until IS NOT NULL ORDER BY provider LIMIT 100
+SELECT provider, failures, last_error, shut_for
+FROM provider_breakers
+WHERE open_until IS NOT NULL
+ORDER BY provider LIMIT 100
 
 -- name: paused_limits
 SELECT identifier FROM concurrency_limits WHERE max_concurrent = 0 ORDER BY identifier LIMIT 100
@@ -120,7 +128,8 @@ WITH crashing_jobs AS MATERIALIZED (
     SELECT dispatch_id, count(*) AS times FROM worker_audit_logs
     WHERE at > (SELECT clock_timestamp() - interval '24 hours')
       AND event = 'failed' AND details ->> 'type' IN ('engine_stuck', 'run_lost', 'engine_unreachable')
-    GROUP BY dispatch_id HAVING count(*) > 1
+    GROUP BY dispatch_id
+    HAVING count(*) > 1
 ), crashes AS (
     SELECT crashing_jobs.times, coalesce(
         (SELECT d.workflow_id FROM ai_job_dispatches d WHERE d.dispatch_id = crashing_jobs.dispatch_id),

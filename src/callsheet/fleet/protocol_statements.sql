@@ -7,8 +7,8 @@
 WITH lookups AS MATERIALIZED (
     SELECT * FROM unnest(:hashes::bytea[], :for_poll::boolean[]) WITH ORDINALITY AS l (hash, for_poll, place)
 )
-SELECT lookups.place, w.worker_id, w.session_id, w.stage, w.providers, w.names_providers, w.max_concurrency, w.is_approved,
-    greatest(w.registered_concurrency, w.max_concurrency) AS registered_concurrency,
+SELECT lookups.place, w.worker_id, w.session_id, w.stage, w.providers, w.names_providers, w.max_concurrency,
+    w.is_approved, greatest(w.registered_concurrency, w.max_concurrency) AS registered_concurrency,
     EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining,
     w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
@@ -37,7 +37,8 @@ LEFT JOIN LATERAL (
         array_agg(d.lease_token ORDER BY d.dispatch_id) AS tokens,
         array_agg(d.poll_id ORDER BY d.dispatch_id) AS polls,
         -- One timestamp for all rows, so that their order does not depend on when each row was read.
-        array_agg(extract(epoch FROM statement_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id) AS seconds,
+        array_agg(extract(epoch FROM statement_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id)
+            AS seconds,
         array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated,
         array_agg(extract(epoch FROM d.lease_expires_at - statement_timestamp())::float8 ORDER BY d.dispatch_id)
             AS left_seconds
@@ -48,12 +49,14 @@ LEFT JOIN LATERAL (
 -- name: adopt_rotated_tokens
 -- At its first use the next token becomes the current one, and the old token is invalid.
 WITH workers_with_next_token AS MATERIALIZED (
-    SELECT worker_id FROM comfyui_workers WHERE next_token_hash = ANY (:hashes::bytea[])
+    SELECT worker_id FROM comfyui_workers
+    WHERE next_token_hash = ANY (:hashes::bytea[])
     ORDER BY worker_id FOR NO KEY UPDATE
 ), adopted_tokens AS (
     UPDATE comfyui_workers w
     SET token_hash = w.next_token_hash, next_token_hash = NULL, rotation_id = NULL, rotated_at = NULL
-    FROM workers_with_next_token n WHERE w.worker_id = n.worker_id AND w.next_token_hash = ANY (:hashes::bytea[])
+    FROM workers_with_next_token n
+    WHERE w.worker_id = n.worker_id AND w.next_token_hash = ANY (:hashes::bytea[])
     RETURNING w.worker_id, w.session_id
 )
 INSERT INTO worker_audit_logs (worker_id, session_id, event, actor)
@@ -70,7 +73,8 @@ WHERE t.token_hash = ANY (:hashes::bytea[])
 WITH seen_workers AS MATERIALIZED (
     SELECT * FROM unnest(:worker_ids::text[], :seconds_ago::double precision[]) AS s (worker_id, seconds_ago)
 ), locked_workers AS MATERIALIZED (
-    SELECT worker_id FROM comfyui_workers WHERE worker_id = ANY (:worker_ids::text[])
+    SELECT worker_id FROM comfyui_workers
+    WHERE worker_id = ANY (:worker_ids::text[])
     ORDER BY worker_id FOR NO KEY UPDATE
 )
 UPDATE comfyui_workers w

@@ -11,14 +11,16 @@ SELECT pg_advisory_xact_lock(hashtextextended('callsheet registrations', 0))
 SELECT f.id, f.slug, f.stage, f.is_active, ARRAY (
         SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
         WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
-FROM gpu_fleets f WHERE f.slug = :slug AND f.stage = :stage FOR KEY SHARE OF f
+FROM gpu_fleets f
+WHERE f.slug = :slug AND f.stage = :stage FOR KEY SHARE OF f
 
 -- name: find_fleet_of_token
 -- Locks like find_fleet_to_join. The token is locked after its fleet, in the order in which a fleet is deleted.
 SELECT f.id, f.slug, f.stage, f.is_active, ARRAY (
         SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
         WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
-FROM gpu_fleets f WHERE f.id = (SELECT t.fleet_id FROM fleet_tokens t WHERE t.token_hash = :token_hash) FOR KEY SHARE OF f
+FROM gpu_fleets f
+WHERE f.id = (SELECT t.fleet_id FROM fleet_tokens t WHERE t.token_hash = :token_hash) FOR KEY SHARE OF f
 
 -- name: use_fleet_token
 -- Waits for a concurrent revocation or rotation. After the wait the new row is checked, with the current time.
@@ -30,10 +32,11 @@ RETURNING id, name
 SELECT id, slug, is_active FROM workflows WHERE slug = ANY (:slugs::text[]) ORDER BY slug
 
 -- name: lock_worker
-SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id, w.fleet_id, w.fleet_token_id,
-    extract(epoch FROM clock_timestamp() - w.last_seen_at)::float8 AS seen_seconds_ago,
+SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id, w.fleet_id,
+    w.fleet_token_id, extract(epoch FROM clock_timestamp() - w.last_seen_at)::float8 AS seen_seconds_ago,
     EXISTS (SELECT FROM worker_sessions s WHERE s.id = w.session_id AND s.ended_at IS NULL) AS in_session
-FROM comfyui_workers w WHERE w.worker_id = :worker_id FOR NO KEY UPDATE OF w
+FROM comfyui_workers w
+WHERE w.worker_id = :worker_id FOR NO KEY UPDATE OF w
 
 -- name: count_other_workers
 -- In-process workers do not count towards max_workers.
@@ -41,7 +44,9 @@ SELECT count(*) FROM comfyui_workers
 WHERE revoked_at IS NULL AND worker_id <> :worker_id AND NOT starts_with(worker_id, :own_prefix)
 
 -- name: is_secret_of_revoked_worker
-SELECT EXISTS (SELECT FROM comfyui_workers WHERE revoked_at IS NOT NULL AND secret_fingerprint = ANY (:fingerprints::bytea[]))
+SELECT EXISTS (
+    SELECT FROM comfyui_workers
+    WHERE revoked_at IS NOT NULL AND secret_fingerprint = ANY (:fingerprints::bytea[]))
 
 -- name: is_approved_by_person
 SELECT EXISTS (SELECT FROM worker_approvals WHERE worker_id = :worker_id)

@@ -22,8 +22,8 @@ WITH removed_worker AS (
     RETURNING w.session_id, w.token_hash, w.next_token_hash
 )
 INSERT INTO removed_worker_tokens (token_hash, session_id)
-SELECT tokens.hash, removed_worker.session_id
-FROM removed_worker CROSS JOIN LATERAL unnest(ARRAY[removed_worker.token_hash, removed_worker.next_token_hash]) AS tokens (hash)
+SELECT tokens.hash, w.session_id
+FROM removed_worker w CROSS JOIN LATERAL unnest(ARRAY[w.token_hash, w.next_token_hash]) AS tokens (hash)
 WHERE tokens.hash IS NOT NULL
 
 -- name: forget_removed_tokens
@@ -45,7 +45,10 @@ WHERE d.status <> 'queued' AND d.lease_token IS NOT NULL
 ORDER BY d.worker_id, d.dispatch_id LIMIT :limit
 
 -- name: find_unverified_workers
-SELECT worker_id, session_id FROM comfyui_workers WHERE asg_unverified AND revoked_at IS NULL ORDER BY worker_id LIMIT :limit
+SELECT worker_id, session_id
+FROM comfyui_workers
+WHERE asg_unverified AND revoked_at IS NULL
+ORDER BY worker_id LIMIT :limit
 
 -- name: settle_unverified
 UPDATE comfyui_workers SET asg_unverified = false

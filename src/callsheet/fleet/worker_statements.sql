@@ -4,7 +4,8 @@
 -- name: list_workers
 -- Registered workers, and drained workers that are not registered, with the data of their last session. There are some
 -- thousand at most; for each of them the queue is read by its index of held rows.
-SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fleet_id, w.fleet_slug, w.stage, w.providers,
+SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fleet_id, w.fleet_slug, w.stage,
+    w.providers,
     w.max_concurrency, w.capabilities, w.capacity_type, w.instance_type, w.is_approved, w.revoked_at, w.session_id,
     w.registered_at, w.last_seen_at, w.rotation_pending, w.fleet_token_id, w.asg_unverified, w.is_live,
     r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by, r.reason AS drain_reason,
@@ -41,7 +42,8 @@ WHERE w.worker_id > coalesce(:after, '') AND (:worker_id::text IS NULL OR w.work
 ORDER BY w.worker_id LIMIT :limit
 
 -- name: leases_of_worker
-SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow, d.attempts, d.last_leased_at AS leased_at,
+SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow, d.attempts,
+    d.last_leased_at AS leased_at,
     d.run_started_at, d.heartbeat_at, d.lease_expires_at
 FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
 WHERE d.worker_id = :worker_id AND d.status = 'leased' ORDER BY d.dispatch_id
@@ -55,7 +57,9 @@ UPDATE comfyui_workers SET is_approved = true, revoked_at = NULL,
 WHERE worker_id = :worker_id
 
 -- name: remember_approval
-INSERT INTO worker_approvals (worker_id, approved_by) VALUES (:worker_id, :approved_by) ON CONFLICT (worker_id) DO NOTHING
+INSERT INTO worker_approvals (worker_id, approved_by)
+VALUES (:worker_id, :approved_by)
+ON CONFLICT (worker_id) DO NOTHING
 
 -- name: revoke_worker
 UPDATE comfyui_workers SET is_approved = false, revoked_at = coalesce(revoked_at, clock_timestamp()),

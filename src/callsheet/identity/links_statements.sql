@@ -20,9 +20,10 @@ WHERE (:only::uuid IS NULL OR i.tenant_id = :only) AND (:before::uuid IS NULL OR
 ORDER BY i.id DESC LIMIT :limit
 
 -- name: lock_invitation
-SELECT i.id, i.tenant_id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, i.mail_sent_at, i.accepted_at, i.revoked_at,
-    t.slug AS tenant
-FROM invitations i JOIN tenants t ON t.id = i.tenant_id WHERE i.id = :id
+SELECT i.id, i.tenant_id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, i.mail_sent_at, i.accepted_at,
+    i.revoked_at, t.slug AS tenant
+FROM invitations i JOIN tenants t ON t.id = i.tenant_id
+WHERE i.id = :id
 FOR NO KEY UPDATE OF i
 
 -- name: revoke_invitation
@@ -53,8 +54,10 @@ WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND t.disa
   AND i.accepted_at IS NULL AND i.revoked_at IS NULL
 
 -- name: find_user_by_link
-SELECT u.id, u.tenant_id, u.email FROM account_links l JOIN users u ON u.id = l.user_id JOIN tenants t ON t.id = u.tenant_id
-WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disabled_at IS NULL AND t.disabled_at IS NULL
+SELECT u.id, u.tenant_id, u.email
+FROM account_links l JOIN users u ON u.id = l.user_id JOIN tenants t ON t.id = u.tenant_id
+WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disabled_at IS NULL
+  AND t.disabled_at IS NULL
 
 -- name: lock_user_of_link
 -- Locked before the links, in the same order as a change of the user.
@@ -65,11 +68,12 @@ INSERT INTO mails (invitation_id) VALUES (:invitation_id)
 
 -- name: mail_reset
 INSERT INTO mails (reset_email) VALUES (:email)
-ON CONFLICT (reset_email) DO UPDATE SET due_at = clock_timestamp(), created_at = clock_timestamp(), attempts = 0, failed_at = NULL
+ON CONFLICT (reset_email) DO UPDATE SET due_at = clock_timestamp(), created_at = clock_timestamp(), attempts = 0,
+    failed_at = NULL
 
 -- name: claim_mail
--- Put off before it is sent: a process that dies while it sends leaves the mail to be sent again, and a second process does
--- not send it meanwhile.
+-- Put off before it is sent: a process that dies while it sends leaves the mail to be sent again, and a second process
+-- does not send it meanwhile.
 UPDATE mails SET attempts = attempts + 1,
     due_at = clock_timestamp() + make_interval(secs => least(3600, 60 * power(2, attempts)))
 WHERE id = (
@@ -104,7 +108,8 @@ ORDER BY m.id DESC LIMIT :limit
 
 -- name: count_unsent_mails
 -- Of the newest ones, however many there are: by the primary key.
-SELECT count(*) FILTER (WHERE failed_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => :late_seconds)) AS late,
+SELECT count(*) FILTER (
+        WHERE failed_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => :late_seconds)) AS late,
     count(*) FILTER (WHERE failed_at > clock_timestamp() - make_interval(secs => :failed_seconds)) AS given_up
 FROM (SELECT created_at, failed_at FROM mails ORDER BY id DESC LIMIT :most) m
 

@@ -51,7 +51,7 @@ class UnsentMails(NamedTuple):
 
 
 class DueMail(NamedTuple):
-    """A mail that is due. It is for an invitation, or for the user with the address `reset_email`."""
+    """A mail that is due. It is for an invitation, or for the user with the e-mail address `reset_email`."""
 
     id: int
     invitation_id: UUID | None

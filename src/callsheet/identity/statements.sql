@@ -35,7 +35,8 @@ SELECT bucket, to_timestamp(floor(extract(epoch FROM clock_timestamp()) / :windo
 FROM unnest(:buckets::bytea[]) AS bucket ORDER BY bucket
 ON CONFLICT (bucket, window_start) DO UPDATE SET attempts = known.attempts + 1
 RETURNING bucket, attempts,
-    ceil(extract(epoch FROM window_start) + :window_seconds - extract(epoch FROM clock_timestamp()))::integer AS seconds_left
+    ceil(extract(epoch FROM window_start) + :window_seconds - extract(epoch FROM clock_timestamp()))::integer
+        AS seconds_left
 
 -- name: forgive_attempts
 UPDATE login_attempts SET attempts = attempts - 1
@@ -57,7 +58,8 @@ INSERT INTO browser_sessions (id_hash, user_id, expires_at, address, device)
 SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours), :address, :device FROM signed_in
 
 -- name: end_oldest_sessions
-DELETE FROM browser_sessions WHERE id_hash IN (
+DELETE FROM browser_sessions
+WHERE id_hash IN (
     SELECT id_hash FROM browser_sessions WHERE user_id = :user_id ORDER BY created_at DESC OFFSET :most
 )
 
@@ -67,7 +69,8 @@ DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
 -- name: list_sessions
 SELECT id, created_at, expires_at, greatest(created_at, last_seen_at) AS last_seen_at, address, device,
     id_hash IS NOT DISTINCT FROM :current AS is_current
-FROM browser_sessions WHERE user_id = :user_id AND expires_at > clock_timestamp()
+FROM browser_sessions
+WHERE user_id = :user_id AND expires_at > clock_timestamp()
 ORDER BY created_at DESC, id
 
 -- name: end_session
@@ -75,7 +78,8 @@ DELETE FROM browser_sessions WHERE id = :id AND user_id = :user_id RETURNING id_
 
 -- name: touch_sessions
 UPDATE browser_sessions s SET last_seen_at = greatest(s.last_seen_at, seen.at)
-FROM unnest(:id_hashes::bytea[], :times::timestamptz[]) AS seen (id_hash, at) WHERE s.id_hash = seen.id_hash
+FROM unnest(:id_hashes::bytea[], :times::timestamptz[]) AS seen (id_hash, at)
+WHERE s.id_hash = seen.id_hash
 
 -- name: sweep_sessions
 DELETE FROM browser_sessions WHERE expires_at < :now
@@ -113,7 +117,8 @@ SELECT id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_a
 WHERE id = :id AND user_id = :user_id
 
 -- name: revoke_key
-UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL
+UPDATE api_keys SET revoked_at = clock_timestamp()
+WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL
 RETURNING tenant_id
 
 -- name: find_key_for_operator
@@ -122,7 +127,8 @@ WHERE k.id::text = :id_or_prefix OR k.prefix = :id_or_prefix
 
 -- name: touch_keys
 UPDATE api_keys k SET last_used_at = greatest(k.last_used_at, used.at)
-FROM unnest(:ids::uuid[], :times::timestamptz[]) AS used (id, at) WHERE k.id = used.id
+FROM unnest(:ids::uuid[], :times::timestamptz[]) AS used (id, at)
+WHERE k.id = used.id
 
 -- name: emptiest_pool
 SELECT p.name FROM pools p LEFT JOIN tenants t ON t.db_pool = p.name
@@ -152,11 +158,13 @@ ORDER BY id DESC LIMIT :limit
 INSERT INTO users (id, tenant_id, email, name, password_hash, role)
 VALUES (:id, :tenant_id, :email, :name, :password_hash, :role)
 ON CONFLICT (email) DO NOTHING
-RETURNING id, (SELECT t.slug FROM tenants t WHERE t.id = users.tenant_id) AS tenant, email, name, role, created_at, disabled_at
+RETURNING id, (SELECT t.slug FROM tenants t WHERE t.id = users.tenant_id) AS tenant, email, name, role, created_at,
+    disabled_at
 
 -- name: find_user
 SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
-FROM users u JOIN tenants t ON t.id = u.tenant_id WHERE u.email = :email
+FROM users u JOIN tenants t ON t.id = u.tenant_id
+WHERE u.email = :email
 
 -- name: list_users
 SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at

@@ -11,7 +11,6 @@ from callsheet.jobs.rows import JobRow
 from callsheet.jobs.sql import ADMIN_SQL
 from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.jobs import JobStatus
 

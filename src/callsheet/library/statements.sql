@@ -1,13 +1,12 @@
 -- database: pool
 
 -- name: list_jobs
--- Newest first. Filters may match few jobs, so at most :looked_at jobs are read: the inner LIMIT bounds the reading, and
--- the outer one ends it when the page is full. The inner query reads only its index, which has all filtered columns; for
--- an active job it does not have the status, which is read from the job's row (migration 0020). Texts are read once, only
--- from their index. Files are read by files_by_ids.
--- A user belongs to one tenant: rows are read by the user's index, and the tenant is checked afterwards. If the tenant
--- were compared beside the user, the planner would read all rows of the tenant from the newest on, which is slow for a
--- user without recent jobs.
+-- Newest first. Filters may match few jobs, so at most :looked_at jobs are read: the inner LIMIT bounds the reading,
+-- and the outer one ends it when the page is full. The inner query reads only its index, which has all filtered
+-- columns; for an active job it does not have the status, which is read from the job's row (migration 0020). Texts are
+-- read once, only from their index. Files are read by files_by_ids. A user belongs to one tenant: rows are read by the
+-- user's index, and the tenant is checked afterwards. If the tenant were compared beside the user, the planner would
+-- read all rows of the tenant from the newest on, which is slow for a user without recent jobs.
 SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id, page.run_id, page.cost,
     page.created_at, page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
     left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name,
@@ -61,7 +60,8 @@ ORDER BY page.id DESC
 -- cycle.
 SELECT status, count(*) AS jobs FROM (
     SELECT CASE WHEN listed.outcome_cycle = listed.charge_cycle THEN listed.outcome
-            ELSE (SELECT j.status FROM ai_jobs j WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id) END AS status
+            ELSE (SELECT j.status FROM ai_jobs j WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id)
+            END AS status
     FROM (
         SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
             deleted_at
@@ -90,7 +90,8 @@ GROUP BY status
 -- name: last_looked_at
 -- The last of the :looked_at jobs that list_jobs reads; no row if there are fewer.
 SELECT id FROM (
-    SELECT tenant_id, id FROM ai_jobs WHERE user_id = :user_id AND id < :before AND id >= :since
+    SELECT tenant_id, id FROM ai_jobs
+    WHERE user_id = :user_id AND id < :before AND id >= :since
     ORDER BY id DESC OFFSET :looked_at - 1 LIMIT 1
 ) listed
 WHERE tenant_id = :tenant_id

@@ -3,8 +3,9 @@
 
 -- name: files_by_ids
 -- The files in the given order with their previews, without deleted files.
-SELECT f.tenant_id, f.id, f.user_id, f.purpose, f.status, f.disk, f.path, f.name, f.mime_type, f.size, f.sha256, f.metadata,
-    f.job_id, f.created_at, f.expires_at, p.kind AS preview_kind, p.status AS preview_status, p.width, p.height, p.duration_seconds, p.has_clip
+SELECT f.tenant_id, f.id, f.user_id, f.purpose, f.status, f.disk, f.path, f.name, f.mime_type, f.size, f.sha256,
+    f.metadata, f.job_id, f.created_at, f.expires_at, p.kind AS preview_kind, p.status AS preview_status, p.width,
+    p.height, p.duration_seconds, p.has_clip
 FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN LATERAL (
     SELECT * FROM files WHERE tenant_id = :tenant_id AND id = wanted.id AND deleted_at IS NULL LIMIT 1
 ) f LEFT JOIN LATERAL (
@@ -31,8 +32,8 @@ WITH created_file AS (
     INSERT INTO upload_sweeps (tenant_id, file_id, disk, since) SELECT tenant_id, id, disk, expires_at FROM created_file
 )
 SELECT tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id, created_at,
-    expires_at, NULL::text AS preview_kind, NULL::text AS preview_status, NULL::integer AS width, NULL::integer AS height,
-    NULL::float8 AS duration_seconds, NULL::boolean AS has_clip
+    expires_at, NULL::text AS preview_kind, NULL::text AS preview_status, NULL::integer AS width,
+    NULL::integer AS height, NULL::float8 AS duration_seconds, NULL::boolean AS has_clip
 FROM created_file
 
 -- name: storage_of
@@ -65,7 +66,8 @@ WITH confirmed_file AS (
 SELECT id FROM confirmed_file
 
 -- name: lock_wallet
--- The lock of a user, which belongs to the wallet. A submission takes it before it reads files, so a deletion takes it too.
+-- The lock of a user, which belongs to the wallet. A submission takes it before it reads files, so a deletion takes it
+-- too.
 SELECT wallet_lock(:tenant_id, :user_id)
 
 -- name: files_in_use
@@ -108,12 +110,14 @@ DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
 -- name: get_video
 -- Progress counts only for the current run: the same job, charge cycle and lease.
 SELECT v.tenant_id, v.id, v.title, v.status, v.original_file_id, v.processed_file_id, v.job_id, v.effect_id,
-    v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
+    v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at,
+    p.preview_at,
     CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
 FROM videos v
 LEFT JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
 LEFT JOIN job_progress p
-    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle AND p.lease_seq = j.lease_seq
+    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle
+    AND p.lease_seq = j.lease_seq
     AND j.status = 'processing'
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id
 
@@ -130,22 +134,24 @@ FROM (
 ) v
 LEFT JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
 LEFT JOIN job_progress p
-    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle AND p.lease_seq = j.lease_seq
+    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle
+    AND p.lease_seq = j.lease_seq
     AND j.status = 'processing'
 WHERE v.tenant_id = :tenant_id
 ORDER BY v.id DESC
 
 -- name: outputs_of_jobs
--- The outputs that the results of the jobs list, in the order of the ids, until the page has :most_bytes; the first job is
--- always included. The jobs are read one after the other, like outcomes_of_jobs in jobs/statements.sql. An output counts
--- with the size of its entry in the page, mostly its signed URL, not with the size of the file.
+-- The outputs that the results of the jobs list, in the order of the ids, until the page has :most_bytes; the first job
+-- is always included. The jobs are read one after the other, like outcomes_of_jobs in jobs/statements.sql. An output
+-- counts with the size of its entry in the page, mostly its signed URL, not with the size of the file.
 WITH RECURSIVE outputs_so_far AS (
     SELECT 0 AS place, NULL::jsonb AS outputs, 0 AS bytes
     UNION ALL
     SELECT outputs_so_far.place + 1, job.outputs,
         outputs_so_far.bytes + coalesce(jsonb_array_length(job.outputs), 0) * :output_bytes::integer
     FROM outputs_so_far LEFT JOIN LATERAL (
-        SELECT CASE WHEN jsonb_typeof(result -> 'outputs') = 'array' THEN result -> 'outputs' END AS outputs FROM ai_jobs
+        SELECT CASE WHEN jsonb_typeof(result -> 'outputs') = 'array' THEN result -> 'outputs' END AS outputs
+        FROM ai_jobs
         WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[outputs_so_far.place + 1] LIMIT 1
     ) job ON true
     WHERE outputs_so_far.place < cardinality(:job_ids) AND outputs_so_far.bytes < :most_bytes::integer
@@ -156,7 +162,8 @@ SELECT outputs FROM outputs_so_far WHERE place > 0 ORDER BY place
 SELECT p.preview, p.preview_type FROM videos v
 JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id AND j.status = 'processing'
 JOIN job_progress p
-    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle AND p.lease_seq = j.lease_seq
+    ON p.tenant_id = v.tenant_id AND p.job_id = v.job_id AND p.charge_cycle = j.charge_cycle
+    AND p.lease_seq = j.lease_seq
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id AND p.preview IS NOT NULL
 
 -- name: mark_expired
@@ -186,8 +193,9 @@ DELETE FROM files f USING unnest(:tenant_ids::uuid[], :file_ids::uuid[]) AS swep
 WHERE f.tenant_id = swept.tenant_id AND f.id = swept.id AND f.deleted_at IS NOT NULL
 
 -- name: find_output_sweeps
--- Folders of outputs that are due. too_early: the job is active, or it ended so recently that a worker which had a lease may
--- still upload, because upload URLs are valid as long as the lease. Jobs belong to another room and are in the same database.
+-- Folders of outputs that are due. too_early: the job is active, or it ended so recently that a worker which had a
+-- lease may still upload, because upload URLs are valid as long as the lease. Jobs belong to another room and are in
+-- the same database.
 SELECT s.tenant_id, s.job_id AS owner_id, s.since, clock_timestamp() AS looked_at,
     j.id IS NOT NULL AND coalesce(j.completed_at + make_interval(secs => j.lease_seconds) > due.before, true)
         AS too_early
@@ -201,7 +209,8 @@ LEFT JOIN ai_jobs j ON j.tenant_id = s.tenant_id AND j.id = s.job_id
 ORDER BY s.since
 
 -- name: postpone_output_sweep
-UPDATE output_sweeps SET since = clock_timestamp() WHERE tenant_id = :tenant_id AND job_id = :owner_id AND since = :since
+UPDATE output_sweeps SET since = clock_timestamp()
+WHERE tenant_id = :tenant_id AND job_id = :owner_id AND since = :since
 
 -- name: forget_output_sweep
 -- The row stays if a newer sweep was requested meanwhile.
@@ -249,6 +258,7 @@ WHERE f.created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(
       SELECT FROM ai_jobs j JOIN videos v ON v.tenant_id = j.tenant_id AND v.id = j.video_id
       WHERE j.tenant_id = f.tenant_id AND j.id = f.job_id)
   AND NOT EXISTS (
-      SELECT FROM ai_jobs j WHERE j.tenant_id = f.tenant_id AND j.user_id = f.user_id AND j.completed_at IS NULL
+      SELECT FROM ai_jobs j
+      WHERE j.tenant_id = f.tenant_id AND j.user_id = f.user_id AND j.completed_at IS NULL
         AND f.id = ANY (j.input_file_ids))
 ORDER BY f.created_at LIMIT :limit

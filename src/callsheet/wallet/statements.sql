@@ -22,7 +22,8 @@ WHERE tenant_id = :tenant_id AND user_id = :user_id
 
 -- name: list_holds
 -- Reads jobs, which belong to another room and are in the same database.
-SELECT job.id AS job_id, job.cost AS amount, described.title, described.input_name, job.status, job.submitted_at AS since
+SELECT job.id AS job_id, job.cost AS amount, described.title, described.input_name, job.status,
+    job.submitted_at AS since
 FROM (
     SELECT tenant_id, user_id, id, cost, status, submitted_at FROM ai_jobs
     WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL AND cost > 0
@@ -57,8 +58,8 @@ GROUP BY tenant_id, user_id, w.balance
 HAVING w.balance IS DISTINCT FROM coalesce(sum(t.amount), 0) OR w.balance < 0
 
 -- name: audit_settlements
--- Each charge cycle of a job has one reserve, of the job's cost and owner. It has one settlement if the cycle has ended,
--- and none before. A refund gives back the reserved tokens, without those that a canceled job had spent.
+-- Each charge cycle of a job has one reserve, of the job's cost and owner. It has one settlement if the cycle has
+-- ended, and none before. A refund gives back the reserved tokens, without those that a canceled job had spent.
 WITH charge_cycles AS (
     SELECT j.tenant_id, j.id AS job_id, j.user_id, j.cost, c.number AS charge_cycle,
         CASE WHEN c.number < j.charge_cycle THEN 'retried' ELSE j.status END AS status
@@ -76,8 +77,8 @@ WITH charge_cycles AS (
         ON t.tenant_id = cycle.tenant_id AND t.job_id = cycle.job_id AND t.charge_cycle = cycle.charge_cycle
     GROUP BY cycle.tenant_id, cycle.job_id, cycle.user_id, cycle.cost, cycle.charge_cycle, cycle.status
 )
-SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved, refunded,
-    kept
+SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved,
+    refunded, kept
 FROM cycles_with_totals
 WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
    OR consumes <> CASE WHEN status = 'completed' THEN 1 ELSE 0 END

@@ -16,8 +16,8 @@ SELECT provider FROM provider_breakers WHERE provider = :provider FOR UPDATE
 
 -- name: take_trial
 -- Makes this call the one that tests the provider of a half-open breaker. Run after lock_breaker, as another statement:
--- only after the wait for the lock is it known whether the previous test still runs. A call with lease_seq 0 is one of the
--- control plane itself, and counts as running for :trial_seconds.
+-- only after the wait for the lock is it known whether the previous test still runs. A call with lease_seq 0 is one of
+-- the control plane itself, and counts as running for :trial_seconds.
 UPDATE provider_breakers b SET
     trial_dispatch_id = :dispatch_id,
     trial_lease_seq = :lease_seq,
@@ -46,7 +46,8 @@ INSERT INTO provider_breakers (provider) VALUES (:provider) ON CONFLICT (provide
 -- Locks the breaker and returns what the rules in breaker_rules.py need.
 SELECT failures, dispatches, tenants, pause_seconds, trial_dispatch_id, trial_lease_seq, shut_for,
     (SELECT count(*) > 1 FROM (SELECT FROM tenants WHERE disabled_at IS NULL LIMIT 2) t) AS several_tenants
-FROM provider_breakers WHERE provider = :provider FOR UPDATE
+FROM provider_breakers
+WHERE provider = :provider FOR UPDATE
 
 -- name: count_failure
 UPDATE provider_breakers b SET
@@ -64,10 +65,12 @@ WHERE b.provider = :provider
 -- One row per provider that ever failed. is_tried: a call tests the provider now.
 SELECT b.provider, b.failures, b.open_until, b.shut_for, b.last_error, b.last_error_at,
     greatest(0, extract(epoch FROM b.open_until - clock_timestamp()))::float8 AS paused_seconds,
-    coalesce(b.open_until <= clock_timestamp(), false) AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((
+    coalesce(b.open_until <= clock_timestamp(), false)
+      AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((
         SELECT d.lease_seq = b.trial_lease_seq AND d.status = 'leased' FROM ai_job_dispatches d
         WHERE d.dispatch_id = b.trial_dispatch_id), false)) AS is_tried
-FROM provider_breakers b WHERE b.provider = ANY (:providers::text[])
+FROM provider_breakers b
+WHERE b.provider = ANY (:providers::text[])
 
 -- name: reset_breaker
 UPDATE provider_breakers b SET

@@ -13,7 +13,8 @@ ON CONFLICT (tenant_id, job_id, charge_cycle) DO UPDATE SET
 RETURNING c.hand_overs, c.callback_hash
 
 -- name: schedule_first_look
--- Run when a worker reports that it submitted the job. If the callback came before this report, the call is due at once.
+-- Run when a worker reports that it submitted the job. If the callback came before this report, the call is due at
+-- once.
 UPDATE provider_calls SET
     next_at = clock_timestamp() + make_interval(secs =>
         CASE WHEN work = 'collect' OR strays <> '{}' THEN 0 ELSE :look_seconds::float8 END),
@@ -22,8 +23,8 @@ WHERE dispatch_id = :dispatch_id AND work IN ('follow', 'collect')
 RETURNING work
 
 -- name: add_stray
--- A prediction that a worker submitted and reported after its lease had ended. A call that has ended is opened again, to
--- cancel the prediction. A repeated report of the prediction that the job waits for is not a stray.
+-- A prediction that a worker submitted and reported after its lease had ended. A call that has ended is opened again,
+-- to cancel the prediction. A repeated report of the prediction that the job waits for is not a stray.
 UPDATE provider_calls c SET
     strays = c.strays || :provider_job_id::text,
     work = coalesce(c.work, 'cancel'),
@@ -59,12 +60,14 @@ WITH locked_call AS MATERIALIZED (
     UPDATE provider_calls c SET
         prediction = :prediction, reported_at = clock_timestamp(), work = 'collect', next_at = clock_timestamp(),
         failures = 0
-    FROM locked_call l WHERE c.call_id = l.call_id AND l.work = 'follow'
+    FROM locked_call l
+    WHERE c.call_id = l.call_id AND l.work = 'follow'
     RETURNING c.call_id
 ), callback_line AS (
     INSERT INTO provider_callbacks AS b (call_id, delivery_id, status, outcome)
     SELECT call_id, :delivery_id, :status, CASE WHEN EXISTS (SELECT FROM updated_call) THEN 'taken' ELSE 'late' END
-    FROM locked_call WHERE :delivery_id::text IS NOT NULL
+    FROM locked_call
+    WHERE :delivery_id::text IS NOT NULL
     ON CONFLICT (call_id, delivery_id) DO UPDATE SET
         deliveries = b.deliveries + 1, last_received_at = clock_timestamp()
     RETURNING b.deliveries
@@ -81,11 +84,12 @@ WITH closed_calls AS MATERIALIZED (
     LIMIT :limit FOR UPDATE SKIP LOCKED
 )
 UPDATE provider_calls c SET work = 'cancel', next_at = clock_timestamp(), failures = 0
-FROM closed_calls WHERE c.call_id = closed_calls.call_id
+FROM closed_calls
+WHERE c.call_id = closed_calls.call_id
 
 -- name: claim
--- Claims calls that are due: for each provider and kind of work up to `free`. No other process takes such a call until the
--- claim expires; the process that works on the call renews the claim.
+-- Claims calls that are due: for each provider and kind of work up to `free`. No other process takes such a call until
+-- the claim expires; the process that works on the call renews the claim.
 WITH free_places AS MATERIALIZED (
     SELECT * FROM unnest(:providers::text[], :works::text[], :free::bigint[]) AS r (provider, work, free)
 ), due_calls AS MATERIALIZED (
@@ -97,11 +101,13 @@ WITH free_places AS MATERIALIZED (
 ), claimed_calls AS (
     UPDATE provider_calls c SET
         claims = c.claims + 1, next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
-    FROM due_calls WHERE c.call_id = due_calls.call_id
+    FROM due_calls
+    WHERE c.call_id = due_calls.call_id
     RETURNING c.*
 )
-SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims, c.failures,
-    c.callback_hash, c.prediction AS prediction_row, c.strays, coalesce(d.status, h.status) AS status, h.dispatch_id IS NOT NULL AS is_finished,
+SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims,
+    c.failures, c.callback_hash, c.prediction AS prediction_row, c.strays, coalesce(d.status, h.status) AS status,
+    h.dispatch_id IS NOT NULL AS is_finished,
     coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id,
     extract(epoch FROM clock_timestamp() - c.reported_at)::float8 AS reported_seconds_ago
 FROM claimed_calls c
@@ -132,7 +138,8 @@ WHERE call_id = :call_id AND work IS NOT NULL
 
 -- name: count_calls
 SELECT provider, count(*) AS calls FROM provider_calls
-WHERE provider = ANY (:providers::text[]) AND work IS NOT NULL GROUP BY provider
+WHERE provider = ANY (:providers::text[]) AND work IS NOT NULL
+GROUP BY provider
 
 -- name: sweep_calls
 -- The callbacks of a call are deleted with it. A later callback of the call is refused as unknown.
