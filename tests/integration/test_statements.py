@@ -280,23 +280,26 @@ async def test_rows_have_the_columns_and_types_of_their_class(
     assert not wrong
 
 
-EVERY_COLUMN = re.compile(r"(?:\bSELECT|\bRETURNING|,)\s+(?:\w+\.)?\*(?=\s|,|$)")
-
-
-def outermost(sql: str) -> str:
-    """The statement without comments and without all that is in parentheses."""
-    sql = re.sub(r"--[^\n]*", "", sql)
-    while (shorter := re.sub(r"\([^()]*\)", "", sql)) != sql:
-        sql = shorter
-    return sql
-
-
-def test_typed_rows_name_their_columns() -> None:
-    """A column that a newer release adds would be one too many for the class of a release that still serves."""
-    found = typed_uses()
-    assert EVERY_COLUMN.search(outermost("SELECT a, (SELECT count(*) FROM t), f.* FROM (SELECT * FROM g) f"))
-    assert not EVERY_COLUMN.search(outermost("SELECT a * b, count(*) FROM (SELECT * FROM g) f"))
-    assert [where for where, (statement, _) in found.items() if EVERY_COLUMN.search(outermost(statement.text))] == []
+@pytest.mark.parametrize("database", ["central", "pool"])
+async def test_a_new_column_of_a_table_changes_no_typed_row(
+    postgres: EmbeddedPostgres, templates: dict[str, str], database: str
+) -> None:
+    """A release serves on the schema of the next one, and `SELECT *` would return one column too many for its class."""
+    found = {where: use for where, use in typed_uses().items() if use[0].database == database}
+    changed = {}
+    async with migrated(postgres, templates, database) as connection:
+        change = connection.transaction()
+        await change.start()
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        for table in tables:
+            await connection.execute(f'ALTER TABLE "{table["tablename"]}" ADD COLUMN of_the_next_release integer')
+        for where, (statement, row_class) in found.items():
+            attributes = (await connection.prepare(statement.text)).get_attributes()
+            if differences := mismatches(attributes, row_class):
+                changed[where] = differences
+        await change.rollback()
+    assert tables
+    assert not changed
 
 
 class Pair(NamedTuple):

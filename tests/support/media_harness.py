@@ -53,7 +53,7 @@ class MediaHarness:
 
     async def confirm(self, file_id: UUID) -> str:
         row = await self.room.uploads.confirm(principal_of(self.ann), file_id)
-        return str(row["status"])
+        return str(row.status)
 
     async def delete_video(self, video_id: UUID) -> None:
         await self.room.deletion.video(self.ann.pool, self.owner, video_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.properties import an
@@ -13,7 +14,7 @@ from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Asset, CreateAsset, CreatedAsset, Property
@@ -24,8 +25,18 @@ SQL = statements("callsheet.catalog")
 FOLDER = "catalog/assets"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyAsset:
+class AssetRow(NamedTuple):
+    id: UUID
+    status: Literal["pending", "ready"]
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None
+    created_at: datetime
+
+
+class ReadyAsset(NamedTuple):
     id: UUID
     path: str
     name: str
@@ -46,68 +57,68 @@ class Assets:
         asset_id = uuid7()
         path = f"{FOLDER}/{asset_id}/upload"
         async with self._databases.central.transaction() as connection:
-            row = await SQL["create_asset"].row(connection, id=asset_id, path=path, **request.model_dump())
-            assert row is not None
+            asset = await SQL["create_asset"].row(connection, Asset, id=asset_id, path=path, **request.model_dump())
+            assert asset is not None
             await record(connection, actor, "asset.create", "asset", asset_id, name=request.name)
         signed = self._storage.presign_put(
             path, content_type=request.mime_type, size=request.size, sha256=request.sha256
         )
         upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
-        return CreatedAsset(asset=Asset(**row), upload=upload)
+        return CreatedAsset(asset=asset, upload=upload)
 
     async def confirm(self, asset_id: UUID, actor: str) -> Asset:
-        """Makes what was uploaded usable, if it is what was declared. Confirming again changes nothing."""
+        """Makes an uploaded asset usable if it matches its declaration. A repeated confirmation changes nothing."""
         row = await self._row(asset_id)
-        if row["status"] == "ready":
+        if row.status == "ready":
             return _view(row)
         try:
             await self._make_ready(row, actor)
         except Refusal:
-            # A twin that was faster takes what is looked at here for a leftover and deletes it.
-            if (await self._row(asset_id))["status"] != "ready":
+            # A faster request for the same asset deletes the object that is checked here.
+            if (await self._row(asset_id)).status != "ready":
                 raise
         return await self.get(asset_id)
 
-    async def _make_ready(self, row: Row, actor: str) -> None:
-        asset_id = row["id"]
-        if await self._storage.head(row["path"]) is None:
+    async def _make_ready(self, row: AssetRow, actor: str) -> None:
+        asset_id = row.id
+        if await self._storage.head(row.path) is None:
             raise ContentMismatch("Nothing was uploaded for this asset. Upload the file, then confirm it.")
-        # A copy that has no signed URL: what is looked at here is what jobs will get.
+        # A copy that no signed URL can write to, so that jobs get the bytes that are checked here.
         path = f"{FOLDER}/{asset_id}/{uuid7()}"
-        await self._storage.copy(row["path"], path)
+        await self._storage.copy(row.path, path)
         try:
             sha256 = await self._verify(row, path)
             await hit(Failpoint.CATALOG_BEFORE_ROW)
             async with self._databases.central.transaction() as connection:
-                ready = await SQL["confirm_asset"].row(connection, id=asset_id, path=path, sha256=sha256)
+                ready = await SQL["confirm_asset"].value(connection, id=asset_id, path=path, sha256=sha256)
                 if ready is not None:
                     await record(connection, actor, "asset.confirm", "asset", asset_id, sha256=sha256)
         except Refusal:
-            # Only then: a database that went away may have kept the row, which then names this object.
+            # Not after a database error: the row may have been written, and then it names this object.
             await self._storage.delete(path)
             raise
-        # The one that is kept may be that of a twin that was faster.
-        kept = (await self._row(asset_id))["path"]
+        # The accepted object may be that of a faster request.
+        kept = (await self._row(asset_id)).path
         leftovers = [entry.key async for entry in self._storage.list(f"{FOLDER}/{asset_id}") if entry.key != kept]
         await self._storage.delete_many(leftovers)
 
-    async def _verify(self, row: Row, path: str) -> str:
+    async def _verify(self, row: AssetRow, path: str) -> str:
         found = await self._storage.head(path)
         sha256 = await self._storage.sha256_of(path)
         if found is None or sha256 is None:
             raise ContentMismatch("The uploaded file no longer exists. Create the asset again.")
-        if found.size != row["size"]:
+        if found.size != row.size:
             raise ContentMismatch(
-                errors=[FieldProblem("size", f"The size is {found.size}, but {row['size']} was declared.")]
+                errors=[FieldProblem("size", f"The size is {found.size}, but {row.size} was declared.")]
             )
         beginning = b"".join([piece async for piece in self._storage.stream(path, 0, PROBED_BYTES)])
-        looks_like = contradiction(row["mime_type"], beginning)
+        looks_like = contradiction(row.mime_type, beginning)
         if looks_like is not None:
-            reason = f"The type {row['mime_type']} was declared, but the bytes look like {looks_like}."
+            reason = f"The type {row.mime_type} was declared, but the bytes look like {looks_like}."
             raise ContentMismatch(errors=[FieldProblem("mime_type", reason)])
-        if row["sha256"] is not None and sha256 != row["sha256"]:
+        if row.sha256 is not None and sha256 != row.sha256:
             raise ContentMismatch(
-                errors=[FieldProblem("sha256", f"The SHA-256 is {sha256}, but {row['sha256']} was declared.")]
+                errors=[FieldProblem("sha256", f"The SHA-256 is {sha256}, but {row.sha256} was declared.")]
             )
         return sha256
 
@@ -120,28 +131,36 @@ class Assets:
 
     async def list(self, status: str | None, before: UUID | None, limit: int) -> Page[Asset]:
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_assets"].rows(connection, status=status, before=before, limit=limit + 1)
-        return page_of([Asset(**row) for row in rows], limit)
+            assets = await SQL["list_assets"].rows(connection, Asset, status=status, before=before, limit=limit + 1)
+        return page_of(assets, limit)
 
-    async def _row(self, asset_id: UUID) -> Row:
+    async def _row(self, asset_id: UUID) -> AssetRow:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_asset"].row(connection, id=asset_id)
+            row = await SQL["find_asset"].row(connection, AssetRow, id=asset_id)
         if row is None:
             raise NotFound("There is no such asset.")
         return row
 
 
-def _view(row: Row) -> Asset:
-    return Asset(**{name: row[name] for name in Asset.model_fields})
+def _view(row: AssetRow) -> Asset:
+    return Asset(
+        id=row.id,
+        status=row.status,
+        name=row.name,
+        mime_type=row.mime_type,
+        size=row.size,
+        sha256=row.sha256,
+        created_at=row.created_at,
+    )
 
 
 async def ready_assets(connection: Connection, ids: Iterable[UUID]) -> Mapping[UUID, ReadyAsset]:
-    rows = await SQL["ready_assets"].rows(connection, ids=list(ids))
-    return {row["id"]: ReadyAsset(**row) for row in rows}
+    assets = await SQL["ready_assets"].rows(connection, ReadyAsset, ids=list(ids))
+    return {asset.id: asset for asset in assets}
 
 
 async def check_assets(connection: Connection, wanted: Mapping[str, tuple[Property, str]]) -> list[FieldProblem]:
-    """What is wrong with the assets that properties name, by field: `{field: (property, asset id)}`."""
+    """The problems of assets that properties name. `wanted`: property and asset id by field."""
     found = await ready_assets(connection, {UUID(asset_id) for _, asset_id in wanted.values()})
     problems: list[FieldProblem] = []
     for field, (each, asset_id) in wanted.items():

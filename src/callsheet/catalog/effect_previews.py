@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.effects import FOLDER, SQL, named, show_preview
+from callsheet.catalog.effects import FOLDER, SQL, EffectRow, LockedEffect, named, show_preview
 from callsheet.identity.audit import record
 from callsheet.media.previews.maker import put_previews
 from callsheet.media.previews.program import CLIP, NoPreview
@@ -81,20 +81,19 @@ class EffectPreviews:
 
     async def _id(self, id_or_slug: str) -> UUID:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_effect"].row(connection, **named(id_or_slug))
-        if row is None:
+            effect = await SQL["find_effect"].row(connection, EffectRow, **named(id_or_slug))
+        if effect is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
-        effect_id: UUID = row["id"]
-        return effect_id
+        return effect.id
 
     async def _write(self, effect_id: UUID, preview: dict[str, Any] | None, actor: str) -> None:
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, id=effect_id, slug="")
+            current = await SQL["lock_effect"].row(connection, LockedEffect, id=effect_id, slug="")
             if current is None:
                 raise NotFound("The effect was deleted.")
             await SQL["set_effect_preview"].run(connection, id=effect_id, preview=preview)
             await record(connection, actor, "effect.preview", "effect", effect_id, is_set=preview is not None)
-        replaced = (current["preview"] or {}).get("folder")
+        replaced = (current.preview or {}).get("folder")
         await discard(self._storage, await self._leftovers(effect_id, preview, replaced))
 
     async def _leftovers(self, effect_id: UUID, kept: dict[str, Any] | None, replaced: str | None) -> list[str]:

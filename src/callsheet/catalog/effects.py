@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import (
@@ -70,6 +71,112 @@ class Recipe:
     keep_metadata: bool
 
 
+class EffectRow(NamedTuple):
+    id: UUID
+    slug: str
+    name: str
+    description: str
+    category: str
+    preview: Any
+    workflow: str
+    overrides: Any
+    credits_cost: int
+    is_published: bool
+    provider: str
+    stage: str
+    last_processing_time_seconds: float | None
+    has_jobs: bool
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class LockedEffect(NamedTuple):
+    id: UUID
+    slug: str
+    name: str
+    description: str
+    category: str
+    preview: Any
+    workflow: str
+    overrides: Any
+    credits_cost: int
+    is_published: bool
+    provider: str
+    stage: str
+    version: int
+
+
+class ListedEffect(NamedTuple):
+    """A published effect with the columns of its workflow that a list shows."""
+
+    id: UUID
+    slug: str
+    name: str
+    description: str
+    category: str
+    preview: Any
+    overrides: Any
+    credits_cost: int
+    last_processing_time_seconds: float | None
+    provider: str
+    stage: str
+    workflow_id: int
+    is_active: bool
+    properties: Any
+    output_mime_type: str
+    refund_on_cancel: RefundOnCancel
+
+
+class PublishedEffect(NamedTuple):
+    """A published effect with all columns of its workflow that a job needs."""
+
+    id: UUID
+    slug: str
+    name: str
+    description: str
+    category: str
+    preview: Any
+    overrides: Any
+    credits_cost: int
+    last_processing_time_seconds: float | None
+    provider: str
+    stage: str
+    has_jobs: bool
+    workflow_id: int
+    is_active: bool
+    properties: Any
+    comfyui_workflow_path: str
+    output_node_id: str | None
+    output_extension: str
+    output_mime_type: str
+    keep_metadata: bool
+    run_limit_seconds: int
+    lease_seconds: int | None
+    max_attempts: int | None
+    refund_on_cancel: RefundOnCancel
+
+
+class EffectNameRow(NamedTuple):
+    id: UUID
+    slug: str
+    name: str
+
+
+class EffectOfWorkflow(NamedTuple):
+    """A published effect of a workflow. Both are None for a workflow without effects."""
+
+    effect_id: UUID | None
+    effect: str | None
+
+
+class LockedWorkflow(NamedTuple):
+    id: int
+    slug: str
+    properties: Any
+    comfyui_workflow_path: str | None
+
+
 class EffectName(NamedTuple):
     slug: str
     name: str
@@ -83,7 +190,7 @@ class Offer:
     route: tuple[int, str, str]
 
 
-# What workers beside an engine serve.
+# The provider that workers beside an engine serve.
 OWN_ENGINES = "self_hosted"
 
 
@@ -100,12 +207,13 @@ class Effects:
             raise InvalidRequest.field("credits_cost", NO_PRICE)
         effect_id = uuid7()
         async with self._databases.central.transaction() as connection:
-            workflow = await _hold_workflow(connection, request.workflow, request.overrides)
+            workflow = await _lock_workflow(connection, request.workflow, request.overrides)
             row = await SQL["create_effect"].row(
                 connection,
+                EffectRow,
                 id=effect_id,
                 slug=request.slug,
-                workflow_id=workflow["id"],
+                workflow_id=workflow.id,
                 **request.model_dump(include=set(COLUMNS)),
             )
             if row is None:
@@ -122,47 +230,49 @@ class Effects:
                 is_published=request.is_published,
             )
             warnings = await _warnings(connection, request.provider)
-        return self._record(row, workflow=request.workflow, warnings=warnings)
+        return self._record(row, warnings)
 
     async def update(self, id_or_slug: str, request: UpdateEffect, actor: str) -> EffectRecord:
         given = request.model_dump(exclude_unset=True, exclude_none=True)
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, **named(id_or_slug))
+            current = await SQL["lock_effect"].row(connection, LockedEffect, **named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
-            if given.pop("version", current["version"]) != current["version"]:
-                reason = f"Another request changed the effect to version {current['version']}. Read it again."
+            if given.pop("version", current.version) != current.version:
+                reason = f"Another request changed the effect to version {current.version}. Read it again."
                 raise WrongState(reason, errors=[FieldProblem("version", reason)])
-            values = {name: given.get(name, current[name]) for name in COLUMNS}
-            publishes = values["is_published"] and not current["is_published"]
+            values = {name: given.get(name, getattr(current, name)) for name in COLUMNS}
+            publishes = values["is_published"] and not current.is_published
             if publishes and values["credits_cost"] == 0 and "credits_cost" not in given:
                 raise InvalidRequest.field("credits_cost", NO_PRICE)
-            slug = given.get("workflow", current["workflow"])
-            workflow = await _hold_workflow(connection, slug, values["overrides"])
-            row = await SQL["update_effect"].row(connection, id=current["id"], workflow_id=workflow["id"], **values)
+            slug = given.get("workflow", current.workflow)
+            workflow = await _lock_workflow(connection, slug, values["overrides"])
+            row = await SQL["update_effect"].row(
+                connection, EffectRow, id=current.id, workflow_id=workflow.id, **values
+            )
             assert row is not None
             shown = {name: value for name, value in given.items() if name not in ("overrides", "description")}
             details = {"fields": sorted(given), **shown}
-            await record(connection, actor, "effect.update", "effect", current["id"], **details)
+            await record(connection, actor, "effect.update", "effect", current.id, **details)
             warnings = await _warnings(connection, values["provider"]) if "provider" in given else []
-        return self._record(row, workflow=slug, warnings=warnings)
+        return self._record(row, warnings)
 
     async def delete(self, id_or_slug: str, actor: str) -> None:
-        """Only what no job names: their history would point to nothing."""
+        """Deletes an effect without jobs: the history of jobs refers to their effects."""
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, **named(id_or_slug))
+            current = await SQL["lock_effect"].row(connection, LockedEffect, **named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
-            if await SQL["effect_has_jobs"].value(connection, id=current["id"]):
+            if await SQL["effect_has_jobs"].value(connection, id=current.id):
                 raise InUse("This effect has jobs. Unpublish it instead: set is_published to false.")
-            await SQL["delete_effect"].run(connection, id=current["id"])
-            await record(connection, actor, "effect.delete", "effect", current["id"], slug=current["slug"])
-        folder = f"{FOLDER}/{current['id']}"
+            await SQL["delete_effect"].run(connection, id=current.id)
+            await record(connection, actor, "effect.delete", "effect", current.id, slug=current.slug)
+        folder = f"{FOLDER}/{current.id}"
         await discard(self._storage, [entry.key async for entry in self._storage.list(folder)])
 
     async def get(self, id_or_slug: str) -> EffectRecord:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_effect"].row(connection, **named(id_or_slug))
+            row = await SQL["find_effect"].row(connection, EffectRow, **named(id_or_slug))
         if row is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
         return self._record(row)
@@ -172,17 +282,17 @@ class Effects:
     ) -> Page[EffectRecord]:
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_effects"].rows(
-                connection, workflow=workflow, is_published=is_published, before=before, limit=limit + 1
+                connection, EffectRow, workflow=workflow, is_published=is_published, before=before, limit=limit + 1
             )
         return page_of([self._record(row) for row in rows], limit)
 
     async def list_published(
         self, search: str | None, category: str | None, before: UUID | None, limit: int
     ) -> tuple[Sequence[Offer], bool]:
-        """And whether there are more."""
+        """The published effects, and whether there are more."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_published"].rows(
-                connection, search=search, category=category, before=before, limit=limit + 1
+                connection, ListedEffect, search=search, category=category, before=before, limit=limit + 1
             )
         return [self._offer(row) for row in rows[:limit]], len(rows) > limit
 
@@ -192,54 +302,55 @@ class Effects:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
         return self._offer(row)
 
-    def _offer(self, row: Row) -> Offer:
-        effect = effect_view(row, self._preview(row))
-        return Offer(effect, (row["workflow_id"], row["stage"], row["provider"]))
+    def _offer(self, row: ListedEffect | PublishedEffect) -> Offer:
+        effect = effect_view(row, self._preview(row.preview))
+        return Offer(effect, (row.workflow_id, row.stage, row.provider))
 
-    def _record(self, row: Row, **rest: Any) -> EffectRecord:
-        return EffectRecord(**{**row, **rest, "preview": self._preview(row)})
+    def _record(self, row: EffectRow, warnings: Sequence[str] = ()) -> EffectRecord:
+        return EffectRecord(
+            **{**row._asdict(), "preview": self._preview(row.preview), "warnings": [*warnings]},
+        )
 
-    def _preview(self, row: Row) -> EffectPreview | None:
-        return show_preview(self._preview_urls, row["preview"]) if row["preview"] else None
+    def _preview(self, stored: Any) -> EffectPreview | None:
+        return show_preview(self._preview_urls, stored) if stored else None
 
     async def names_of(self, ids: Iterable[UUID]) -> dict[UUID, EffectName]:
-        """Slug and name, also of effects that are not published any more."""
+        """Slug and name of effects, also of effects that are no longer published."""
         wanted = sorted(set(ids))
         if not wanted:
             return {}
         async with self._databases.central.connection() as connection:
-            rows = await SQL["names_of_effects"].rows(connection, ids=wanted)
-        return {row["id"]: EffectName(row["slug"], row["name"]) for row in rows}
+            rows = await SQL["names_of_effects"].rows(connection, EffectNameRow, ids=wanted)
+        return {row.id: EffectName(row.slug, row.name) for row in rows}
 
     async def ids_of(self, ids_or_slugs: Iterable[str]) -> Sequence[UUID]:
         """The ids of the effects that exist, by id or slug."""
         names = [*ids_or_slugs]
         ids = [effect_id for name in names if (effect_id := _as_id(name)) is not None]
         async with self._databases.central.connection() as connection:
-            rows = await SQL["effects_named"].rows(connection, ids=ids, slugs=names)
-        return [row["id"] for row in rows]
+            return await SQL["effects_named"].column(connection, ids=ids, slugs=names)
 
     async def recipe(self, id_or_slug: str) -> Recipe | None:
-        """What a job of this effect is made from; none where it is not published."""
+        """What a job of this effect is built from; None if the effect is not published."""
         row = await self._published(id_or_slug)
         return _recipe(row) if row is not None else None
 
     async def selling(self, workflow: str) -> dict[str, UUID] | None:
-        """The published effects of a workflow, by slug; None where there is no such workflow."""
+        """The published effects of a workflow, by slug; None if the workflow does not exist."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["published_of_workflow"].rows(connection, slug=workflow)
-        return {row["effect"]: row["effect_id"] for row in rows if row["effect_id"]} if rows else None
+            rows = await SQL["published_of_workflow"].rows(connection, EffectOfWorkflow, slug=workflow)
+        return {row.effect: row.effect_id for row in rows if row.effect and row.effect_id} if rows else None
 
     async def mark_used(self, recipe: Recipe) -> bool:
-        """To be called before a job is written that names it; false where it was deleted meanwhile."""
+        """Called before a job of the effect is written. Returns False if the effect was deleted meanwhile."""
         if recipe.has_jobs:
             return True
         async with self._databases.central.connection() as connection:
             return await SQL["mark_used"].value(connection, id=recipe.effect_id) is not None
 
-    async def _published(self, id_or_slug: str) -> Row | None:
+    async def _published(self, id_or_slug: str) -> PublishedEffect | None:
         async with self._databases.central.connection() as connection:
-            return await SQL["find_published"].row(connection, **named(id_or_slug))
+            return await SQL["find_published"].row(connection, PublishedEffect, **named(id_or_slug))
 
 
 def _as_id(text: str) -> UUID | None:
@@ -253,14 +364,14 @@ def named(id_or_slug: str) -> dict[str, Any]:
     return {"id": _as_id(id_or_slug), "slug": id_or_slug}
 
 
-async def _hold_workflow(connection: Connection, slug: str, overrides: dict[str, Any]) -> Row:
-    """The workflow, locked as it is, if an effect with these values can rest on it."""
-    workflow = await SQL["hold_workflow"].row(connection, slug=slug)
+async def _lock_workflow(connection: Connection, slug: str, overrides: dict[str, Any]) -> LockedWorkflow:
+    """Locks the workflow, if an effect with these values fits it."""
+    workflow = await SQL["lock_workflow_of_effect"].row(connection, LockedWorkflow, slug=slug)
     if workflow is None:
         raise InvalidRequest.field("workflow", f"There is no workflow {slug!r}.")
-    if workflow["comfyui_workflow_path"] is None:
+    if workflow.comfyui_workflow_path is None:
         raise InvalidRequest.field("workflow", f"The workflow {slug!r} has no graph, so it cannot have effects.")
-    properties = [Property.model_validate(each) for each in workflow["properties"]]
+    properties = [Property.model_validate(each) for each in workflow.properties]
     refuse(check_overrides(properties, overrides))
     files = {
         f"overrides.{each.key}": (each, overrides[each.key])
@@ -271,24 +382,24 @@ async def _hold_workflow(connection: Connection, slug: str, overrides: dict[str,
     return workflow
 
 
-def effect_view(row: Row, preview: EffectPreview | None) -> Effect:
-    properties = [Property.model_validate(each) for each in row["properties"]]
+def effect_view(row: ListedEffect | PublishedEffect, preview: EffectPreview | None) -> Effect:
+    properties = [Property.model_validate(each) for each in row.properties]
     primary = primary_input(properties)
     return Effect(
-        id=row["id"],
-        slug=row["slug"],
-        name=row["name"],
-        description=row["description"],
-        category=row["category"],
+        id=row.id,
+        slug=row.slug,
+        name=row.name,
+        description=row.description,
+        category=row.category,
         preview=preview,
-        credits_cost=row["credits_cost"],
-        refund_on_cancel=row["refund_on_cancel"],
-        is_available=row["is_active"],
-        last_processing_time_seconds=row["last_processing_time_seconds"],
+        credits_cost=row.credits_cost,
+        refund_on_cancel=row.refund_on_cancel,
+        is_available=row.is_active,
+        last_processing_time_seconds=row.last_processing_time_seconds,
         input=_input_view(primary) if primary else None,
-        output=_output_view(row["output_mime_type"]),
+        output=_output_view(row.output_mime_type),
         properties=[
-            _property_view(each, row["overrides"])
+            _property_view(each, row.overrides)
             for each in properties
             if each.user_configurable and not each.is_primary_input
         ],
@@ -346,25 +457,25 @@ async def _warnings(connection: Connection, provider: str) -> list[str]:
     return [f"No worker serves the provider {provider!r}: jobs of this effect wait until one registers."]
 
 
-def _recipe(row: Row) -> Recipe:
+def _recipe(row: PublishedEffect) -> Recipe:
     return Recipe(
-        effect_id=row["id"],
-        name=row["name"],
-        has_jobs=row["has_jobs"],
-        workflow_id=row["workflow_id"],
-        is_active=row["is_active"],
-        properties=tuple(Property.model_validate(each) for each in row["properties"]),
-        overrides=row["overrides"],
-        cost=row["credits_cost"],
-        provider=row["provider"],
-        stage=row["stage"],
-        run_limit_seconds=row["run_limit_seconds"],
-        lease_seconds=row["lease_seconds"],
-        max_attempts=row["max_attempts"],
-        refund_on_cancel=row["refund_on_cancel"],
-        graph_path=row["comfyui_workflow_path"],
-        output_node_id=row["output_node_id"],
-        output_extension=row["output_extension"],
-        output_mime_type=row["output_mime_type"],
-        keep_metadata=row["keep_metadata"],
+        effect_id=row.id,
+        name=row.name,
+        has_jobs=row.has_jobs,
+        workflow_id=row.workflow_id,
+        is_active=row.is_active,
+        properties=tuple(Property.model_validate(each) for each in row.properties),
+        overrides=row.overrides,
+        cost=row.credits_cost,
+        provider=row.provider,
+        stage=row.stage,
+        run_limit_seconds=row.run_limit_seconds,
+        lease_seconds=row.lease_seconds,
+        max_attempts=row.max_attempts,
+        refund_on_cancel=row.refund_on_cancel,
+        graph_path=row.comfyui_workflow_path,
+        output_node_id=row.output_node_id,
+        output_extension=row.output_extension,
+        output_mime_type=row.output_mime_type,
+        keep_metadata=row.keep_metadata,
     )

@@ -29,7 +29,7 @@ SELECT digest, workflow_id, lacks::jsonb
 FROM unnest(:digests::bytea[], :workflow_ids::bigint[], :lacks::text[]) AS w (digest, workflow_id, lacks)
 ON CONFLICT (digest, workflow_id) DO UPDATE SET lacks = excluded.lacks
 
--- name: tell_workers_of_environments
+-- name: notify_workers_of_environments
 -- As when a worker is assigned other workflows: a poll of it that waits gets a response, and it asks again.
 SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environment = ANY (:digests::bytea[])
 

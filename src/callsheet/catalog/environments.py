@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from callsheet.catalog.requirements import Inventory, lacks
 from callsheet.plumbing.sql import Connection, statements
@@ -18,39 +18,49 @@ SQL = statements("callsheet.catalog", "environment_statements.sql")
 KEPT_SECONDS = 600.0
 
 
+class WorkflowRow(NamedTuple):
+    id: int
+    required: Any
+
+
+class EnvironmentRow(NamedTuple):
+    digest: bytes
+    inventory: Any
+
+
 async def enter(connection: Connection, environment: Environment) -> bytes:
-    """In a transaction: what it is known by from now on. The transaction makes a worker have it."""
+    """Stores an environment, if it is new, and returns its digest. Run in the transaction that writes the worker."""
     document = _document(environment)
     digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).digest()
     if await SQL["use_environment"].value(connection, digest=digest) is not None:
         return digest
-    # A workflow that is written at the same moment is judged by the transaction that comes second.
+    # A workflow that is written at the same time is judged by the second of the two transactions.
     await SQL["lock_environments"].run(connection)
     await SQL["create_environment"].run(connection, digest=digest, inventory=document)
     inventory = Inventory.of(environment)
-    rows = await SQL["required_of_workflows"].rows(connection)
-    found = {row["id"]: lacks(Required.model_validate(row["required"]), inventory) for row in rows}
+    workflows = await SQL["required_of_workflows"].rows(connection, WorkflowRow)
+    found = {row.id: lacks(Required.model_validate(row.required), inventory) for row in workflows}
     missing = {workflow_id: each for workflow_id, each in found.items() if each}
     await _write(connection, [digest] * len(missing), list(missing), missing.values())
     return digest
 
 
 async def judge(connection: Connection, workflow_id: int, required: Required | None) -> None:
-    """In the transaction that changes what the workflow requires. Workers that can run it from now on, or cannot any
-    more, are notified at the commit."""
+    """Compares a workflow with all environments. Run in the transaction that changes the requirements. Workers that can
+    run the workflow now, or no longer can, are notified at the commit."""
     await SQL["lock_environments"].run(connection)
-    rows = await SQL["environments"].rows(connection) if required is not None else []
+    rows = await SQL["environments"].rows(connection, EnvironmentRow) if required is not None else []
     found: dict[bytes, list[Lack]] = {}
     for row in rows:
         assert required is not None
-        missing = lacks(required, Inventory.of(Environment.model_validate(row["inventory"])))
+        missing = lacks(required, Inventory.of(Environment.model_validate(row.inventory)))
         if missing:
-            found[row["digest"]] = missing
-    before = await SQL["forget_lacks"].rows(connection, workflow_id=workflow_id)
+            found[row.digest] = missing
+    before = await SQL["forget_lacks"].column(connection, workflow_id=workflow_id)
     await _write(connection, list(found), [workflow_id] * len(found), found.values())
-    changed = {row["digest"] for row in before} ^ set(found)
+    changed = set(before) ^ set(found)
     if changed:
-        await SQL["tell_workers_of_environments"].run(connection, digests=list(changed))
+        await SQL["notify_workers_of_environments"].run(connection, digests=list(changed))
 
 
 async def forget_unused(connection: Connection, seconds: float = KEPT_SECONDS) -> int:
@@ -68,7 +78,7 @@ async def _write(
 
 
 def _document(environment: Environment) -> Mapping[str, Any]:
-    """The same for the same environment, in whatever order a worker lists it."""
+    """The environment in a fixed order, so that the order in a worker's report does not matter."""
     classes, models, versions = environment.node_classes, environment.models, environment.engine_versions
     named = None if models is None else sorted({model.name: model for model in models}.items())
     return {

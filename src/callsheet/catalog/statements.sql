@@ -66,8 +66,8 @@ SELECT slug, overrides FROM effects WHERE workflow_id = :workflow_id ORDER BY sl
 -- Effects, lanes of the queue and timings name their workflow: where one does, the database refuses.
 DELETE FROM workflows WHERE id = :id AND NOT is_active
 
--- name: hold_workflow
--- Its properties stay as they are until the effect that was checked against them is written.
+-- name: lock_workflow_of_effect
+-- The properties do not change until the effect that was checked against them is written.
 SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :slug FOR SHARE
 
 -- name: create_effect
@@ -76,28 +76,28 @@ INSERT INTO effects (id, slug, name, description, category, workflow_id, overrid
 VALUES (:id, :slug, :name, :description, :category, :workflow_id, :overrides, :credits_cost, :is_published, :provider,
     :stage)
 ON CONFLICT (slug) DO NOTHING
-RETURNING id, slug, name, description, category, preview, overrides, credits_cost, is_published, provider, stage,
-    last_processing_time_seconds, has_jobs, version, created_at, updated_at
+RETURNING id, slug, name, description, category, preview,
+    (SELECT w.slug FROM workflows w WHERE w.id = effects.workflow_id) AS workflow, overrides, credits_cost,
+    is_published, provider, stage, last_processing_time_seconds, has_jobs, version, created_at, updated_at
 
 -- name: find_effect
 SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-    e.is_published, e.provider,
-    e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
+    e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at,
+    e.updated_at
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 
 -- name: lock_effect
 SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-    e.is_published, e.provider,
-    e.stage, e.version
+    e.is_published, e.provider, e.stage, e.version
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 FOR UPDATE OF e
 
 -- name: list_effects
 SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-    e.is_published, e.provider,
-    e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
+    e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at,
+    e.updated_at
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:workflow::text IS NULL OR w.slug = :workflow)
@@ -109,8 +109,9 @@ UPDATE effects SET name = :name, description = :description, category = :categor
     overrides = :overrides, credits_cost = :credits_cost, is_published = :is_published, provider = :provider,
     stage = :stage, version = version + 1, updated_at = clock_timestamp()
 WHERE id = :id
-RETURNING id, slug, name, description, category, preview, overrides, credits_cost, is_published, provider, stage,
-    last_processing_time_seconds, has_jobs, version, created_at, updated_at
+RETURNING id, slug, name, description, category, preview,
+    (SELECT w.slug FROM workflows w WHERE w.id = effects.workflow_id) AS workflow, overrides, credits_cost,
+    is_published, provider, stage, last_processing_time_seconds, has_jobs, version, created_at, updated_at
 
 -- name: set_effect_preview
 UPDATE effects SET preview = :preview, version = version + 1, updated_at = clock_timestamp() WHERE id = :id

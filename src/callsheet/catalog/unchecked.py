@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from callsheet.catalog.environments import judge
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.requirements import loaded_by, required_of
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.catalog import Property
@@ -16,6 +17,15 @@ from callsheet.wire.environment import Requirements
 
 log = get_logger(__name__)
 SQL = statements("callsheet.catalog")
+
+
+class UncheckedWorkflow(NamedTuple):
+    id: int
+    slug: str
+    comfyui_workflow_path: str
+    properties: Any
+    requirements: Any
+    updated_at: datetime
 
 
 class UncheckedWorkflows(Loop):
@@ -32,29 +42,31 @@ class UncheckedWorkflows(Loop):
         self._after = 0
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more."""
+        """Returns whether there may be more."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["unchecked_workflows"].rows(connection, after=self._after, limit=self.batch)
+            rows = await SQL["unchecked_workflows"].rows(
+                connection, UncheckedWorkflow, after=self._after, limit=self.batch
+            )
         for row in rows:
-            self._after = row["id"]
+            self._after = row.id
             await self._check(row)
         if len(rows) < self.batch:
             self._after = 0
         return len(rows) == self.batch
 
-    async def _check(self, row: Row) -> None:
-        graph = await self._graphs.find(row["comfyui_workflow_path"])
+    async def _check(self, row: UncheckedWorkflow) -> None:
+        graph = await self._graphs.find(row.comfyui_workflow_path)
         if graph is None:
-            log.warning("catalog.graph_missing", workflow=row["slug"])
+            log.warning("catalog.graph_missing", workflow=row.slug)
             return
-        properties = [Property.model_validate(each) for each in row["properties"]]
-        required = required_of(graph, properties, Requirements.model_validate(row["requirements"]))
+        properties = [Property.model_validate(each) for each in row.properties]
+        required = required_of(graph, properties, Requirements.model_validate(row.requirements))
         assert required is not None, "it has a graph"
         async with self._databases.central.transaction() as connection:
-            # None where it was changed meanwhile, and so checked.
-            if await SQL["lock_workflow"].value(connection, id=row["id"]) != row["updated_at"]:
+            # A workflow that was changed meanwhile was checked then.
+            if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return
             await SQL["write_required"].run(
-                connection, id=row["id"], required=required.model_dump(mode="json"), models=loaded_by(graph, properties)
+                connection, id=row.id, required=required.model_dump(mode="json"), models=loaded_by(graph, properties)
             )
-            await judge(connection, row["id"], required)
+            await judge(connection, row.id, required)

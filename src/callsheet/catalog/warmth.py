@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from callsheet.catalog.environments import SQL
 from callsheet.plumbing.databases import Databases
@@ -11,6 +12,11 @@ from callsheet.providers.comfy.models import short_hash
 
 # A workflow that was changed counts as it was for this long.
 KNOWN_SECONDS = 30.0
+
+
+class WorkflowModels(NamedTuple):
+    id: int
+    models: Sequence[str]
 
 
 class Warmth:
@@ -21,17 +27,17 @@ class Warmth:
         self._due = 0.0
 
     async def cold(self, workflow_ids: Sequence[int], loaded: Collection[str]) -> Mapping[int, float]:
-        """By workflow, of these: the share of its models that is not loaded. Empty where none of them is."""
+        """The share of models that are not loaded, by workflow. Empty if no model of any workflow is loaded."""
         if time.monotonic() >= self._due:
             await self._read()
         return cold_shares(workflow_ids, self._models, frozenset(loaded))
 
     async def _read(self) -> None:
-        # Before the answer: polls that come meanwhile do not ask as well.
+        # Set before the query, so that polls that come meanwhile do not query too.
         self._due = time.monotonic() + KNOWN_SECONDS
         async with self._databases.central.connection() as connection:
-            rows = await SQL["models_of_workflows"].rows(connection)
-        self._models = {row["id"]: frozenset(map(short_hash, row["models"])) for row in rows}
+            rows = await SQL["models_of_workflows"].rows(connection, WorkflowModels)
+        self._models = {row.id: frozenset(map(short_hash, row.models)) for row in rows}
 
 
 def cold_shares(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -17,7 +18,7 @@ from callsheet.catalog.requirements import loaded_by, required_of
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import (
     FILES,
@@ -52,6 +53,33 @@ COLUMNS = (
 NULLABLE = {"output_node_id", "lease_seconds", "max_attempts"}
 
 
+class WorkflowRow(NamedTuple):
+    id: int
+    slug: str
+    name: str
+    description: str
+    is_active: bool
+    comfyui_workflow_path: str | None
+    properties: Any
+    output_node_id: str | None
+    output_extension: str
+    output_mime_type: str
+    keep_metadata: bool
+    run_limit_seconds: int
+    lease_seconds: int | None
+    max_attempts: int | None
+    refund_on_cancel: str
+    requirements: Any
+    required: Any
+    created_at: datetime
+    updated_at: datetime
+
+
+class EffectOverrides(NamedTuple):
+    slug: str
+    overrides: Any
+
+
 class Workflows:
     def __init__(self, databases: Databases, graphs: GraphStore):
         self._databases = databases
@@ -67,6 +95,7 @@ class Workflows:
             await _require_assets(connection, request.properties)
             row = await SQL["create_workflow"].row(
                 connection,
+                WorkflowRow,
                 slug=request.slug,
                 comfyui_workflow_path=path,
                 required=_stored(required),
@@ -76,55 +105,56 @@ class Workflows:
             if row is None:
                 problem = FieldProblem("slug", "This slug is already in use.")
                 raise Conflict(f"A workflow {request.slug!r} already exists.", errors=[problem])
-            await judge(connection, row["id"], required)
+            await judge(connection, row.id, required)
             await record(connection, actor, "workflow.create", "workflow", request.slug, graph=path)
-        return WorkflowDetail(**row, graph=graph)
+        return WorkflowDetail(**row._asdict(), graph=graph)
 
     async def update(self, slug: str, request: UpdateWorkflow, actor: str) -> WorkflowDetail:
-        """What is given replaces what was; the whole is checked again, with the effects that rest on it."""
+        """Replaces the given fields. The whole workflow is checked again, together with its effects."""
         given = request.model_dump(mode="json", exclude_unset=True)
         given = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
         while True:
             row = await self._row(slug)
             updated = await self._try_update(row, given, actor)
-            # None where another request changed it meanwhile: what was checked here was a mixture.
+            # None if another request changed the workflow meanwhile: then the check here was of mixed values.
             if updated is not None:
                 return updated
 
-    async def _try_update(self, row: Row, given: dict[str, Any], actor: str) -> WorkflowDetail | None:
-        values = {name: given.get(name, row[name]) for name in COLUMNS}
+    async def _try_update(self, row: WorkflowRow, given: dict[str, Any], actor: str) -> WorkflowDetail | None:
+        values = {name: given.get(name, getattr(row, name)) for name in COLUMNS}
         properties = [Property.model_validate(each) for each in values["properties"]]
-        path = row["comfyui_workflow_path"]
+        path = row.comfyui_workflow_path
         stored = await self._graphs.read(path) if path is not None else None
         graph = checked(given.get("graph", stored), properties, values)
         required = required_of(graph, properties, Requirements.model_validate(values["requirements"]))
         if "graph" in given and graph is not None:
-            path = await self._graphs.write(row["slug"], graph)
+            path = await self._graphs.write(row.slug, graph)
             await hit(Failpoint.CATALOG_BEFORE_ROW)
         async with self._databases.central.transaction() as connection:
-            if await SQL["lock_workflow"].value(connection, id=row["id"]) != row["updated_at"]:
+            if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return None
             if "properties" in given:
                 await _require_assets(connection, properties)
-                await _require_effects_fit(connection, row["id"], properties)
+                await _require_effects_fit(connection, row.id, properties)
             changed = await SQL["update_workflow"].row(
                 connection,
-                id=row["id"],
+                WorkflowRow,
+                id=row.id,
                 comfyui_workflow_path=path,
                 required=_stored(required),
                 models=loaded_by(graph, properties),
                 **values,
             )
             assert changed is not None
-            if _stored(required) != row["required"]:
-                await judge(connection, row["id"], required)
+            if _stored(required) != row.required:
+                await judge(connection, row.id, required)
             details = {"fields": sorted(given), "graph": path, "is_active": values["is_active"]}
-            await record(connection, actor, "workflow.update", "workflow", row["slug"], **details)
-        return WorkflowDetail(**changed, graph=graph)
+            await record(connection, actor, "workflow.update", "workflow", row.slug, **details)
+        return WorkflowDetail(**changed._asdict(), graph=graph)
 
     async def delete(self, slug: str, actor: str) -> None:
-        """Only what is switched off and was never used: the history of jobs would point to nothing. Its graph stays in
-        storage under a key made of its content, so a workflow of the same slug and graph finds it again."""
+        """Deletes a workflow that is inactive and was never used: the history of jobs refers to workflows. Its graph
+        stays in storage under a key made of its content, so a workflow of the same slug and graph finds it again."""
         row = await self._row(slug)
         if slug.startswith("actor:"):
             raise WrongState(
@@ -132,7 +162,7 @@ class Workflows:
             )
         try:
             async with self._databases.central.transaction() as connection:
-                if not await SQL["delete_workflow"].run(connection, id=row["id"]):
+                if not await SQL["delete_workflow"].run(connection, id=row.id):
                     raise WrongState(f"Workflow {slug} is active. Deactivate it first.")
                 await record(connection, actor, "workflow.delete", "workflow", slug)
         except asyncpg.ForeignKeyViolationError as violation:
@@ -142,23 +172,28 @@ class Workflows:
 
     async def get(self, slug: str) -> WorkflowDetail:
         row = await self._row(slug)
-        path = row["comfyui_workflow_path"]
-        return WorkflowDetail(**row, graph=await self._graphs.read(path) if path is not None else None)
+        path = row.comfyui_workflow_path
+        return WorkflowDetail(**row._asdict(), graph=await self._graphs.read(path) if path is not None else None)
 
     async def list(
         self, is_active: bool | None, before: int | None, limit: int, *, with_actors: bool = False
     ) -> Page[WorkflowSummary]:
-        """Without the workflows of actors, which no engine runs and no effect is made of, unless asked for."""
+        """Newest first. Workflows of actors, which no engine runs, are listed only `with_actors`."""
         async with self._databases.central.ordinary() as connection:
-            rows = await SQL["list_workflows"].rows(
-                connection, is_active=is_active, before=before, limit=limit + 1, with_actors=with_actors
+            workflows = await SQL["list_workflows"].rows(
+                connection,
+                WorkflowSummary,
+                is_active=is_active,
+                before=before,
+                limit=limit + 1,
+                with_actors=with_actors,
             )
-        items = [WorkflowSummary(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+        items = workflows[:limit]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(workflows) > limit else None)
 
-    async def _row(self, slug: str) -> Row:
+    async def _row(self, slug: str) -> WorkflowRow:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_workflow"].row(connection, slug=slug)
+            row = await SQL["find_workflow"].row(connection, WorkflowRow, slug=slug)
         if row is None:
             raise NotFound(f"There is no workflow {slug!r}.")
         return row
@@ -203,8 +238,8 @@ async def _require_assets(connection: Connection, properties: Sequence[Property]
 
 async def _require_effects_fit(connection: Connection, workflow_id: int, properties: Sequence[Property]) -> None:
     problems = []
-    for effect in await SQL["effects_of_workflow"].rows(connection, workflow_id=workflow_id):
-        for problem in check_overrides(properties, effect["overrides"]):
-            reason = f"The effect {effect['slug']!r} would not fit any more. {problem}"
+    for effect in await SQL["effects_of_workflow"].rows(connection, EffectOverrides, workflow_id=workflow_id):
+        for problem in check_overrides(properties, effect.overrides):
+            reason = f"The effect {effect.slug!r} would not fit any more. {problem}"
             problems.append(FieldProblem("properties", reason))
     refuse(problems)
