@@ -61,7 +61,7 @@ class EffectPreviews:
 
     async def set(self, id_or_slug: str, before: Example | None, after: Example, actor: str) -> EffectPreview:
         await self._id(id_or_slug)
-        made = {"after": await _made(after)} | ({"before": await _made(before)} if before is not None else {})
+        made = {"after": await _render(after)} | ({"before": await _render(before)} if before is not None else {})
         return await self.keep(id_or_slug, made, actor)
 
     async def keep(self, id_or_slug: str, made: Mapping[str, Previews], actor: str) -> EffectPreview:
@@ -108,7 +108,7 @@ class EffectPreviews:
         ]
 
 
-async def _made(example: Example) -> Previews:
+async def _render(example: Example) -> Previews:
     kind = example.kind
     if kind is None:
         raise InvalidRequest.field(

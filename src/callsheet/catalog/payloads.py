@@ -14,7 +14,7 @@ from callsheet.catalog.assets import ReadyAsset, ready_assets
 from callsheet.catalog.effects import Recipe
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.graphs import Graph
-from callsheet.catalog.placeholders import Smuggled, substitute
+from callsheet.catalog.placeholders import InjectedPlaceholder, substitute
 from callsheet.catalog.properties import (
     DEFAULT_INPUT_PLACEHOLDER,
     Unfit,
@@ -51,18 +51,18 @@ class InputFile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """What each property is, in three layers; nothing of it was looked up yet."""
+class PropertyValues:
+    """The values of all properties of a job. Files and assets are ids that are not looked up yet."""
 
     values: Mapping[str, Value]
-    """By placeholder: what goes into the graph."""
+    """The values that are put into the graph, by placeholder."""
     user_files: Mapping[str, UUID]
-    """By key: files that the user named, besides the primary input."""
+    """Files that the user named besides the primary input, by key."""
     assets: Mapping[str, UUID]
-    """By key: assets of the catalog."""
+    """Assets of the catalog, by key."""
 
 
-def resolve(recipe: Recipe, given: Mapping[str, Any]) -> Resolved:
+def resolve(recipe: Recipe, given: Mapping[str, Any]) -> PropertyValues:
     """Raises a refusal that names each bad property as `input_payload.{key}`."""
     by_key = {each.key: each for each in recipe.properties}
     problems = [
@@ -86,7 +86,7 @@ def resolve(recipe: Recipe, given: Mapping[str, Any]) -> Resolved:
         else:
             assets[each.key] = UUID(str(value))
     refuse(problems)
-    return Resolved(values, user_files, assets)
+    return PropertyValues(values, user_files, assets)
 
 
 def _not_theirs(each: Property | None) -> str | None:
@@ -128,7 +128,7 @@ def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[st
     kept = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
     try:
         return substitute(graph, values, sorted(kept))
-    except Smuggled as smuggled:
+    except InjectedPlaceholder as smuggled:
         key = next(each.key for each in recipe.properties if each.placeholder == smuggled.value_of)
         reason = f"The value must not contain {smuggled.placeholder}: it is the placeholder of a file."
         raise InvalidRequest.field(f"{FIELD}.{key}", reason) from None
@@ -163,7 +163,7 @@ class Payloads:
         return await self._graphs.find(recipe.graph_path)
 
     async def build(
-        self, recipe: Recipe, resolved: Resolved, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
+        self, recipe: Recipe, resolved: PropertyValues, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
     ) -> dict[str, Any]:
         """What the worker gets as `input_payload`, with storage paths where URLs will be."""
         graph = await self._graphs.read(recipe.graph_path)
@@ -189,7 +189,7 @@ class Payloads:
             "extra_data": {},
         }
 
-    async def _catalog_assets(self, resolved: Resolved) -> Mapping[UUID, ReadyAsset]:
+    async def _catalog_assets(self, resolved: PropertyValues) -> Mapping[UUID, ReadyAsset]:
         wanted = set(resolved.assets.values())
         if not wanted:
             return {}

@@ -29,8 +29,8 @@ def _places(text: str, placeholder: str) -> Iterator[int]:
         at = text.find(placeholder, at + 1)
 
 
-class Smuggled(Exception):
-    """A value, together with what is around it, made a placeholder that was not there."""
+class InjectedPlaceholder(Exception):
+    """A value formed a new placeholder together with the text around it."""
 
     def __init__(self, value_of: str, placeholder: str):
         super().__init__(value_of, placeholder)
@@ -76,7 +76,7 @@ def _replacing(values: Mapping[str, Value], kept: Sequence[str]) -> Callable[[st
             if sum(1 for _ in _places(replaced, placeholder)) != sum(1 for _ in _places(text, placeholder)):
                 found = pattern.search(text)
                 assert found is not None
-                raise Smuggled(found[0], placeholder)
+                raise InjectedPlaceholder(found[0], placeholder)
         return replaced
 
     return replace

@@ -91,7 +91,7 @@ class Invitations:
             if tenant is None or not manager.reaches(tenant.id):
                 raise InvalidRequest.field("tenant", f"There is no tenant {request.tenant!r}.")
             if await ACCOUNTS["find_user"].value(connection, email=request.email) is not None:
-                raise _taken()
+                raise _email_in_use()
             await SQL["revoke_open_invitation"].run(connection, tenant_id=tenant.id, email=request.email)
             created = await SQL["create_invitation"].row(
                 connection,
@@ -170,7 +170,7 @@ class Invitations:
                 role=invitation.role,
             )
             if user is None:
-                raise _taken()
+                raise _email_in_use()
             await SQL["accept_invitation"].run(connection, id=invitation.id)
             await _close(connection, invitation.id)
             await record(connection, user_actor(user.id), "user.accept", "user", user.id, invitation.tenant_id)
@@ -183,5 +183,5 @@ async def _close(connection: Connection, invitation_id: UUID) -> None:
     await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation_id)
 
 
-def _taken() -> Conflict:
+def _email_in_use() -> Conflict:
     return Conflict(EMAIL_IN_USE, errors=[FieldProblem("email", EMAIL_IN_USE)])

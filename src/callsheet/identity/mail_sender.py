@@ -130,14 +130,14 @@ class MailSender(Loop):
                 tenant=invitation.tenant_name,
                 role=invitation.role.replace("_", " "),
                 link=await self._links.to_invitation(connection, invitation.id),
-                expires=_shown(invitation.expires_at),
+                expires=_as_text(invitation.expires_at),
             )
             return invitation.email, "You are invited to Callsheet", text
         user = await SQL["user_to_mail"].row(connection, UserToMail, email=mail.reset_email)
         if user is None:
             return None
         reset = await self._links.to_reset(connection, user.id)
-        text = RESET.format(link=reset.link, expires=_shown(reset.expires_at))
+        text = RESET.format(link=reset.link, expires=_as_text(reset.expires_at))
         return user.email, "Set a new password for Callsheet", text
 
     async def _send(self, mail: DueMail, to: str, subject: str, text: str) -> bool:
@@ -155,5 +155,5 @@ class MailSender(Loop):
         return True
 
 
-def _shown(moment: datetime) -> str:
+def _as_text(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.catalog.effects import Recipe
-from callsheet.catalog.payloads import FIELD, Resolved, check_file, resolve
+from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
@@ -103,7 +103,7 @@ class EffectJobs:
         return recipe
 
     async def _inputs(
-        self, principal: Owner, wanted: SubmitEffectJob, recipe: Recipe, resolved: Resolved
+        self, principal: Owner, wanted: SubmitEffectJob, recipe: Recipe, resolved: PropertyValues
     ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
         """The file that the effect processes, and every file of the user that the job reads."""
         pool = await self._databases.pool(principal.pool)

@@ -105,7 +105,7 @@ class Shares:
         row = await self._reader.row(principal, job_id)
         if row.status != JobStatus.COMPLETED:
             raise WrongState(f"The job is {row.status}. Only the result of a completed job can be shared.")
-        if not await self._shown(principal.pool, principal.tenant_id, principal.user_id, job_id):
+        if not await self._shared_files(principal.pool, principal.tenant_id, principal.user_id, job_id):
             raise WrongState("The job has no file to share.")
         token = secret_token(PREFIX)
         async with self._databases.central.transaction() as connection:
@@ -167,7 +167,7 @@ class Shares:
             link = await SQL["find_share"].row(connection, ShareRow, token_hash=hash_secret(token))
         if link is None:
             raise _no_such_link()
-        rows = await self._shown(link.pool, link.tenant_id, link.user_id, link.job_id)
+        rows = await self._shared_files(link.pool, link.tenant_id, link.user_id, link.job_id)
         if not rows:
             raise _no_such_link()
         made = [row for row in rows if row.place > 0]
@@ -210,7 +210,9 @@ class Shares:
             return SharedObject(row.path, row.mime_type)
         return SharedObject(f"{preview_folder(row.tenant_id, row.id)}/{LARGE}", CONTENT_TYPES[LARGE])
 
-    async def _shown(self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID) -> Sequence[SharedFileRow]:
+    async def _shared_files(
+        self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID
+    ) -> Sequence[SharedFileRow]:
         """The files of the job; none if it has no output in the storage backend in use."""
         pool = await self._databases.pool(pool_name)
         async with pool.ordinary() as connection:

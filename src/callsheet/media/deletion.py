@@ -68,7 +68,7 @@ class Deletion:
             if video.status in UNDER_WAY or await self._needed(connection, owner, files):
                 raise InUse()
             await SQL["delete_video"].run(connection, tenant_id=owner.tenant_id, video_id=video_id)
-            shown = await self._shown(connection, owner, files)
+            shown = await self._files_of_videos(connection, owner, files)
             gone = await self._mark(connection, owner, files - shown)
         await self.remove(gone)
 
@@ -78,7 +78,7 @@ class Deletion:
             await self._lock(connection, owner)
             if await self._needed(connection, owner, [file_id]):
                 raise InUse()
-            if await self._shown(connection, owner, [file_id]):
+            if await self._files_of_videos(connection, owner, [file_id]):
                 raise InUse("A video shows this file. Delete the video; its files are deleted with it.")
             gone = await self._mark(connection, owner, [file_id])
         if not gone:
@@ -91,7 +91,7 @@ class Deletion:
         outputs = set(await SQL["outputs_of_job"].column(connection, tenant_id=owner.tenant_id, job_id=job_id))
         if await self._needed(connection, owner, outputs):
             raise InUse("Another job works on an output of this job. Wait for that job, or cancel it.")
-        return await self._mark(connection, owner, outputs - await self._shown(connection, owner, outputs))
+        return await self._mark(connection, owner, outputs - await self._files_of_videos(connection, owner, outputs))
 
     @staticmethod
     async def _lock(connection: Connection, owner: Owner) -> None:
@@ -106,7 +106,7 @@ class Deletion:
         )
 
     @staticmethod
-    async def _shown(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> set[UUID]:
+    async def _files_of_videos(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> set[UUID]:
         return set(await SQL["shown_files"].column(connection, tenant_id=owner.tenant_id, file_ids=list(file_ids)))
 
     @staticmethod

@@ -68,7 +68,7 @@ def admin_wallet_router(
     give = authentication.may(Permission.GIVE_CREDITS)
     router = Router(prefix="/api/admin/users", tags=["admin"])
 
-    async def found(user_id: UUID, principal: Principal, permission: Permission) -> tuple[UUID, Database]:
+    async def wallet_of(user_id: UUID, principal: Principal, permission: Permission) -> tuple[UUID, Database]:
         owner = await accounts.owner_of(user_id)
         if owner is None:
             raise NotFound(NO_USER)
@@ -78,7 +78,7 @@ def admin_wallet_router(
     @router.get("/{user_id}/wallet")
     async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:
         """A user's balance, and the tokens that active jobs hold."""
-        tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
+        tenant_id, pool = await wallet_of(user_id, principal, Permission.SEE_WALLETS)
         return _wallet(await holdings_of(pool, tenant_id, user_id))
 
     @router.get("/{user_id}/wallet/transactions")
@@ -89,13 +89,13 @@ def admin_wallet_router(
         principal: Principal = see,
     ) -> Page[Transaction]:
         """The wallet's transactions, newest first."""
-        tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
+        tenant_id, pool = await wallet_of(user_id, principal, Permission.SEE_WALLETS)
         return await transactions_of(pool, tenant_id, user_id, cursor, limit)
 
     @router.post("/{user_id}/credits")
     async def add_credits(user_id: UUID, body: Credit, principal: Principal = give) -> Credited:
         """Adds tokens to a user's wallet. The same payment twice is one credit."""
-        tenant_id, pool = await found(user_id, principal, Permission.GIVE_CREDITS)
+        tenant_id, pool = await wallet_of(user_id, principal, Permission.GIVE_CREDITS)
         balance, replayed = await credit(pool, tenant_id, user_id, body.amount, body.provider_transaction_id)
         if not replayed:
             changed(tenant_id, user_id)

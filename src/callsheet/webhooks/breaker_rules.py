@@ -56,7 +56,7 @@ def after_failure(breaker: Breaker, call: Call, limits: Limits, *, several_tenan
     `several_tenants`: whether the installation has more than one tenant.
     """
     if not breaker.is_open:
-        return _counted(breaker, call, limits, several_tenants)
+        return _count_failure(breaker, call, limits, several_tenants)
     if breaker.trial == (call.dispatch_id, call.lease_seq):
         pause = min((breaker.pause_seconds or 0) * 2, limits.longest_pause_seconds)
         # Only one job was tested, and its payload may be the reason: the pause is for its tenant.
@@ -69,7 +69,7 @@ def after_failure(breaker: Breaker, call: Call, limits: Limits, *, several_tenan
     return breaker, False
 
 
-def _counted(breaker: Breaker, call: Call, limits: Limits, several_tenants: bool) -> tuple[Breaker, bool]:
+def _count_failure(breaker: Breaker, call: Call, limits: Limits, several_tenants: bool) -> tuple[Breaker, bool]:
     if call.dispatch_id in breaker.dispatches:
         return breaker, False
     counted = replace(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.catalog.placeholders import Smuggled, overlapping, substitute
+from callsheet.catalog.placeholders import InjectedPlaceholder, overlapping, substitute
 
 GRAPH: dict[str, Any] = {
     "1": {"class_type": "A", "inputs": {"text": "{{a}}", "other": "x {{a}} {{b}} y", "n": 5, "link": ["2", 0]}},
@@ -87,7 +87,7 @@ def test_a_text_that_is_the_placeholder_becomes_the_value_and_one_that_has_it_ge
 )
 def test_a_text_cannot_make_a_placeholder_of_a_file(template: str, text: str) -> None:
     graph = {"1": {"class_type": "A", "inputs": {"x": template}}}
-    with pytest.raises(Smuggled) as smuggled:
+    with pytest.raises(InjectedPlaceholder) as smuggled:
         substitute(graph, {"{{t}}": text}, ["__FILE__"])
     assert (smuggled.value.value_of, smuggled.value.placeholder) == ("{{t}}", "__FILE__")
 

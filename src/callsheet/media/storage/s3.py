@@ -67,7 +67,7 @@ class S3Storage:
     async def put(self, key: str, content: AsyncIterable[bytes] | bytes, *, content_type: str) -> ObjectInfo:
         """obstore signs the checksum of every part, so the service refuses bytes that changed on the way."""
         validate_key(key)
-        counted = _Counted(content)
+        counted = _MeasuredContent(content)
         try:
             with _refusals():
                 result = await obstore.put_async(
@@ -231,8 +231,8 @@ class S3Storage:
         self._credentials.close()
 
 
-class _Counted:
-    """Counts what the caller sends, and remembers its error, which may look like one of the object store."""
+class _MeasuredContent:
+    """Counts the bytes of the caller, and keeps an error of the caller, which may look like one of the object store."""
 
     def __init__(self, content: AsyncIterable[bytes] | bytes) -> None:
         self._content = content
