@@ -48,7 +48,7 @@ class TestStrays:
             assert outcome.settled is None
         except LeaseLost:
             pass
-        await booth.room.gate.strayed(handed.started.lease.dispatch_id, prediction.id)
+        await booth.room.gate.record_stray(handed.started.lease.dispatch_id, prediction.id)
         return prediction.id
 
     async def test_it_is_canceled_while_the_other_one_goes_on(self, booth: Booth) -> None:
@@ -98,7 +98,7 @@ class TestStrays:
 
     async def test_a_report_that_is_repeated_is_none(self, booth: Booth) -> None:
         handed, prediction = await booth.waiting()
-        await booth.room.gate.strayed(handed.started.lease.dispatch_id, prediction.id)
+        await booth.room.gate.record_stray(handed.started.lease.dispatch_id, prediction.id)
         await booth.work()
         assert booth.replicate.predictions[prediction.id]["status"] == "processing"
         assert (await booth.row(handed))["strays"] == []
@@ -109,7 +109,7 @@ class TestStrays:
         booth.replicate.deliver = "never"
         others, theirs = await bob.waiting()
         handed, _ = await booth.waiting()
-        await booth.room.gate.strayed(handed.started.lease.dispatch_id, theirs.id)
+        await booth.room.gate.record_stray(handed.started.lease.dispatch_id, theirs.id)
         await booth.work()
         assert booth.replicate.predictions[theirs.id]["status"] == "processing"
         assert (await booth.row(handed))["strays"] == []
@@ -119,7 +119,7 @@ class TestStrays:
     async def test_only_so_many_are_remembered(self, booth: Booth) -> None:
         handed, _ = await booth.waiting()
         for number in range(12):
-            await booth.room.gate.strayed(handed.started.lease.dispatch_id, f"stray-{number}")
+            await booth.room.gate.record_stray(handed.started.lease.dispatch_id, f"stray-{number}")
         assert len((await booth.row(handed))["strays"]) == 8
 
 
