@@ -100,7 +100,7 @@ class Pair:
     close: Bare
 
     async def run(self, order: Order, users: list[UUID]) -> int:
-        """As many jobs as users, from submit to close; answers how many were closed."""
+        """Runs as many jobs as there are users, from submit to close. Returns how many were closed."""
         entries = [order.entry(user) for user in users]
         submitted = await self.submit(entries=json.dumps(entries))
         deadline = submitted[0]["deadline_at"].isoformat()

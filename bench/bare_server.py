@@ -1,6 +1,7 @@
 """What there would be without Callsheet: the same framework on the same server, a process of its own.
 
-`/bare` answers a small JSON object, `/select` one row found by an index. Nothing else: no edge, no authentication.
+`/bare` returns a small JSON object, `/select` returns one row found by an index. Nothing else: no edge, no
+authentication.
 """
 
 from __future__ import annotations

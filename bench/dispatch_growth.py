@@ -1,8 +1,8 @@
 """What a lease costs at a million queued rows, over what it costs at a thousand (G11): two queues that take turns.
 
-Both have fifty workflows and three priorities; a tenth of their rows stands at the head and belongs to an identifier
-that is at its limit; a session that is idle in a transaction keeps vacuum from cleaning up. Callers lease, finish and
-put in a new job, so the queues stay as long as they are.
+Both have fifty workflows and three priorities; a tenth of their rows is at the head of the queue and belongs to an
+identifier that is at its limit; a session that is idle in a transaction keeps vacuum from cleaning up. Callers lease,
+finish and put in a new job, so the queues stay as long as they are.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
 
 @asynccontextmanager
 async def crowd(ground: Ground, shape: Shape, database: str, rows: int) -> AsyncIterator[Crowd]:
-    """A central database with so many queued rows, its LaneKeeper at work, and somebody idle in a transaction."""
+    """A central database with this many queued rows, a running LaneKeeper, and a session that is idle in a
+    transaction."""
     dsn = await ground.new_database(database)
     await migrate(dsn, "central", database)
     central = Database("central", database, dsn, DatabaseSettings())

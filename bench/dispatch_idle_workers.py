@@ -59,7 +59,7 @@ async def _leases_per_arrival(ground: Ground, count: Counter, pollers: int) -> f
             _, started = await waiting.next_start()
             if started.lease.job_id != submitted.job.id:
                 raise RuntimeError("a poller was given another job")
-            # Whoever was woken for nothing has looked by then.
+            # A worker that was woken for nothing has looked at the queue by then.
             await waiting.all_wait()
             worst = max(worst, await count.leases() - before)
             await ground.room.cancellation.cancel(ground.tenant_id, submitted.job.id, actor="bench")

@@ -17,7 +17,7 @@ from callsheet.plumbing.failpoints import Failpoint, armed
 name = "dispatch.pickup"
 POLLERS = 10
 P50_TARGET_MS, P99_TARGET_MS = 15.0, 60.0
-# So that each job finds everybody waiting; a queue under load is what the other benchmarks measure.
+# All workers wait before each job arrives. The other benchmarks measure a queue under load.
 BETWEEN_JOBS_SECONDS = 0.01
 LOOPS = ("relay", "reaper", "deadlines", "lane_keeper")
 

@@ -87,7 +87,7 @@ class Ground:
         return members
 
     async def new_database(self, name: str) -> str:
-        """Another database of the same server, for a peer; answers its address."""
+        """Creates another database on the same server, for a peer. Returns its DSN."""
         await create_database(self.central.dsn, "central", name)
         return with_database(self.central.dsn, name)
 
@@ -118,7 +118,7 @@ async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -
 
 @contextmanager
 def unread_logs() -> Iterator[None]:
-    """The lines are made and written as in production; nobody reads them here."""
+    """The log lines are made and written as in production. No process reads them here."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         configure_logs("info", "json", nowhere)
         try:
@@ -188,7 +188,7 @@ def new_entry(workflow_id: int, tenant_id: UUID, user_id: UUID, priority: int = 
 
 
 async def analyze(dsn: str) -> None:
-    """What autovacuum would do within the minute, for whoever is measured."""
+    """Does what autovacuum would do within the minute, before the measurement."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute("ANALYZE")

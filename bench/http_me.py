@@ -32,7 +32,7 @@ WARM_UP_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Target:
-    """One address under load, and what its slices gave."""
+    """One URL under load, and the figures of its slices."""
 
     pid: int
     port: int
@@ -56,7 +56,7 @@ class Target:
 
 async def run(seconds: float) -> list[Result]:
     with fresh_home() as home:
-        # Whatever the shell says: users are created below, and never in somebody's real database.
+        # Whatever the shell's environment says: users are created below, and never in a real database.
         databases = await open_databases(load_settings(home=home, database={"dsn": None}))
         try:
             user_id, key = await create_user(databases)

@@ -1,7 +1,7 @@
 """The worker protocol over HTTP: poll-with-job and complete, in pairs, through one control-plane process.
 
 The ceiling is the same server and framework answering one indexed SELECT; the peer is the control plane itself doing
-just that (`GET /api/me`). And a queue that fifty workers drain: nothing lost or done twice, nobody idle while work
+just that (`GET /api/me`). And a queue that fifty workers drain: nothing lost or done twice, no worker idle while work
 waits.
 """
 

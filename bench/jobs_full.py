@@ -2,7 +2,7 @@
 
 The ceiling is the same statements sent bare, without our layers: one job at a time on eight pairs of connections
 (`jobs.full`), and as many jobs per statement as fit (`jobs.full.batched`). The peer is Procrastinate's no-op, which
-reserves nothing, charges nothing and tells nobody.
+reserves nothing, charges nothing and sends no events.
 """
 
 from __future__ import annotations

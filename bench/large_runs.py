@@ -112,7 +112,7 @@ async def filling(ground: Ground) -> AsyncIterator[Filler]:
     """What was filled is vacuumed and analyzed when the block ends, as autovacuum would within the minute."""
     connection = await asyncpg.connect(ground.pool.dsn)
     try:
-        # There are no jobs and files behind these candidates, and nobody asks for them.
+        # There are no jobs and files behind these candidates, and no client asks for them.
         await connection.execute("SET session_replication_role = replica")
         yield Filler(ground, connection, (await ground.add_users(1))[0])
         await connection.execute("VACUUM ANALYZE")

@@ -16,7 +16,7 @@ from callsheet.lightbox.nodes.saving import shown_file
 
 
 class LargeFile(Node):
-    """Empty as it is, nobody decodes it: what counts is that every byte of it is carried."""
+    """The file is empty and is never decoded. What counts is that every byte of it is transferred."""
 
     name = "BenchLargeFile"
     category = "probe"

@@ -1,6 +1,7 @@
-"""The load generator, a process of its own: keep-alive connections that each ask again as soon as they are answered.
+"""The load generator, a process of its own: each keep-alive connection sends its next request as soon as it has the
+response.
 
-Nothing is pipelined. It understands just as much HTTP as the answers measured here need (a content-length), because a
+Nothing is pipelined. It understands only as much HTTP as the responses measured here need (a content-length), because a
 full client would be slower than what it measures.
 """
 
@@ -26,7 +27,7 @@ SLOWEST_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came of it. `refused` counts the answers that were not 200."""
+    """The result of a measurement. `refused` counts the responses that were not 200."""
 
     answers: int
     seconds: float

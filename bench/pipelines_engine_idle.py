@@ -1,11 +1,10 @@
-"""How much of its time an engine stands idle while a run of a pipeline has candidates made, one from the other.
+"""How much of its time an engine is idle while a run of a pipeline has candidates made, one from the other.
 
 Everything is real: control plane, agent and Lightbox are processes, the run has three steps. With two jobs at once, one
-is rendered while what the other made is accepted and its child begun; the agent hands both to the engine. Beside it, in
-the same installation: the same with an agent that hands over one at a time, a run with one job at a time, and the loop
-of the first design, which looks for an ended job every five seconds and then begins the next. The engine itself says
-when it has work, to whoever listens at its socket; idle is the time from the first render to the last in which it has
-none.
+is rendered while the result of the other is accepted and its child is started; the agent hands both to the engine.
+Beside it, in the same installation: the same with an agent that hands over one at a time, a run with one job at a time,
+and the loop of the first design, which looks for an ended job every five seconds and then begins the next. The engine
+itself reports on its socket when it has work; idle is the time from the first render to the last in which it has none.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ async def _run(studio: Studio, concurrency: int, leaves: int) -> int:
 
 
 async def _ask(studio: Studio, jobs: int, ask_seconds: float) -> None:
-    """One after the other: each is found to have ended when it is asked for next, and then the next is begun."""
+    """One after the other: the next job is started when a check finds that the previous one has ended."""
     file = await studio.upload(picture(1))
     for _ in range(jobs):
         job = await studio.client.submit(FIX, {}, input_file_id=file)

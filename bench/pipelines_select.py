@@ -129,7 +129,7 @@ async def _by_key(ground: Ground, run_id: UUID) -> ClaimedRun:
 
 
 async def _load(ground: Ground, run_id: UUID) -> float:
-    """Seconds for the choice of somebody who has the whole tree in memory to make it."""
+    """Seconds that the choice takes in a process that has the whole tree in memory."""
     began = time.perf_counter()
     async with ground.pool.connection() as connection:
         rows = await connection.fetch(LOAD, run_id)
@@ -150,7 +150,7 @@ async def _load(ground: Ground, run_id: UUID) -> float:
 async def _tick(ground: Ground, count: Counter, runs: int) -> list[Result]:
     async with _scheduler(ground) as scheduler:
         async with filling(ground) as filler:
-            # What is measured above may go on with a job, which nobody would render.
+            # The runs measured above may submit their next job, and no worker would render it.
             await filler.connection.execute("UPDATE pipeline_runs SET status = 'paused'")
             await filler.add_busy_runs(runs)
         before = await count.statements()

@@ -22,16 +22,16 @@ class Pollers:
     _starts: asyncio.Queue[tuple[float, StartedLease]] = field(default_factory=asyncio.Queue)
 
     async def next_start(self) -> tuple[float, StartedLease]:
-        """When it was answered (monotonic), and what."""
+        """When the response arrived (monotonic), and its content."""
         async with asyncio.timeout(180):
             return await self._starts.get()
 
     async def all_wait(self) -> None:
         """Each has asked once, found nothing, and waits."""
         async with asyncio.timeout(180):
-            while len(self.ground.room.waiters) < self.count:  # noqa: ASYNC110 (nobody is told when one more waits)
+            while len(self.ground.room.waiters) < self.count:  # noqa: ASYNC110 (no event says that one more waits)
                 await asyncio.sleep(0.002)
-        # A poller is counted before its first question is answered; its questions go out one batch after the other.
+        # A poller is counted before its first question has a response; its questions go out one batch after the other.
         await self.ground.room.queue.lease(self.ground.criteria, "last in line")
 
     async def run(self, worker: str) -> None:

@@ -89,7 +89,7 @@ def resident_mb(pid: int) -> float:
 
 
 def proportional_mb(process: psutil.Process) -> float:
-    """Memory that several processes share is counted once among them, where the system tells (Linux)."""
+    """Memory that several processes share is counted once among them, where the system reports it (Linux)."""
     memory = process.memory_full_info()
     return float(getattr(memory, "pss", 0) or memory.rss) / 1e6
 

@@ -1,4 +1,4 @@
-"""Workers that render nothing, a process of their own: they speak the protocol as fast as they are answered.
+"""Workers that render nothing, a process of their own: each sends its next request as soon as it has the response.
 
 An order on standard input, a report on standard output. `pairs`: every worker polls until the round's jobs are out,
 then all outputs are uploaded (not timed: in production those bytes pass the control plane by), then all are completed.
@@ -21,7 +21,7 @@ import uvloop
 from bench.processes import cpu_seconds
 from bench.wire import Wire, path_of
 
-# As short as a film can begin.
+# The shortest valid beginning of a video file.
 OUTPUT = b"\0\0\0\x18ftypmp42" + b"\0" * 52
 SHA256 = hashlib.sha256(OUTPUT).hexdigest()
 Job = dict[str, Any]
@@ -85,7 +85,8 @@ async def pairs(workers: Sequence[Worker], jobs: int, pid: int) -> dict[str, Any
 
 
 async def drain(workers: Sequence[Worker], jobs: int, pid: int) -> dict[str, Any]:
-    """Ends when each worker was told that nothing waits; while jobs were left unasked for, that must not happen."""
+    """Ends when each worker got the response that no job waits. That must not happen while jobs are left in the
+    queue."""
     taken: list[str] = []
     asked = idle = 0
 

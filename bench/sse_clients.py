@@ -34,7 +34,7 @@ class Reader:
         answer = await stream.readuntil(b"\r\n\r\n")
         if not answer.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(f"the stream was refused: {answer[:200]!r}")
-        # Held, or the connection would be closed as soon as nobody remembers it.
+        # The reference is kept, because the connection would be closed as soon as it is garbage.
         self._writer = writer
         return stream
 

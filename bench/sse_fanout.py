@@ -1,7 +1,7 @@
 """Thousands of people watching: every one on a stream of its own, through one control-plane process.
 
-Events are written by another process, as a second control plane would. Nobody may miss one or get it twice; the delay
-is from the clock in the event, set before its commit, to the reader's socket.
+Events are written by another process, as a second control plane would. No reader may miss one or get it twice; the
+delay is from the clock in the event, set before its commit, to the reader's socket.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def run(seconds: float, clients: int = CLIENTS, per_second: int = PER_SECO
 async def write_events(
     room: JobsRoom, tenant_id: UUID, jobs: list[UUID], seconds: float, per_second: int
 ) -> dict[UUID, int]:
-    """Leases that come and go, one job after the other; answers how many events each job has."""
+    """Leases that come and go, one job after the other. Returns how many events each job has."""
     events, leases = dict.fromkeys(jobs, 2), dict.fromkeys(jobs, 0)
     until, written, turn = time.monotonic() + seconds, 0, 0
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""How long until the product answers, and how much memory it takes while nothing happens."""
+"""How long it takes until the product responds, and how much memory it uses while it is idle."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def run(seconds: float) -> list[Result]:
 
 
 async def _seconds_to_ready(home: Path) -> float:
-    """From the command to its line of JSON: signed in over HTTP, and every check answered 200."""
+    """From the command to its line of JSON: the client is signed in over HTTP, and every check returned 200."""
     started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *callsheet_command("demo", "--exit", "--port", "0"),

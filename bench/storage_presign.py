@@ -1,4 +1,4 @@
-"""Presigned addresses per second: pure computation, no server. The peer is the S3 client of botocore (boto3's)."""
+"""Signed URLs per second: pure computation, no server. The peer is the S3 client of botocore (boto3's)."""
 
 from __future__ import annotations
 

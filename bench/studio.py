@@ -43,7 +43,7 @@ def node(class_type: str, **inputs: Any) -> dict[str, Any]:
     return {"class_type": class_type, "inputs": inputs}
 
 
-# The least an engine can be asked for: a picture in, a picture out.
+# The least work an engine can do: one image in, one image out.
 TRIVIAL: Graph = {
     "load": node("LoadImage", image=INPUT),
     "change": node("ImageInvert", image=["load", 0]),
@@ -52,7 +52,7 @@ TRIVIAL: Graph = {
 
 
 def picture(number: int) -> bytes:
-    """Small, and no two alike: neither the agent's cache nor the engine's answers in place of the work."""
+    """The files are small, and no two are alike: neither the agent's cache nor the engine's cache replaces the work."""
     written = io.BytesIO()
     Image.new("RGB", (64, 64), (number % 256, number // 256 % 256, 90)).save(written, "PNG")
     return written.getvalue()
@@ -66,7 +66,7 @@ class Studio:
     admin: httpx.AsyncClient
 
     async def offer(self, slug: str, graph: Graph, extension: str = "png", mime_type: str = "image/png") -> None:
-        """A workflow and an effect of the same name, on a picture of the user's where the graph takes one."""
+        """A workflow and an effect of the same name, with an image of the user where the graph takes one."""
         taken = {"key": "input", "type": "image", "placeholder": INPUT, "required": True, "is_primary_input": True}
         workflow = {
             "slug": slug,
@@ -99,7 +99,7 @@ class Studio:
 
     @asynccontextmanager
     async def agent(self, workflow: str, engine: str, **settings: str) -> AsyncIterator[int]:
-        """`callsheet worker`, ready for the jobs of a workflow; answers its process."""
+        """Starts `callsheet worker`, ready for the jobs of a workflow. Returns its process."""
         given = {
             "CALLSHEET_WORKER__API_URL": self.url,
             "CALLSHEET_WORKER__ID": "bench-agent",
@@ -128,8 +128,8 @@ class Studio:
 async def open_studio(
     public_url: str | None = None, port: int | None = None, given: Mapping[str, str] | None = None
 ) -> AsyncIterator[Studio]:
-    """`public_url` is where storage is asked, when that is not the control plane's own address; `given` are settings of
-    the control plane, as it finds them in its environment."""
+    """`public_url` is the URL of storage, if it differs from the control plane's own URL; `given` are settings of the
+    control plane, as it finds them in its environment."""
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
         undo.enter_context(unread_logs())
@@ -155,8 +155,8 @@ async def open_studio(
 async def lightbox(
     home: Path, directory: str = "lightbox", variables: Mapping[str, str] | None = None
 ) -> AsyncIterator[str]:
-    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`; answers its address. It has the
-    `directory` of the home for itself."""
+    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`. Returns its URL. The engine has
+    the `directory` of the home for itself."""
     port = (await free_address(HOST, 0))[1]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.lightbox", "lightbox", "--probes", "--port", str(port)),
@@ -180,7 +180,7 @@ async def lightbox(
 
 
 async def _person(databases: Databases) -> str:
-    """An admin with enough tokens; answers the key."""
+    """Creates an admin with enough tokens. Returns the API key."""
     accounts = Accounts(databases, Passwords())
     tenant = await accounts.create_tenant(CreateTenantRequest(slug="bench", name="Bench"))
     user = await accounts.create_user(

@@ -19,7 +19,7 @@ class Drainable(Protocol):
         """Not measured."""
 
     async def drain(self, jobs: int) -> int:
-        """Works until nothing is left; answers how many jobs it finished."""
+        """Works until no job is left. Returns how many jobs it finished."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""How much of its time an engine stands idle between one-second renders, with storage 200 ms away.
+"""How much of its time an engine is idle between one-second renders, with storage 200 ms away.
 
 Our agent takes turns with the sequential worker of the first design, which asks the engine every two seconds, and with
-the same worker asking all the time: what is left then is what overlap is worth. The engine itself says when it has
-work, to whoever listens at its socket; idle is the time from the first render to the last in which it has none.
+the same worker asking all the time: what is left then is what overlap is worth. The engine itself reports on its socket
+when it has work; idle is the time from the first render to the last in which it has none.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def _sequentially(studio: Studio, engine: str, jobs: int, look_seconds: fl
 
 
 async def _batch(studio: Studio, effect: str, jobs: int, work: Callable[[int], Awaitable[None]] | None) -> None:
-    """Queued before the first is taken, each with a picture of its own."""
+    """All jobs are queued before the first one is taken. Each has an image of its own."""
     async with asyncio.timeout(BATCH_SECONDS):
         files = [await studio.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
         submitted = [await studio.client.submit(effect, {}, input_file_id=file) for file in files]

@@ -1,4 +1,4 @@
-"""Throughput of one agent with one to four engines that share a GPU, and how much of its time each engine stands idle.
+"""Throughput of one agent with one to four engines that share a GPU, and how much of its time each engine is idle.
 
 The engines are Lightboxes, and the GPU is a lock: a job works for itself most of its time and holds the lock for the
 rest, so that several engines overlap as they do on one card. Storage is 200 ms away. The ceiling are the same engines
@@ -138,6 +138,6 @@ async def _queue_up(engine: str, load: Load, jobs: int) -> None:
             color = uuid.uuid4().int % 2**24
             graph = load.graph({"load": node("EmptyImage", width=64, height=64, batch_size=1, color=color)})
             (await client.post("/prompt", json={"prompt": graph})).raise_for_status()
-        # It is asked rather than listened to, as whoever has no Callsheet may do.
+        # The engine is polled, not listened to, as a client without Callsheet may do.
         while (await client.get("/prompt")).json()["exec_info"]["queue_remaining"]:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS)

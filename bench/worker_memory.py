@@ -80,7 +80,7 @@ async def _small_jobs(studio: Studio, pid: int, jobs: int) -> list[float]:
 
 
 def peak_mb(pid: int) -> float:
-    """The most it had since its start, or since `forget_peak`; where the system does not tell, what it has now."""
+    """The peak since its start, or since `forget_peak`. If the system does not report the peak, the current memory."""
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii")
     except OSError:

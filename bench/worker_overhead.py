@@ -1,4 +1,4 @@
-"""What Callsheet adds to a run: the same small picture through the whole product, and straight to the engine.
+"""What Callsheet adds to a run: the same small image through the whole product, and straight to the engine.
 
 They take turns, and each turn gives one difference: from submitting a job to hearing that it is completed, less the
 same prompt at the engine (upload, prompt, its end on the socket, history, view), less the two transfers that only
@@ -37,7 +37,7 @@ EFFECT = "trivial"
 
 @dataclass(slots=True)
 class Turns:
-    """Milliseconds, turn by turn; `steps` is where ours went, as the job's own history tells it."""
+    """Milliseconds, turn by turn. `steps` shows where our time went, from the job's own history."""
 
     ours: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
@@ -130,7 +130,7 @@ async def _fetch_ms(http: httpx.AsyncClient, job: Job) -> float:
 
 
 class DirectClient:
-    """As somebody without Callsheet uses the engine."""
+    """Uses the engine as a client without Callsheet does."""
 
     def __init__(self, engine: str):
         self.http = httpx.AsyncClient(base_url=engine, trust_env=False, timeout=60)
@@ -148,7 +148,7 @@ class DirectClient:
         await self.http.aclose()
 
     async def run(self, content: bytes) -> float:
-        """Milliseconds from the picture in hand to the result in hand."""
+        """Milliseconds from having the input image to having the result."""
         prompt_id = str(uuid.uuid4())
         started = time.perf_counter()
         fields = {"subfolder": f"direct/{prompt_id}", "type": "input"}

@@ -54,7 +54,7 @@ _addresses = itertools.count(1)
 
 
 def new_address() -> str:
-    """Of somebody who was never here. As a client's X-Forwarded-For it is counted by itself where proxies are trusted.
+    """An IP address that no other test uses. Sent as X-Forwarded-For, it has its own counters if proxies are trusted.
 
     One subscriber of IPv6 has a whole /64, and one site a /48.
     """
@@ -80,7 +80,7 @@ async def shared_plane(
 
 @asynccontextmanager
 async def calling(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    """From an address of its own."""
+    """A client with an IP address of its own."""
     forwarded = {"x-forwarded-for": new_address()}
     address = plane.settings.public_url
     async with httpx.AsyncClient(base_url=address, headers=forwarded, trust_env=False, timeout=30) as client:
@@ -113,9 +113,9 @@ async def s3_plane(
 async def strict(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
-    """With the settings of STRICT. Who uses it is somebody whom no other test knows, with a client of its own.
+    """With the settings of STRICT. Its user is known to no other test, and has a client of its own.
 
-    Its loops stand still, and those of its neighbour: they would take processor time until the last test of all.
+    Its loops do not run, nor do those of its neighbour: they would take processor time until the last test of all.
     """
     server = {"port": free_port(), **STRICT_SERVER}
     directory = tmp_path_factory.mktemp("strict")

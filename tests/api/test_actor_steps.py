@@ -131,7 +131,7 @@ async def running(
 
 @pytest.fixture
 async def floor(running: Floor) -> Floor:
-    """Everybody has a wallet of their own."""
+    """Every user has a wallet of their own."""
     running.replicate.forget()
     return Floor(running.plane, running.studio, running.replicate, await running.studio.person())
 
@@ -146,7 +146,7 @@ async def test_a_callback_ends_the_job_and_makes_the_candidate(floor: Floor) -> 
     assert await floor.candidates(run) == []
     await floor.replicate.finish(asked["id"])
     again = await floor.prediction(2)
-    # The address is good without a key, and leads to the parent's picture.
+    # The signed URL works without a key, and leads to the parent's image.
     parent = await floor.studio.client.get(again["input"]["image"])
     assert parent.content == content_of("picture.png")
     await floor.replicate.finish(again["id"], Scenario(output="{files}/picture-2.png"))
@@ -317,7 +317,7 @@ async def test_a_run_that_does_not_give_its_actors_what_they_need_is_refused_by_
 
 
 async def test_a_variable_that_the_actor_refuses_is_told_as_the_runs(floor: Floor) -> None:
-    """When the pipeline was made nobody knew what it would be."""
+    """The variable had no value when the pipeline was created."""
     sized = {**BASE, "payload": {**WORDS, "action_type": "{{action}}"}}
     made = (await floor.define(sized)).json()
     found = problems(await floor.start(made["slug"], variables={**VARIABLES, "action": "fly"}))

@@ -1,4 +1,4 @@
-"""Whatever an admin changes is written down with who did it: every route of the OpenAPI document that is no GET."""
+"""Every change by an admin is recorded with who did it: every route of the OpenAPI document except the GET routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.world import World
 
 _numbers = itertools.count(1)
 Body = Mapping[str, Any]
-# What has to be there first; answers names for the address that differ from the world's.
+# Creates what the request needs, and returns the names for the URL path that differ from the world's.
 Prepare = Callable[[World, Studio], Awaitable[Mapping[str, str]]]
 
 
@@ -93,7 +93,7 @@ async def _queued_dispatch(world: World, studio: Studio) -> Mapping[str, str]:
     return {}
 
 
-# Where nothing stands, an empty body and the world as it is will do.
+# A route that is not listed here gets an empty body and the world as it is.
 BODIES: dict[str, Callable[[World], Body]] = {
     "PATCH /api/admin/tenants/{tenant_id}/quotas": lambda world: {"keys_per_user": 90},
     "PATCH /api/admin/tenants/{tenant_id}/share": lambda world: {"weight": 2},
@@ -146,7 +146,7 @@ PREPARED: dict[str, Prepare] = {
     "POST /api/admin/jobs/{job_id}/retry": _failed_job,
     "POST /api/admin/dispatches/{dispatch_id}/priority": _queued_dispatch,
 }
-# The action of the line and what it is about: the name in the address that stands for it, where there is one.
+# The action of the line and its subject: the name in the URL path that identifies the subject, where there is one.
 LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/tenants": ("tenant.create", None),
     "POST /api/admin/users": ("user.create", None),
@@ -217,7 +217,7 @@ async def test_every_change_an_admin_can_make_is_covered(client: httpx.AsyncClie
 
 @pytest.fixture(scope="module")
 async def shared(plane: ControlPlane) -> AsyncIterator[World]:
-    """For changes that stand in no other's way: a world takes 25 requests."""
+    """For changes that do not disturb each other: a world takes 25 requests."""
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
         yield await World.open(plane, client)
 

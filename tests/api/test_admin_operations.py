@@ -158,7 +158,7 @@ async def test_a_leased_dispatch_is_taken_from_its_worker_with_its_attempt(
     assert worker_harness.jobs_api.admin.user.id not in {event["actor"] for event in events}
     again = await other.job()
     assert again["dispatch_id"] == leased["dispatch_id"]
-    # Whoever had it before is told to stop.
+    # The worker that held the lease before is ordered to stop.
     assert_refused(await worker.heartbeat(leased), 409, "lease_lost")
 
 

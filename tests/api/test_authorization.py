@@ -358,7 +358,8 @@ REPORTS: dict[str, dict[str, Any]] = {
     "POST /api/worker/requeue": {"reason": "spot notice"},
     "POST /api/worker/defer": {"provider_job_id": "p-1", "expires_at": "2100-01-01T00:00:00Z"},
 }
-# Ids that a request names in its body: each is sent as the owner's, by others. A new one fails until it stands here.
+# Ids that a request names in its body: other users send each id of the owner. A new field fails until it is listed
+# here.
 NAMED: dict[str, dict[str, str]] = {
     "POST /api/videos": {"original_file_id": "file_id"},
     "POST /api/ai-jobs": {"video_id": "video_id", "input_file_id": "file_id"},
@@ -366,7 +367,7 @@ NAMED: dict[str, dict[str, str]] = {
     "POST /api/generate/static-ad": {"product_id": "product_id"},
     "POST /api/generate/video": {"product_id": "product_id"},
 }
-# The same where the address is the owner's already: for others nothing is there, whatever the body names.
+# The same where the URL path is the owner's already: other users find nothing there, whatever the body names.
 BODIES: dict[str, dict[str, str]] = {
     # An outcome for each job: tests/api/test_library_actions.py.
     "POST /api/library/cancel": {"job_ids": "job_id"},
@@ -381,7 +382,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     "PUT /api/admin/users/{user_id}/role": {"role": "tenant_admin"},
     "POST /api/admin/users/{user_id}/keys": {"name": "another"},
 }
-# What a refused request could have changed, as those see it who may: the address, and the fields that must stay.
+# What a refused request could have changed, read by users with access: the URL path, and the fields that must stay.
 STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/ai-jobs/{job_id}": ("owner", ("status", "charge_cycle", "priority")),
     "GET /api/task/{task_id}": ("owner", ("status", "retry_count")),
@@ -473,14 +474,14 @@ def _refusal_of_administration(access: Access, caller: str) -> int | None:
         return None if access in (SEEN, TENANT_LIST, TENANT_SEEN) else 403
     if caller not in TENANT_ADMINS or access in (OPERATOR, SEEN):
         return 403
-    # Whose tenant it is decides only where the address names something of a tenant.
+    # The tenant matters only where the URL path names something of a tenant.
     elsewhere = caller == "tenant admin of another tenant" and access in (TENANT_SEEN, TENANT_MANAGED)
     return 404 if elsewhere else None
 
 
 @pytest.mark.parametrize("operation", sorted(ACCESS))
 async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, operation: str) -> None:
-    """Of those that prove nothing, each route is asked by nobody and by one other in turn."""
+    """Each route gets a request from every known caller, and from one of the callers without valid credentials."""
     in_turn = UNKNOWN[sorted(ACCESS).index(operation) % len(UNKNOWN)]
     for caller in CALLERS:
         if caller not in UNKNOWN or caller == in_turn:
@@ -546,7 +547,7 @@ async def test_g6_an_id_of_somebody_else_in_a_body_is_as_good_as_none(shared: Wo
 
 
 def _ids_in_body(document: dict[str, Any], operation: str) -> set[str]:
-    """Of requests of users: admins may name whom they like, and workers name what they were given."""
+    """Only requests of users: admins may name any user, and workers name what they were given."""
     method, _, path = operation.partition(" ")
     content = document["paths"][path][method.lower()].get("requestBody", {}).get("content", {})
     reference = content.get("application/json", {}).get("schema", {}).get("$ref")
@@ -638,7 +639,7 @@ async def test_whoever_may_is_let_through(
     """Or the refusals above would only show that nothing is there."""
     world = unchanged.pop() if unchanged else await World.open(plane, shared.client)
     answer = await world.ask(caller, operation, _body(world, operation))
-    # What people create or rename stands in no other's way.
+    # What users create or rename does not conflict with other requests.
     harmless = "{" not in operation or operation.startswith(("PATCH", "PUT"))
     if not answer.is_success or (harmless and ACCESS[operation] not in (WORKER, HOLDER)):
         unchanged.append(world)

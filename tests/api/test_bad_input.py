@@ -317,7 +317,7 @@ async def test_old_and_odd_but_valid_requests_are_answered(plane: ControlPlane) 
     ids=lambda value: repr(value[:30]),
 )
 async def test_what_is_not_http_ends_at_the_server(plane: ControlPlane, request_bytes: bytes) -> None:
-    """The server answers these before there is a request: a bare 4xx, and the connection is closed."""
+    """The server rejects these before there is a request: it sends a bare 4xx and closes the connection."""
     answer = await exchange(plane.settings.public_url, request_bytes)
     assert answer.status_code in (400, 414, 431)
     assert answer.headers["connection"] == "close"

@@ -440,7 +440,7 @@ async def test_an_asset_is_uploaded_confirmed_and_never_overwritten(studio: Stud
     answers = await asyncio.gather(*(studio.call("POST", f"{address}/confirm") for _ in range(3)))
     assert [(answer.status_code, answer.json()["sha256"]) for answer in answers] == [(200, sha256)] * 3
     assert answers[0].json() == (await studio.call("GET", address)).json()
-    # The signed address still works, and reaches nothing that anybody reads.
+    # The signed URL still works, but writes an object that no request reads.
     await studio.put(created["upload"], PNG)
     kept = [entry.key async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]
     assert len(kept) == 2

@@ -140,7 +140,7 @@ async def test_what_cannot_be_a_preview_is_refused_with_its_field(
         ({"job_id": nobody, "after_asset_id": asset}, "job_id"),
         ({"job_id": nobody, "before_asset_id": asset}, "before_asset_id"),
         ({"job_id": nobody}, "job_id"),
-        # Nobody puts another user's media on show by mistake.
+        # An admin cannot publish another user's media by mistake.
         ({"job_id": of_ann["id"]}, "job_id"),
         ({"job_id": str(waiting)}, "job_id"),
         ({"after_asset_id": nobody}, "after_asset_id"),

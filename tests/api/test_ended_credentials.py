@@ -160,7 +160,8 @@ async def test_it_ends_everywhere_at_once(
 
 
 async def test_a_stream_that_is_just_being_opened_hears_of_it_too() -> None:
-    """What ended after the request was let in, and before the stream could be told, is seen at its first look."""
+    """A credential that ends after the request was accepted, and before the stream listens, is found at its first
+    check."""
 
     async def read(after: int) -> News:
         return News([])

@@ -129,7 +129,7 @@ async def test_the_last_use_of_a_token_and_its_workers_are_shown(crew: Crew) -> 
     await come(crew, token["token"], name)
     after = await shown(crew, token)
     assert (after["last_used_by"], after["workers"], after["is_accepted"]) == (name, 1, True)
-    # A registration that is refused is no use.
+    # A refused registration does not count as a use.
     assert_refused(await come(crew, token["token"], name), 409, "already_registered")
     assert (await shown(crew, token))["last_used_at"] == after["last_used_at"]
 

@@ -1,4 +1,4 @@
-"""Typed generation over HTTP: copy and scrapes answered when they are done, the rest queued; products kept."""
+"""Typed generation over HTTP: copy and scrapes return when they are done, the rest is queued; products are kept."""
 
 from __future__ import annotations
 

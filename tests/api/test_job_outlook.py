@@ -1,4 +1,4 @@
-"""What a user is told of a job while it waits, runs and when it is done."""
+"""What a user sees of a job while it waits, while it runs and when it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: admins submit them with a ready payload, users see, cancel and retry their own and nobody else's."""
+"""Jobs over HTTP: admins submit them with a ready payload; users see, cancel and retry only their own jobs."""
 
 from __future__ import annotations
 

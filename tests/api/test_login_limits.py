@@ -1,4 +1,4 @@
-"""Guessing passwords: counted before the password is looked at, the same for everybody, in the database."""
+"""Guessing passwords: attempts are counted in the database before the password is checked, the same for every user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def people_of(plane: ControlPlane) -> People:
 async def guess(
     client: httpx.AsyncClient, email: str, address: str | None = None, password: str = "guess"
 ) -> httpx.Response:
-    """Each from another address, unless one is named."""
+    """Each attempt comes from another IP address, unless one is named."""
     headers = {"x-forwarded-for": address or new_address(), "content-type": "application/json"}
     # Escaped, so that half of a surrogate pair can be sent too.
     content = json.dumps({"email": email, "password": password})
@@ -45,7 +45,8 @@ async def guess(
 async def guarded(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
-    """Two failures per account and address, four per account; addresses by themselves have no limit to speak of.
+    """Two failures per account and IP address, four per account. The limit per IP address alone is too high to matter
+    here.
 
     The window is a day, so that none ends in the middle of a test.
     """
@@ -95,7 +96,7 @@ async def test_an_account_that_is_guessed_at_from_everywhere_is_slow_and_not_loc
     email = person.user.email
     for _ in range(4):
         assert_refused(await guess(guarded_client, email), 401, "invalid_credentials")
-    # From now on each address has one attempt: whoever knows the password needs no more.
+    # From now on each IP address has one attempt: a user who knows the password needs no more.
     stranger, owner = new_address(), new_address()
     assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
     assert_refused(await guess(guarded_client, email, stranger), 429, "rate_limited")
@@ -155,7 +156,7 @@ async def test_parallel_guesses_from_many_addresses_leave_each_one_attempt(
     person, addresses = await people_of(guarded).user(), [new_address() for _ in range(8)]
     asked = [guess(guarded_client, person.user.email, address) for address in addresses for _ in range(3)]
     statuses = Counter(answer.status_code for answer in await asyncio.gather(*asked))
-    # Four before the account was slow, at most one per address after.
+    # Four before the account was slowed down, at most one per IP address after that.
     assert statuses.keys() == {401, 429}
     assert 8 <= statuses[401] <= 4 + 8
 
@@ -180,7 +181,7 @@ async def test_one_address_may_not_guess_at_many_accounts(
 async def test_one_address_cannot_fill_the_table_with_names(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    """What is refused for its address is counted for no account."""
+    """An attempt that is refused for its IP address is not counted for any account."""
 
     async def rows() -> int:
         async with strict.databases.central.connection() as connection:
@@ -195,7 +196,7 @@ async def test_one_address_cannot_fill_the_table_with_names(
 
 
 async def test_a_client_cannot_choose_its_address(plane: ControlPlane, client: httpx.AsyncClient) -> None:
-    """Where no proxy is trusted, all that it says it is counts for the address it comes from."""
+    """If no proxy is trusted, all forwarded headers are ignored: the IP address of the connection counts."""
     address = Attempts(plane.databases, plane.settings.identity, master_secret(plane.settings)).address("127.0.0.1")
 
     async def counted() -> int:
@@ -213,14 +214,14 @@ async def test_a_trusted_proxy_names_the_address(strict_client: httpx.AsyncClien
     async def status(*forwarded: str) -> int:
         headers = [("x-forwarded-for", line) for line in forwarded]
         login = {"email": f"{uuid4()}@example.com", "password": "guess"}
-        # Not with the client's own address in front.
+        # Not with the client's own IP address in front.
         async with httpx.AsyncClient(base_url=strict_client.base_url, trust_env=False, timeout=30) as client:
             return (await client.post("/api/auth/login", json=login, headers=headers)).status_code
 
     assert await status("192.0.2.1") == 401
     assert await status("192.0.2.2") == 401
     assert await status("192.0.2.1") == 429
-    # What stands left of the first address we do not trust is the client's own word.
+    # Everything left of the first IP address that we do not trust was written by the client.
     assert await status("203.0.113.9, 192.0.2.2") == 429
     assert await status("203.0.113.9, 192.0.2.2, 10.1.2.3") == 429
     # Proxies that add a line of their own instead of appending to the client's.

@@ -40,7 +40,7 @@ class Office:
     plane: ControlPlane
     client: httpx.AsyncClient
     operator: Person
-    # The address of somebody who has no account.
+    # The e-mail address of a person who has no account.
     new: str
 
     @property
@@ -64,7 +64,7 @@ class Office:
         return list(answer.json()["items"])
 
     async def alert(self) -> str | None:
-        """What operators are told about mails."""
+        """What operators see about mails."""
         alerts = (await self.client.get("/api/admin/alerts", headers=self.operator.headers)).json()["alerts"]
         return next((alert["message"] for alert in alerts if alert["code"] == "mails_not_sent"), None)
 
@@ -73,7 +73,7 @@ class Office:
 async def mailing(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
-    """A control plane that sends a mail when it is told to, not by itself."""
+    """A control plane that sends a mail when the test calls for it, not by itself."""
     mail = SmtpServer(free_port()).settings
     async with shared_plane(postgres, templates, tmp_path_factory.mktemp("mailing"), mail=mail) as plane:
         await _sender(plane).stop()
@@ -100,7 +100,7 @@ async def sending(at: Office) -> AsyncIterator[None]:
 
 @pytest.fixture
 def server(mailing: ControlPlane) -> Iterator[SmtpServer]:
-    """Without it, nobody takes the mails."""
+    """The SMTP server of the settings. Without it, every attempt to send a mail fails."""
     with smtp_server(mailing.settings.mail.port) as server:
         yield server
 
@@ -136,7 +136,7 @@ async def test_an_invitation_and_a_new_password_arrive_by_mail(at: Office, serve
     assert answer.status_code == 204
     login = {"email": at.new, "password": "another long password"}
     assert (await at.client.post("/api/auth/login", json=login)).status_code == 200
-    # Nothing waits, and nobody else got a mail.
+    # No mail waits, and no other person got a mail.
     await until(lambda: _none(at))
     assert len(server.mails) == 2
     assert (await at.invitation())["mail_sent_at"] is not None

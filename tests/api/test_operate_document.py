@@ -1,4 +1,4 @@
-"""docs/how-to/operate.md tells every alert and every loop, so that nobody meets one it does not know."""
+"""docs/how-to/operate.md explains every alert and every loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
 
 
 def rows_under(heading: str) -> dict[str, str]:
-    """What the first column of the section's table names, and the row it stands in."""
+    """The names in the first column of the section's table, each with its row."""
     section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     found: dict[str, str] = {}
     for row in section.splitlines():

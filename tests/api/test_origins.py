@@ -1,4 +1,4 @@
-"""Only pages of our own addresses use a browser's session, and on loopback no other host is answered for."""
+"""Only pages of our own URLs may use a browser's session, and on loopback requests for any other host are refused."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_rebound_name_gets_nothing(client: httpx.AsyncClient, plane: Con
 
 
 async def test_the_host_of_a_request_makes_no_origin_its_own(started: Started) -> None:
-    """Beyond loopback every host is answered for; the session still belongs to known addresses only."""
+    """Beyond loopback, requests for every host are accepted; the session still belongs to known URLs only."""
     async with started(server={"host": ALL_ADDRESSES}) as (plane, client):
         person = await People(plane.accounts, plane.keys).user()
         login = {"email": person.user.email, "password": PASSWORD}

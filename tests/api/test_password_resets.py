@@ -1,4 +1,4 @@
-"""New passwords: by who knows the old one, and by a link; nobody learns who has an account."""
+"""New passwords: by a user who knows the old one, and by a link. No caller learns who has an account."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
         await say(jobs_api.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
     async with watching(jobs_api, ann, which, job_id, 0) as stream:
         seen = [told(event) for event in await stream.next(5)]
-        # History first, then where it stands now; what was said in between is gone.
+        # History first, then the current progress; the progress in between is gone.
         assert seen[:3] == [
             (1, "job.created", "pending"),
             (2, "job.transition", "queued"),
@@ -172,7 +172,7 @@ async def test_only_the_lease_a_job_runs_under_is_listened_to(jobs_api: JobsApi,
     job_id, first = await running(jobs_api, ann)
     await say(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
     await jobs_api.core.room.lease_reports.requeue(report(first), "spot")
-    # Put back: what the old run said is not where the job stands.
+    # Requeued: the progress of the old run is not the progress of the job.
     assert await shown(jobs_api, ann, job_id) is None
     await say(jobs_api.core, first, percent=11)
     second = await jobs_api.start()

@@ -179,7 +179,7 @@ async def test_every_address_of_the_protocol_is_in_the_document(plane: ControlPl
 
 
 async def test_every_field_of_every_request_is_in_the_document(client: httpx.AsyncClient) -> None:
-    """So that nobody has to read the code to write a worker."""
+    """An author of a worker does not have to read the code."""
     openapi = (await client.get("/openapi.json")).json()
     document = DOCUMENT.read_text("utf-8")
     operations = [paths["post"] for path, paths in openapi["paths"].items() if path.startswith("/api/worker/")]

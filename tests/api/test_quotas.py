@@ -108,7 +108,7 @@ async def test_an_upload_beyond_the_quota_is_refused_and_names_the_limit(
 
 
 async def test_an_upload_that_was_given_up_counts_until_its_url_is_dead(studio: Studio, operator: Person) -> None:
-    """Whoever has the URL can still store bytes there."""
+    """A client that has the URL can still store bytes there."""
     await change(studio, operator, user_storage_bytes=SIZE)
     created = (await studio.create()).json()
     assert (await studio.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204

@@ -35,7 +35,7 @@ def logged() -> Iterator[io.StringIO]:
 
 
 def left_in(text: str) -> list[str]:
-    """The secrets that this text shows, as it stands or as JSON escapes it."""
+    """The secrets that this text shows, either verbatim or as JSON escapes them."""
     return [name for name, (_, secret) in SECRETS.items() if secret in text or json.dumps(secret)[1:-1] in text]
 
 

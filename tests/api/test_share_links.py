@@ -53,7 +53,7 @@ def path_of(link: dict[str, Any]) -> str:
 
 
 async def opened(ann: Studio, link: dict[str, Any]) -> httpx.Response:
-    """By somebody without an account."""
+    """Requested by a person without an account."""
     return await ann.jobs_api.client.get(path_of(link))
 
 
@@ -92,7 +92,7 @@ async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path
         pass
     link = await shared(ann, job_id)
     found = (await opened(ann, link)).json()
-    # The upload is no film that could be decoded.
+    # The upload is not a video that could be decoded.
     assert found["before"]["poster_url"] is None
     after = found["after"]
     assert (after["width"], after["height"], after["duration_seconds"]) == (640, 480, 2.0)

@@ -1,4 +1,4 @@
-"""The share of the workers that a tenant gets: an operator's to change, and told to jobs that wait for it."""
+"""The share of the workers that a tenant gets: an operator can change it, and jobs that wait for it show it."""
 
 from __future__ import annotations
 

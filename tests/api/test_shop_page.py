@@ -1,4 +1,4 @@
-"""The server on the page "Put it behind your shop" works as it stands, against a control plane that runs."""
+"""The server on the page "Put it behind your shop" works exactly as printed, against a running control plane."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[asyncio.subprocess.
 
 
 async def answers(url: str) -> bool:
-    """On a connection of its own: a stopping server still answers on those it has."""
+    """On a connection of its own: a stopping server still responds on the connections it has."""
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         try:
             return (await client.get("/readyz")).status_code == 200

@@ -1,4 +1,5 @@
-"""Server-sent events over real HTTP: live, resumed by Last-Event-ID, across a restart, and for nobody else (G9, G6)."""
+"""Server-sent events over real HTTP: live, resumed by Last-Event-ID, across a restart, and only for their owner (G9,
+G6)."""
 
 from __future__ import annotations
 

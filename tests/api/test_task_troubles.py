@@ -29,7 +29,7 @@ async def ann(actor_harness: ActorHarness) -> Person:
 async def played(
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: str
 ) -> dict[str, Any]:
-    """A task whose actor answers so; another one is run by the same worker afterwards."""
+    """A task whose actor returns this; the same worker runs another task afterwards."""
     with monkeypatch.context() as patched:
         patched.setattr(actor_harness.actors["echo"], "answer", answer)
         task = await actor_harness.submit(ann, "echo", max_retries=0)
@@ -157,12 +157,12 @@ async def test_a_runner_that_was_revoked_takes_nothing_until_it_is_approved_and_
     await until(lambda: echo.begun)
     path = f"/api/admin/workers/{runner.worker_id}"
     assert (await actor_harness.ask(admin, "POST", f"{path}/revoke")).status_code == 200
-    # Found out by the heartbeat of what it runs: from then on nothing is begun here.
+    # The worker learns it from the heartbeat of the task it runs: from then on it starts nothing.
     await until(lambda: not runner.is_ready)
     assert (await actor_harness.ask(admin, "POST", f"{path}/approve")).status_code == 200
     echo.gate.set()
     await actor_harness.ended(ann, task)
-    # Its polls that were waiting may have leased it and given it back; begun it was once before, and once after.
+    # Its waiting polls may have leased the job and returned it; it was started once before, and once after.
     assert len(echo.begun) == 2
     for each in await asyncio.gather(*(actor_harness.submit(ann, "echo") for _ in range(5))):
         await actor_harness.ended(ann, each)

@@ -1,4 +1,4 @@
-"""Tasks over HTTP: asked for, run by the control plane's own worker, watched, ended; and nobody else's business."""
+"""Tasks over HTTP: submitted, run by the control plane's own worker, watched, ended; and hidden from other users."""
 
 from __future__ import annotations
 

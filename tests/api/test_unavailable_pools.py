@@ -1,4 +1,4 @@
-"""A pool that cannot be used costs its own tenants a 503, and nobody else anything."""
+"""A pool that cannot be used causes a 503 for its own tenants, and has no effect on others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads: straight to storage, bound to what was declared, checked at the object itself, seen by nobody else."""
+"""Uploads: straight to storage, bound to what was declared, checked at the object itself, hidden from other users."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_hostile_name_is_harmless_in_storage(local: Studio, name: str, s
         (CLIP, "Video/MP4; codecs=avc1", "video/mp4"),
         (b"<?xml version='1.0'?><svg/>", "image/svg+xml", "image/svg+xml"),
         (b"\x01\x02 nobody knows what this is", "video/x-unheard-of", "video/x-unheard-of"),
-        # An MP4 without pictures is audio.
+        # An MP4 without images is audio.
         (CLIP, "audio/mp4", "audio/mp4"),
     ],
 )
@@ -203,7 +203,7 @@ async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_rep
 ) -> None:
     created = (await studio.create(**declaration)).json()
     [row] = await studio.file_rows()
-    # Written past the signed address, which would have refused most of it.
+    # Written directly to storage: the signed URL would have refused most of it.
     await studio.plane.storage.put(row["path"], content, content_type="video/mp4")
     problem = assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", field)
     assert "Upload the right bytes to the same URL" in problem["detail"]
@@ -248,7 +248,7 @@ async def test_what_was_confirmed_cannot_be_replaced(studio: Studio, sha256: str
 async def test_an_image_with_too_many_pixels_is_refused_by_its_header(
     studio: Studio, width: int, height: int, is_taken: bool
 ) -> None:
-    """A few bytes may ask whoever decodes them for gigabytes. Nothing here does."""
+    """A few bytes may make a decoder allocate gigabytes. Nothing here decodes them."""
     data = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + data + struct.pack(">I", zlib.crc32(data))
     created = (await studio.create(bomb, mime_type="image/png", name="bomb.png")).json()

@@ -1,4 +1,4 @@
-"""Roles, disabling, deleting and keys of users over HTTP: who may do it to whom, and what it means for their work."""
+"""Roles, disabling, deleting and keys of users over HTTP: who may do it to which user, and the effect on their work."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_for_a_tenant_admin_there_are_no_users_of_other_tenants(
     everybody = (await client.get("/api/admin/users?limit=200", headers=boss.headers)).text
     assert stranger.user.email not in everybody
     assert boss.user.email in everybody
-    # The filter is no way around it.
+    # The filter does not show users of another tenant either.
     other = await client.get(f"/api/admin/users?tenant={stranger.tenant.slug}", headers=boss.headers)
     assert other.json()["items"] == []
 
@@ -261,7 +261,7 @@ async def test_a_deleted_user_leaves_the_id_and_nothing_of_the_person(
         content = {"json": {"name": "again"}} if rest == "/keys" else {}
         answer = await client.request(method, path + rest, headers=operator.headers, **content)
         assert_refused(answer, 404, "not_found")
-    # The address is free.
+    # The e-mail address is free.
     assert (await client.post("/api/admin/users", json=body, headers=operator.headers)).status_code == 201
 
 

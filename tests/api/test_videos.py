@@ -1,4 +1,4 @@
-"""Videos: what a person sees of an upload and of the jobs on it, and nobody else sees."""
+"""Videos: what a user sees of an upload and of the jobs on it, and other users do not see."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ async def test_a_preview_is_a_picture_that_can_do_no_harm(local: Studio, kind: s
 
 
 async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> None:
-    """What an actor answers is its own affair; and a file it names is not shown unless the job made it."""
+    """An actor may return any result, but a file that the result names is not shown unless the job made it."""
     other = await local.video()
     foreign = other["original_file_id"]
     for outputs in ("text", [1, None, {}, {"file_id": 7}, {"file_id": "x"}], [{"file_id": foreign}]):

@@ -24,7 +24,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 SCRIPT = "/assets/index-Db7Pk8-R.js"
 STORAGE = "https://media.example.com:9000"
 INDEX = b"<!doctype html><title>Callsheet</title>" + b" " * 600
-# What is compressed is not what it stands for, so that a test sees which of them it got.
+# The compressed file differs from its original, so that a test sees which of them it got.
 BROTLI = b"brotli"
 
 
@@ -183,7 +183,7 @@ async def test_the_page_runs_its_own_scripts_alone_and_loads_media_from_storage(
         ("[::1]:8400", "http://127.0.0.1:8400", True),
         ("127.0.0.1:8400", "http://localhost:8400", True),
         ("127.0.0.1:8400", "http://127.0.0.1:8400", False),
-        # A forwarded port, a proxy, a name of a network: public_url may be what nobody reaches from there.
+        # A forwarded port, a proxy, a name of a network: public_url may be unreachable from there.
         ("localhost:9000", "http://127.0.0.1:8400", False),
         ("studio.lan:8400", "http://127.0.0.1:8400", False),
         ("localhost:8400", "https://studio.example.com", False),
@@ -254,7 +254,7 @@ async def test_browsers_get_the_application_and_programs_what_they_had(
             307,
             f"{plane.settings.public_url}/jobs?status=failed",
         )
-        # The page of a link that nobody was sent says so itself.
+        # The page itself shows that the link is not valid.
         assert b"This did not work" in (await client.get("/account/invitation/nobody", headers=BROWSER)).content
         assert (await client.get("/api/unknown", headers=BROWSER)).json()["code"] == "not_found"
         assert (await client.post("/effects", headers=BROWSER)).json()["code"] == "not_found"

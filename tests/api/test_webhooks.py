@@ -45,7 +45,7 @@ async def service() -> AsyncIterator[ReplicateServer]:
 
 @pytest.fixture
 def replicate(service: ReplicateServer) -> ReplicateServer:
-    """Of which nobody has asked anything, and which keeps what it makes to itself."""
+    """A provider without any requests so far. It holds its predictions and sends no callbacks."""
     service.forget()
     service.scenario, service.deliver = Scenario(held=True), "never"
     return service
@@ -85,7 +85,7 @@ class Counter:
         return await self.worker.job(wait_seconds=10)
 
     async def call(self, job: Json) -> str:
-        """What the actor of Replicate does with the address it was handed."""
+        """What the actor of Replicate does with the URL that it gets."""
         body = {"version": "1", "input": {}, "webhook": job["callback"]["url"]}
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             headers = {"authorization": f"Bearer {TOKEN}"}
@@ -235,7 +235,7 @@ async def test_calls_and_callbacks_are_counted_for_whoever_watches(counter: Coun
     await counter.replicate.call_back(prediction_id, url=job["callback"]["url"].replace("/replicate/", "/x1/"))
     await counter.becomes(job_id, "completed")
     added = await counted(counter) - before
-    # What the test before was about may have been answered just now.
+    # A call of the previous test may have had its response just now.
     assert added.pop('callsheet_provider_calls_total{outcome="answered",provider="replicate"}') >= 1
     assert added == {
         'callsheet_provider_callbacks_total{outcome="taken",provider="replicate"}': 1,
@@ -289,7 +289,7 @@ async def test_failing_jobs_of_one_tenant_hold_up_nobody_else(counter: Counter) 
     [alert] = [alert for alert in alerts if alert["code"] == "provider_paused"]
     assert f"the jobs of tenant {counter.ann.tenant.id}, the only tenant whose calls failed, wait" in alert["message"]
 
-    # Though it stands first in the queue.
+    # Ann's job waits, though it is the first in the queue.
     waiting, served = await counter.submit(), await counter.submit(bob)
     job = await counter.worker.job()
     assert job["job_id"] == str(served)

@@ -1,4 +1,4 @@
-"""Answers of the worker protocol in `data`, for a worker that asks for it with a header."""
+"""Responses of the worker protocol in `data`, for a worker that asks for it with a header."""
 
 from __future__ import annotations
 

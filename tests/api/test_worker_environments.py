@@ -1,4 +1,4 @@
-"""`POST /api/worker/environment`, and what people are told of workers that lack something."""
+"""`POST /api/worker/environment`, and what users see of workers that lack something."""
 
 from __future__ import annotations
 

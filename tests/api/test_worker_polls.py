@@ -197,7 +197,7 @@ class TestPolls:
     async def test_a_job_that_cannot_be_handed_out_fails_and_the_next_one_is_given(
         self, worker_harness: WorkerHarness
     ) -> None:
-        """G6: should a payload ever name a file of another tenant, nobody gets its address."""
+        """G6: even if a payload names a file of another tenant, no worker gets the URL of that file."""
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=20)
         foreign = [{"key": "video", "path": f"tenants/{uuid4()}/uploads/x.mp4", "is_primary_input": True}]
@@ -451,7 +451,7 @@ class TestLongPolls:
     async def test_two_polls_of_one_worker_at_once_get_no_more_than_it_can_run(
         self, worker_harness: WorkerHarness
     ) -> None:
-        """A client that gave up waiting and asks again, while its first request still stands."""
+        """A client that gave up waiting and polls again, while its first request is still open."""
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=30)
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]

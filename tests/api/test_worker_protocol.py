@@ -211,7 +211,7 @@ async def test_fresh_addresses_come_with_a_heartbeat(worker_harness: WorkerHarne
 
 
 async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(worker_harness: WorkerHarness) -> None:
-    """Given for two seconds, its first addresses are refused when the lease has been renewed past them."""
+    """The first URLs are signed for two seconds, and are refused after that, though the lease was renewed."""
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
@@ -219,7 +219,7 @@ async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(work
     await worker_harness.central(lasts, UUID(submitted["id"]), 2)
     job = await worker.job()
     first = job["output_url"]
-    # From its next heartbeat on it does not end while the machine stands still.
+    # From its next heartbeat on, the lease does not end while the machine is paused.
     await worker_harness.central(lasts, UUID(submitted["id"]), 900)
 
     async def is_refused() -> bool:
@@ -234,7 +234,7 @@ async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(work
 
 
 async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(worker_harness: WorkerHarness) -> None:
-    """Its addresses are still good, but lead to an object of its own lease."""
+    """The signed URLs of its lease are still valid, but lead to an object of that lease alone."""
     zombie, other = await worker_harness.worker(), await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)

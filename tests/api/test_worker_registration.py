@@ -1,4 +1,4 @@
-"""Workers come with the fleet's secret and go with their token; nobody else does."""
+"""Workers register with the fleet's secret and work with their token; all other callers are refused."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(
     limited = assert_refused(wrong[-1], 429, "rate_limited")
     assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
     assert (await crew.register()).status_code == 201
-    # Sign-ins of the same address are counted apart.
+    # Sign-ins from the same IP address are counted apart.
     assert (await sign_in(strict_client, await crew.jobs_api.person())).status_code == 200
 
 

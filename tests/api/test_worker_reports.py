@@ -299,7 +299,7 @@ class TestOutputs:
     async def test_a_task_may_answer_without_files(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)
-        # Its payload is its actor's: whatever stands in it is handed over as it is.
+        # Its payload belongs to its actor: all of it is handed over unchanged.
         payload = {"workflow": {}, "assets": [{"path": f"tenants/{uuid4()}/secret.mp4"}], "prompt": "a cat"}
         submitted = await worker_harness.jobs_api.submit(person, kind="task", payload=payload)
         job = await worker.job()
