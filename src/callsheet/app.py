@@ -63,7 +63,6 @@ class ControlPlane:
     jobs: JobsRoom
     fleet: FleetRoom
     webhooks: WebhooksRoom
-    # None where tasks are left to other machines.
     task_runner: TaskRunner | None
     tasks: TasksRoom
     pipelines: PipelinesRoom
@@ -146,8 +145,7 @@ def _assemble(
     owner: StorageOwner,
     providers: ActorRegistry,
 ) -> ControlPlane:
-    registry = CollectorRegistry()
-    notifier, listener = Notifier(databases.central), Listener(databases.central)
+    registry, notifier, listener = CollectorRegistry(), Notifier(databases.central), Listener(databases.central)
     http = HttpSide(settings, databases, registry)
     rooms = open_rooms(settings, secret, databases, storage, owner, notifier, registry, providers)
     rooms.listen(listener)
