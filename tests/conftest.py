@@ -43,7 +43,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
 
 # An example that took 0.2 seconds because the machine was busy says nothing about the property. And the same commit
-# gets the same verdict: new examples are looked for by `make chaos`, where somebody looks at what is found.
+# gets the same verdict: `make chaos` looks for new examples, and a person looks at what it finds.
 PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("exploring", **PATIENT, max_examples=1000, derandomize=False)
 hypothesis.settings.register_profile("thorough", **PATIENT, max_examples=100, derandomize=True, database=None)
@@ -101,7 +101,7 @@ def _plain_tracebacks() -> None:
         structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
-    # A line for each request that nobody reads would be a twentieth of what a test of HTTP costs.
+    # A log line for each request, which no test reads, would be a twentieth of the cost of an HTTP test.
     structlog.configure(processors=processors, wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
 
 
@@ -176,7 +176,7 @@ async def databases(settings: Settings) -> AsyncIterator[Databases]:
 
 @pytest.fixture
 async def plane(settings: Settings) -> AsyncIterator[ControlPlane]:
-    """A control plane that answers real HTTP at `plane.settings.public_url`."""
+    """A control plane that serves real HTTP at `plane.settings.public_url`."""
     async with running_control_plane(settings) as plane:
         yield plane
 

@@ -481,7 +481,7 @@ def _refusal_of_administration(access: Access, caller: str) -> int | None:
 
 @pytest.mark.parametrize("operation", sorted(ACCESS))
 async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, operation: str) -> None:
-    """Each route gets a request from every known caller, and from one of the callers without valid credentials."""
+    """Of the callers with invalid credentials (UNKNOWN), each route gets a request from one, in turn."""
     in_turn = UNKNOWN[sorted(ACCESS).index(operation) % len(UNKNOWN)]
     for caller in CALLERS:
         if caller not in UNKNOWN or caller == in_turn:

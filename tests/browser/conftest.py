@@ -93,6 +93,6 @@ async def page(chromium: Browser, stack: Stack, watch: Watch, request: pytest.Fi
 
 @pytest.fixture
 async def signed_in(page: Page, stack: Stack, account: Account) -> Page:
-    """The tab of somebody who has signed in; no page is open yet."""
+    """The tab of a user who has signed in; no page is open yet."""
     await stack.sign_in(page, account)
     return page

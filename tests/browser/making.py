@@ -82,7 +82,7 @@ async def submit(stack: Stack, account: Account, effect: str, file_id: str | Non
 
 
 async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -> str:
-    """The demo's sample clip under another name, or a small picture where the name is one of a picture."""
+    """The demo's sample clip under another name, or a small image if the name ends in .png."""
     is_picture = name.endswith(".png")
     content = _picture() if is_picture else (stack.home / "demo/sample.mp4").read_bytes()
     async with stack.client(account.headers) as client:

@@ -1,4 +1,4 @@
-"""Pictures of pages, to be looked at: `pytest tests/browser --screenshots DIRECTORY`."""
+"""Screenshots of pages for people to look at: `pytest tests/browser --screenshots DIRECTORY`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = ((360, 740), (390, 844), (768, 1024), (1440, 900), (2560, 1440))
 
 @dataclass(frozen=True, slots=True)
 class Screenshots:
-    # None: nobody asked for them.
+    # None: no screenshots were requested.
     directory: Path | None
 
     async def take(self, page: Page, name: str) -> None:

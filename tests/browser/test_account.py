@@ -1,4 +1,4 @@
-"""Somebody looks after their tokens, keys, password and sessions."""
+"""A user manages tokens, keys, the password and sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_the_wallet_names_what_each_job_holds(
     box = page.get_by_role("navigation", name="Main").get_by_role("link", name="Tokens")
     await expect(box).to_contain_text("None held")
 
-    # The box in the frame changes where it stands.
+    # The box in the frame is updated without a reload.
     job_id = await submit(stack, account, effect, prompt="a lighthouse")
     await expect(box).to_contain_text("5 held for running jobs")
     await expect(box).to_contain_text("995")

@@ -1,4 +1,4 @@
-"""Somebody looks for an effect, gives it a file, sets what can be set, and has something made."""
+"""A user looks for an effect, gives it a file, sets the options and submits a job."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, stack:
     await chooser(page).set_input_files(text)
     await expect(page.get_by_role("alert")).to_contain_text("“notes & <b>.txt” is not a video that can be used here.")
     await expect(page.get_by_role("alert")).to_contain_text("Accepted: MP4, MOV, WebM and others, up to 5.4 GB.")
-    # Nor is a text under another name taken; what only the server can tell is said in the same words.
+    # A text file under another name is refused too; a problem that only the server can find is shown in the same words.
     for content, name in ((b"no video" * 20, "text.mp4"), (b"\x89PNG\r\n\x1a\n" + bytes(100), "picture.mp4")):
         disguised = tmp_path / name
         disguised.write_bytes(content)
@@ -412,7 +412,7 @@ async def test_what_the_server_refuses_is_said_at_its_field(signed_in: Page, sta
     await page.goto("/effects/caption")
     await chooser(page).set_input_files(clip_of(stack))
     caption = page.get_by_role("textbox", name="Caption")
-    # The browser cannot know that this stands for a file in the workflow.
+    # The browser cannot know that this text is the placeholder of a file in the workflow.
     await caption.fill("__INPUT_PATH__")
     await page.get_by_role("button", name="Generate").click()
     await expect(page.get_by_role("alert")).to_contain_text("is the placeholder of a file")

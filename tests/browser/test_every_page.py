@@ -1,6 +1,6 @@
 """Every page as people find it: it fits at every width, is accessible in both themes, and can be looked at.
 
-`pytest tests/browser/test_every_page.py --screenshots DIRECTORY` takes the pictures.
+`pytest tests/browser/test_every_page.py --screenshots DIRECTORY` takes the screenshots.
 """
 
 from __future__ import annotations

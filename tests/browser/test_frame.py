@@ -1,4 +1,4 @@
-"""Somebody comes, signs in, finds their way around and leaves."""
+"""A user opens the application, signs in, finds the pages and signs out."""
 
 from __future__ import annotations
 

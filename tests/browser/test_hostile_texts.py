@@ -49,7 +49,7 @@ async def test_markup_stays_text_on_every_page(
     for path in ("/jobs", f"/jobs?q={quote(MARKUP)}"):
         await page.goto(path)
         await assert_text(page, EFFECT, PROMPT)
-    # A filter that somebody was sent as a link.
+    # A filter that the user received as a link.
     await page.goto(f"/jobs?effect={quote(MARKUP)}")
     await assert_text(page, MARKUP)
     await page.goto("/account")

@@ -1,4 +1,4 @@
-"""Somebody looks through what they have made, and acts on several jobs at once."""
+"""A user looks through the list of jobs, and acts on several jobs at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_the_list_keeps_up_searches_and_acts_on_several_jobs(
         await client.post(f"/api/ai-jobs/{hills}/cancel")
     await expect(rows.first).to_contain_text("Canceled")
 
-    # What is looked for stands in the address.
+    # The search text is part of the URL.
     await page.get_by_role("searchbox").fill("LIGHTHOUSE rain")
     await expect(page).to_have_url(re.compile(r"\?q="))
     await expect(rows).to_have_count(1)

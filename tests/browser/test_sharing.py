@@ -1,4 +1,4 @@
-"""Somebody shows a result to people who have no account."""
+"""A user shows a result to people who have no account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody watches a job until it ends, and takes what it made."""
+"""A user watches a job until it ends, and downloads the result."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Request, WebErr
 
 # The browser writes a line for every answer of 400 and above, also where the page expects it.
 REFUSAL = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")
-# A violation of the content security policy is told to the page alone.
+# The browser reports a violation of the content security policy to the page alone.
 REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`Content security policy: ${event.violatedDirective} refused ${event.blockedURI}`));
@@ -26,7 +26,7 @@ class Watch:
     # Where the files are, if that is another server.
     storage_url: str | None = None
     problems: list[str] = field(default_factory=list)
-    # The test has taken the server away: what cannot be reached is no mistake of the page.
+    # The test has stopped the server: a request that fails is not a mistake of the page.
     is_server_away: bool = False
 
     async def follow(self, context: BrowserContext) -> None:

@@ -20,7 +20,7 @@ def long_form(pytestconfig: pytest.Config) -> bool:
 
 @pytest.fixture
 def chaos_seed(pytestconfig: pytest.Config, long_form: bool) -> int:
-    """The same every time, except where somebody looks for what is not known yet."""
+    """The seed is the same every time, except in the long form, which looks for unknown failures."""
     seed = pytestconfig.getoption("--chaos-seed", default=None) or (randrange(2**32) if long_form else 1)
     print(f"--chaos-seed {seed}")  # noqa: T201  shown when the test fails: what to repeat
     return int(seed)

@@ -59,7 +59,7 @@ def lease(state: State, criteria: Criteria) -> DispatchKey | None:
 
 
 def end(state: State, key: DispatchKey, status: str) -> str:
-    """A report that ends the job; it may find that it has ended otherwise. Answers how it ended."""
+    """A report that ends the job, unless the job has ended otherwise. Returns how the job ended."""
     found = ended(state, key)
     if found is None:
         settle(state, key[:2], status)
@@ -132,7 +132,7 @@ def settle(state: State, key: JobKey, status: str) -> None:
 
 
 def end_dispatch(state: State, key: DispatchKey) -> None:
-    """The job has ended: its dispatch goes, or its holder is told."""
+    """The job has ended: its dispatch is removed, or is marked as canceled for the worker that holds it."""
     dispatch = state.dispatches.get(key)
     if dispatch is not None and dispatch.status == "leased":
         dispatch.canceled = True

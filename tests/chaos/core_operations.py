@@ -42,7 +42,7 @@ class World:
 
     members: list[Member]
     workflows: list[int]
-    # Acknowledged to somebody: must never be lost.
+    # The client got a response for these jobs: they must never be lost.
     jobs: list[JobKey] = field(default_factory=list)
     keys: dict[tuple[UserKey, str], tuple[JobKey, int]] = field(default_factory=dict)
     payments: dict[tuple[UserKey, str], int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Operation(ABC):
 
     @abstractmethod
     def predict(self, state: State, world: World, answer: object) -> None:
-        """Changes the state as the model does, and checks what was answered (a refusal is an answer)."""
+        """Changes the state as the model does, and checks the response (a refusal is a response)."""
 
 
 @dataclass(frozen=True)
@@ -494,7 +494,7 @@ class RaiseLowWater(Operation):
         return await core.room.queue.raise_low_water()
 
     def predict(self, state: State, world: World, answer: object) -> None:
-        """A mark is seen by nobody."""
+        """A mark changes nothing that the model sees."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The oracle of the tests with a memory that outlives whoever calls it, as a service elsewhere has."""
+"""The oracle of the tests with a memory that outlives its clients, as an external service has."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from callsheet.settings import Settings
 from callsheet.wire.errors import Refusal
 from tests.support.crashes import crashed_at
 
-# What is done follows from a number and the state. The number alone is drawn: what runs at the same time comes to an
-# end in any order, and what Hypothesis draws must not depend on that.
+# What is done follows from a number and the state. The number alone is drawn: operations that run at the same time end
+# in any order, and what Hypothesis draws must not depend on that order.
 SEEDS = strategies.integers(0, 2**32 - 1)
 
 
@@ -55,7 +55,7 @@ def play(machine: Callable[[], RuleBasedStateMachine], examples: int, steps: int
 
 
 class Scene(Protocol):
-    """Everybody who takes part at two control planes, what they know, and what they can do."""
+    """All participants at two control planes, what they know, and what they can do."""
 
     planes: list[Any]
 
@@ -67,7 +67,7 @@ class Scene(Protocol):
     async def restart(self, place: int) -> None: ...
     async def check(self) -> object: ...
     async def come_home(self) -> None:
-        """Left alone, everything comes to an end."""
+        """Without further operations, everything ends."""
         ...
 
     async def close(self) -> None: ...

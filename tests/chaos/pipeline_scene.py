@@ -29,7 +29,7 @@ DUE_THUMBNAILS = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHE
 
 
 class PipelineScene:
-    """Everybody who takes part: what they know, and what they can do."""
+    """All participants: what they know, and what they can do."""
 
     def __init__(self, databases: Databases, home: Path):
         self.databases = databases
@@ -122,7 +122,7 @@ class PipelineScene:
             self.held.append(started)
 
     async def report(self, plane: PipelineHarness, random: Random) -> None:
-        """A worker comes to an end with a job, also with one that was taken from it."""
+        """A worker finishes a job, or a job whose lease it has lost."""
         if not self.held:
             return
         started = self.held.pop(random.randrange(len(self.held)))
@@ -135,7 +135,7 @@ class PipelineScene:
             await plane.deliver(started, random.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)), PICTURE)
 
     async def grow(self, plane: PipelineHarness, random: Random) -> None:
-        """What an undisturbed moment brings: what is due is begun, and rendered, and kept."""
+        """An undisturbed moment: due jobs are started, rendered, and their results kept."""
         for _ in range(random.randrange(1, 4)):
             await self.rows(DUE_RUNS)
             await plane.room.scheduler.tick(NOW)
@@ -258,7 +258,7 @@ class PipelineScene:
             run = tree.run
             assert run["status"] == "canceled" or run["reason"] is not None, f"it stands still and says nothing: {run}"
             if run["reason"] == "target_reached":
-                # What was killed since then stays killed until somebody resumes it.
+                # A candidate that was killed since then stays killed until a user resumes it.
                 leaves = [each["rejected_at"] for each in tree.candidates if each["position"] == run["steps"]]
                 assert sum(at is None or at > run["ended_at"] for at in leaves) >= run["target_leaves"]
         assert await picture_problems(self.ann.pool, self.media.room.files.storage, deleted=self.deleted) == []

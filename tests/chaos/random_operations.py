@@ -3,8 +3,8 @@
     python random_operations.py HOME CAST ACKNOWLEDGED SEED
 
 Half of its jobs are engines', half are of a provider that calls back. CAST is a JSON file with the members and the
-workflow. Each submit that was answered is a line of ACKNOWLEDGED, on the disk before anything else happens: that is
-what must never be lost.
+workflow. Each submit that got a response is a line of ACKNOWLEDGED, on the disk before anything else happens: these
+jobs must never be lost.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Play:
             except Refusal:
                 await asyncio.sleep(0.01)
             except DATABASE_AWAY:
-                # The server was killed: whoever notices it first starts it again.
+                # The server was killed: the first process that notices it starts it again.
                 await self._databases.keep_embedded_running()
                 await asyncio.sleep(0.02)
 

@@ -56,7 +56,7 @@ class Plane:
 
 
 class Scene:
-    """Everybody who takes part: what they know, and what they can do."""
+    """All participants: what they know, and what they can do."""
 
     def __init__(self, databases: Databases, chosen: Settings):
         self.databases = databases
@@ -152,7 +152,7 @@ class Scene:
             self.oracle.end(random.choice(running), random.choice(("succeeded", "succeeded", "failed", "canceled")))
 
     async def call_back(self, plane: Plane, random: Random) -> None:
-        """Early, late, twice, to the address of another job, or unsigned."""
+        """The callback is early, late, repeated, sent to the URL of another job, or unsigned."""
         if not self.called:
             return
         handed, prediction_id = random.choice(self.called)
@@ -224,7 +224,7 @@ class Scene:
             await plane.core.check_drained()
             calls = await plane.core.rows(self.databases.central, "SELECT * FROM provider_calls")
             assert [dict(call) for call in calls if call["work"] is not None] == []
-            # Paid once per charge cycle, and nothing goes on there that nobody wants.
+            # Each charge cycle is paid once, and no prediction without a waiting job goes on.
             assert [url for url, times in Counter(self._urls()).items() if times > 1] == []
             assert [each for each in self.oracle.predictions.values() if each.status == "running"] == []
         finally:
@@ -240,7 +240,7 @@ class Scene:
         await plane.room.breakers.refresh([NAME])
 
     async def end_all(self) -> None:
-        """Those that somebody waits for; what nobody waits for has to be canceled."""
+        """Ends the predictions that a dispatch waits for; the control plane has to cancel the others."""
         waiting = "SELECT provider_job_id FROM ai_job_dispatches WHERE status = 'waiting'"
         for row in await self.planes[0].core.rows(self.databases.central, waiting):
             self.oracle.end(row["provider_job_id"], "succeeded")

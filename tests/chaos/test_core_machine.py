@@ -129,12 +129,12 @@ class CoreMachine(RuleBasedStateMachine):
         for key, job in before.jobs.items():
             now = self.state.jobs[key]
             assert (now.cycle, now.lease_seq) >= (job.cycle, job.lease_seq)
-        # A crash may have left a job that nobody was told of; its user sees it in the list.
+        # A crash may have left a job whose client got no response; its user sees it in the list.
         for key in self.state.jobs:
             self.world.acknowledge(key)
 
     def teardown(self) -> None:
-        """Left alone with one worker, everything comes to an end."""
+        """Without further operations and with one worker, everything ends."""
 
         async def leave() -> State:
             core = self.stage.plane()

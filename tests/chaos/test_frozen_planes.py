@@ -1,4 +1,4 @@
-"""Control planes as processes that stand still, or die, in the middle of a tick: the others go on, nothing is doubled.
+"""Control planes as processes that are stopped, or die, in the middle of a tick: the others go on, nothing is doubled.
 
 One is held by SIGSTOP at each gap of its loops in turn. Another takes over and drives the same run on; then the first
 one wakes up with what it had chosen, read or made before.
@@ -62,7 +62,7 @@ QUICK = {
     "CALLSHEET_TASKS__IN_PROCESS": "0",
     "PYTHONPATH": str(ROOT),
 }
-# As if whoever had claimed them had been away for longer than a claim lasts.
+# As if the process that claimed them had been away for longer than a claim lasts.
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
 
 
@@ -97,7 +97,7 @@ class Set:
         await until(is_true, 240, LOOK)
 
     async def goes_on(self) -> None:
-        """Until two more jobs were begun, or it has nothing more to do."""
+        """Waits until two more jobs were started, or the run has nothing more to do."""
         before = (await self.pipelines.shown(self.run)).draws
 
         async def has_gone_on() -> bool:
@@ -124,7 +124,7 @@ class Set:
         assert [*tree.problems(), *tree.unsettled()] == []
         assert (tree.run["status"], tree.run["reason"]) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
         assert await self.pipelines.shape(self.run) == dict.fromkeys(range(1, len(STEPS) + 1), self.run.target_leaves)
-        # Nothing failed, so nothing was begun in vain.
+        # No job failed, so no job was started in vain.
         assert {slot["status"] for slot in tree.slots} == {"made"}
         assert len(tree.slots) == self.jobs
         assert tree.run["spent"] == tree.run["budget"] == self.jobs * COST

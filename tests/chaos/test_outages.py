@@ -60,7 +60,7 @@ class Scene:
     is_long: bool
 
     async def submit(self, seconds: float) -> None:
-        """A picture that takes so long to render."""
+        """Submits an image that takes this many seconds to render."""
         picture = self.directory / "picture.png"
         make_picture(picture)
         content = picture.read_bytes()

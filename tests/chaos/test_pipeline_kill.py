@@ -51,7 +51,7 @@ QUICK = {
     "CALLSHEET_PIPELINES__POLL_SECONDS": "0.5",
     "CALLSHEET_TASKS__IN_PROCESS": "0",
 }
-# As if whoever had claimed them had been away for longer than a claim lasts.
+# As if the process that claimed them had been away for longer than a claim lasts.
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL RETURNING 1"
 
 
@@ -109,7 +109,7 @@ class Production:
             return not await connection.fetch("SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL")
 
     async def kill(self, plane: ControlPlaneProcess, worker: WorkerProcess, random: Random, kills: int) -> None:
-        """One of the two, or both, whenever a few jobs were begun since."""
+        """Kills one of the two, or both, each time after a few more jobs were started."""
         victims = [(True, False), (False, True)] * kills
         random.shuffle(victims)
         for kills_plane, kills_worker in victims:
@@ -139,7 +139,7 @@ class Production:
 
 @asynccontextmanager
 async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Production]:
-    """Somebody with tokens, and pipelines that one can run: one that goes on by itself, one that follows the best."""
+    """A user with tokens and two pipelines: one that runs by itself, and one that follows the votes."""
     async with (
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=10) as client,
         running_control_plane(settings) as plane,

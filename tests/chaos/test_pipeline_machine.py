@@ -1,7 +1,7 @@
 """Runs of pipelines: anything in any order at two control planes, with crashes between any two commits.
 
-After every step every tree is exact and every token accounted for; left alone, every job ends and no run stands still
-without saying why.
+After every step every tree is exact and every token accounted for; without further operations, every job ends and no
+run stops without a reason.
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ class Scene:
                 assert max(int(wanted), int(existing)) <= MAXIMUM
 
     async def _check_decisions(self) -> None:
-        """Each is there once, whoever repeated it: it differs from the one before, and a worker ends once."""
+        """Each decision is recorded once, even if a process repeats it: it differs from the one before, and a worker
+        ends once."""
         rows = await self.core.rows(self.core.databases.central, "SELECT * FROM scaling_decisions ORDER BY id")
         for before, after in pairwise(rows):
             is_same = all(before[name] == after[name] for name in ("wanted", "on_demand", "cause"))

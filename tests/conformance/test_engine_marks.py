@@ -114,7 +114,7 @@ async def test_what_such_a_node_answers_from_the_cache_is_taken_where_the_same_i
     with patch.object(probes, "NODES", (*probes.NODES, Strict, Counted)):
         async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
             [made] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
-            # Nobody has looked at it yet: it might have been written over before.
+            # The file has not been read yet: another run may have overwritten it before.
             with pytest.raises(EngineError, match="cache"):
                 await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
             before = await content(bench, made, tmp_path)
@@ -126,7 +126,7 @@ async def test_what_such_a_node_answers_from_the_cache_is_taken_where_the_same_i
                 await other.run(new_run(saved("ProbeStrict")), bench.seen)
             assert refused.value.type == "foreign_output"
             await other.close()
-            # And what was written over since is somebody else's.
+            # A file that was overwritten since then belongs to another run.
             [file] = (tmp_path / "lightbox" / "temp").rglob(made.name)
             file.write_bytes(before + b" ")
             [again] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)

@@ -1,4 +1,4 @@
-"""A sampler draws previews where somebody asks for them, and only there."""
+"""A sampler draws previews if the client asks for them, and only then."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ async def test_an_engine_gets_no_further_job_until_the_runs_that_were_before_our
         except EngineError:
             return False
 
-    # Its last run leaves the queue a moment after it was told to be over.
+    # Its last run leaves the queue a moment after the engine reports its end.
     await until(is_well)
     await stranger.close()
 
@@ -78,7 +78,7 @@ async def test_a_run_behind_one_of_our_own_waits_for_it(own_bench: Bench) -> Non
     await until(own_bench.stage.pending)
     looks = own_bench.line.looks
     await until(lambda: own_bench.line.looks > looks + 10)
-    # Between the two it waits for nobody, and how long that takes is the machine's affair.
+    # Between the two, the engine waits for no other run, and the time depends on the machine alone.
     assert isinstance(engine, ComfyUI)
     engine._patience = replace(engine._patience, queue=3600)
     own_bench.stage.release()

@@ -22,7 +22,7 @@ from tests.support.engines import PNG
 from tests.support.graphs import node
 from tests.support.waiting import until
 
-# The colour of the recorded graphs' pictures.
+# The colour of the images in the recorded graphs.
 COLOUR = (0x29, 0x97, 0xFB)
 MEGABYTE = 1_048_576
 

@@ -33,7 +33,7 @@ HOSTILE = 'a "lighthouse", {"seed": 1} {params.width} \\ in a {storm}'
 
 @dataclass
 class Bench:
-    """A provider, led to what really makes pictures."""
+    """A provider that is connected to a server that really makes images."""
 
     registry: ActorRegistry
     name: str

@@ -45,7 +45,7 @@ def picture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses of engines that were sent a file, in order."""
+    """The URLs of the engines that were sent a file, in order."""
     sent: list[str] = []
     upload = EngineHttp.upload
 

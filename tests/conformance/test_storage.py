@@ -416,7 +416,7 @@ async def test_reading_and_writing_are_signed_apart(storage: Storage, folder: st
 
 
 def tampered(url: str) -> dict[str, str]:
-    """The address with its path changed, and with each parameter changed, extended, left out; and with one more."""
+    """The URL with its path changed, with each parameter changed, extended or left out, and with one parameter more."""
     parts = urlsplit(url)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
 
@@ -458,7 +458,7 @@ async def test_an_expired_address_is_refused(storage: Storage, folder: str, clie
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     read = storage.presign_get(f"{folder}/object", seconds=1)
     write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, seconds=1)
-    # S3 counts whole seconds and knows no other clock than the wall's: this one wait cannot be told away.
+    # S3 counts whole seconds of the wall clock, so the test has to wait here.
     last = max(read.expires_at, write.expires_at)
     await asyncio.sleep((last - datetime.now(UTC)).total_seconds() + 1.1)
     assert refused(await send(client, read))

@@ -1,4 +1,4 @@
-"""What only the local backend promises: crashes, links, raw addresses, headers."""
+"""What only the local backend promises: crashes, links, raw URLs, headers."""
 
 from __future__ import annotations
 
@@ -400,7 +400,7 @@ async def test_a_cancelled_put_leaves_nothing(storage: LocalStorage, tmp_path: P
 
 
 async def ask(url: str, target: bytes, method: bytes = b"GET") -> tuple[int, bytes]:
-    """One request whose target is sent as it stands: no client tidies it up on the way."""
+    """Sends one request with exactly this target: no client normalizes it on the way."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -25,7 +25,7 @@ A_CAT = Generation("txt2img", "a cat")
 
 
 def nowhere() -> Callback:
-    """An address that nothing is sent to."""
+    """A URL that gets no requests."""
     return Callback(f"https://callsheet.test/api/webhooks/replicate/{secrets.token_urlsafe(16)}")
 
 

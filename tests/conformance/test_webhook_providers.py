@@ -1,6 +1,6 @@
-"""What every provider of media must do that is a service elsewhere, whether it calls back or is asked until it is done.
+"""What every media provider that is an external service must do, whether it calls back or is polled until it is done.
 
-Both kinds are run against one server that answers, signs and lies like Replicate.
+Both kinds run against one server that responds, signs and lies like Replicate.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ async def test_an_actor_may_refuse_what_a_run_drew_and_the_run_says_so(pipelines
 
 
 async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(pipelines: PipelineHarness) -> None:
-    """Its price is the effect's, and it takes the parent's picture by its id."""
+    """The job has the price of the effect, and takes the parent's image by its id."""
     pipelines, _ = await with_actors(
         pipelines, ScriptedActor("painter"), scripted_actors()["engine"], painter=COST, engine=99
     )

@@ -1,4 +1,4 @@
-"""Runs of any shape whose jobs bring anything, while somebody votes and kills at random: the tree is exact anyway."""
+"""Runs of any shape whose jobs bring anything, while a user votes and kills at random: the tree is exact anyway."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 MOST = 400
-# Times that nobody had anything to do, and somebody was asked.
+# How often the user may be asked while no component has anything to do.
 PATIENCE = 6
 
 

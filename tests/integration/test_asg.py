@@ -88,7 +88,7 @@ async def events(core: Core, worker_id: str) -> list[Row]:
 
 @pytest.fixture
 def nobody() -> str:
-    """An address where nobody listens."""
+    """A URL where no server listens."""
     return f"http://127.0.0.1:{free_port()}"
 
 

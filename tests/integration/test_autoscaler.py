@@ -1,4 +1,4 @@
-"""The autoscaler on real databases: fleets follow their queues, and nobody is ended who has work."""
+"""The autoscaler on real databases: fleets follow their queues, and no worker that has work is ended."""
 
 from __future__ import annotations
 

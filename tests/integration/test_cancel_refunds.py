@@ -72,7 +72,7 @@ async def test_time_counts_from_when_the_engine_began_where_it_is_more_than_the_
     await cancel(core, ann, started.lease.job_id)
     [_, (_, refunded, kept)] = await lines(core, ann, started.lease.job_id)
     assert refunded + kept == 100
-    # Not longer than a test may stand still between two statements.
+    # The upper limit allows for a pause of the machine between two statements.
     assert 50 <= kept <= 60
 
 

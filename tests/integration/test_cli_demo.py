@@ -1,4 +1,4 @@
-"""`callsheet demo`: runs a real job at once, stops cleanly, and no kill stands in the way of a start."""
+"""`callsheet demo`: runs a real job at once, stops cleanly, and starts again after any kill."""
 
 from __future__ import annotations
 

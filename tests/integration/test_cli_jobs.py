@@ -49,7 +49,7 @@ async def plane(_plane_of_all: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def jobs_api(logged: io.StringIO, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
-    """Its logs are out of the way: they would stand between what commands print in this process."""
+    """Its logs are written elsewhere: they would be mixed with the output of commands in this process."""
     return await JobsApi.open(plane, client, people)
 
 

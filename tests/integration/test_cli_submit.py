@@ -1,4 +1,4 @@
-"""`callsheet submit` and `callsheet watch`, as somebody uses them beside a running demo: real files, real effects."""
+"""`callsheet submit` and `callsheet watch`, as users run them beside a running demo: real files, real effects."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_job_can_be_left_alone_and_watched_later(callsheet: Callsheet, clip: P
     left = callsheet.succeed("submit", "noir", clip.name)
     job_id = left.out.strip().split()[-1]
     first = callsheet.succeed("watch", job_id, "-o", "first.mp4")
-    # It has ended by now, and is told from its beginning all the same.
+    # The job has ended by now, and its history is still shown from the beginning.
     second = callsheet.succeed("watch", job_id)
     assert stages(first) == stages(second) == STAGES
     one, other = clip.with_name("first.mp4"), clip.with_name(fetched(second).name)
@@ -180,7 +180,7 @@ def flipping() -> dict[str, Any]:
 
 @pytest.fixture
 def held(callsheet: Callsheet, tmp_path: Path) -> str:
-    """An effect whose jobs wait until somebody assigns its workflow to a fleet: no worker may take them."""
+    """An effect whose jobs wait until an operator assigns its workflow to a fleet: no worker may take them."""
     (tmp_path / "held.json").write_text(json.dumps(flipping()))
     assert callsheet.call("workflows", "import", str(tmp_path / "held.json"), "--yes").code == 0
     assert callsheet.call("effects", "create", "held", "--workflow", "held", "--cost", "5", "--publish").code == 0
@@ -188,7 +188,7 @@ def held(callsheet: Callsheet, tmp_path: Path) -> str:
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callsheet, clip: Path, held: str) -> None:
-    # What is told of a job that goes on is told at once, also into a pipe: nothing ends here that would flush it.
+    # Progress is printed at once, also into a pipe: the command does not end here, so nothing else would flush it.
     with callsheet.running("submit", held, clip.name, "--watch") as watching:
         watching.wait_for(" s  queue")
         ended = watching.end(signal.SIGINT)
@@ -279,7 +279,7 @@ def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, ho
     poor = elsewhere.having(CLIENT__API_KEY=key)
     assert poor.refuse("submit", "negative", clip.name) == "negative costs 2 tokens, and you have 0."
     assert "key is missing, wrong or revoked" in elsewhere.having(CLIENT__API_KEY="cs_no").refuse("submit", "negative")
-    # A job of somebody else is as good as none.
+    # A job of another user is reported like a job that does not exist.
     job_id = callsheet.succeed("submit", "imagine", "--set", "prompt=mine", "--json").json["id"]
     assert "There is no such job" in poor.refuse("watch", job_id)
     assert not (clip.parent / "no home").exists()
@@ -319,7 +319,7 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
     assert max(farthest(one[::-1], other) for one, other in zip(before.frames, after.frames, strict=True)) < 12
     assert after.pitch == pytest.approx(before.pitch, abs=5)
     assert "gpu-1" not in [each["worker_id"] for each in callsheet.call("workers", "list", "--json").json]
-    # Everything it has to tell, and nothing that could be used.
+    # The log has every event, and no secret.
     assert "engine.call" in ended.err
     for hidden in (secret, token, "lease_token", "signature=", "Bearer"):
         assert hidden not in ended.err

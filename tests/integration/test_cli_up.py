@@ -1,4 +1,4 @@
-"""`callsheet up`: one command, and a task that asks for a picture gets one."""
+"""`callsheet up`: one command, and a task that asks for an image gets one."""
 
 from __future__ import annotations
 

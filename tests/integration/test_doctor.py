@@ -24,7 +24,7 @@ from tests.support.commands import Callsheet
 from tests.support.installation import changed
 
 NOBODY = "http://127.0.0.1:1"
-# As ComfyUI 0.7.0 answers.
+# The response of ComfyUI 0.7.0.
 SYSTEM_STATS = {
     "system": {
         "os": "linux",
@@ -67,7 +67,7 @@ class Quiet(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(handler: type[Quiet]) -> Iterator[str]:
-    """The URL of a server that answers by this handler."""
+    """The URL of a server that responds by this handler."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -202,7 +202,7 @@ async def test_a_damaged_secret_is_a_problem(settings: Settings, content: bytes)
 
 
 async def test_a_storage_that_cannot_be_written_is_a_problem(settings: Settings) -> None:
-    # A file where the directory should be: it stops root as well, whom mode bits do not.
+    # A file where the directory should be: it stops root as well, unlike mode bits.
     (settings.home / "storage").write_text("")
     found = (await findings(settings))["storage"]
     assert found.status == "problem"
@@ -282,7 +282,7 @@ def test_clocks_that_differ_are_a_problem() -> None:
 
 @contextmanager
 def bucket(allowed: str | None) -> Iterator[str]:
-    """A storage service that answers preflights as its bucket's CORS rule says."""
+    """A storage service that responds to preflights as its bucket's CORS rule says."""
 
     class Handler(Quiet):
         def do_OPTIONS(self) -> None:
@@ -314,7 +314,7 @@ async def test_a_bucket_is_asked_as_a_browser_asks(rule: str | None, refused: li
         storage = S3Storage(S3Settings.model_validate({**keys, "endpoint_url": url}), url_seconds=60)
         assert await refused_origins(storage, ["https://a.example", "https://b.example"]) == refused
     if rule == "*":
-        # A service that is away allows nobody.
+        # A service that is unreachable allows no origin.
         assert await refused_origins(storage, ["https://a.example"]) == ["https://a.example"]
     await storage.close()
 

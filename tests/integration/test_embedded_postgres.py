@@ -1,4 +1,4 @@
-"""The embedded server lives as long as somebody uses it, and no kill leaves anything that blocks the next start."""
+"""The embedded server lives as long as a process uses it, and no kill leaves anything that blocks the next start."""
 
 import asyncio
 import json
@@ -117,14 +117,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def empty_home(tmp_path: Path) -> AsyncIterator[Path]:
-    """A home nobody used yet; after the test no process of it may be left."""
+    """A home that was never used; after the test no process of it may be left."""
     home = tmp_path / "home"
     yield home
     await until(lambda: is_down(home))
 
 
 def initialise(home: Path, template: Path) -> None:
-    """Owners and modes too: PostgreSQL refuses a data directory of somebody else."""
+    """Copies owners and modes too: PostgreSQL refuses a data directory of another user."""
     subprocess.run(["cp", "-a", template, home], check=True)
 
 
@@ -398,7 +398,7 @@ def owner_of_process(pid: int) -> int:
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """A directory everybody may enter, which pytest's own are not."""
+    """A directory that every user may enter, unlike pytest's own directories."""
     directory = Path(tempfile.mkdtemp(prefix="callsheet-test-"))
     directory.chmod(0o755)
     yield directory

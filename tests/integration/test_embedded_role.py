@@ -1,4 +1,4 @@
-"""Callsheet is no superuser of its embedded server, and clusters of earlier versions are handed over to its role."""
+"""Callsheet is not a superuser of its embedded server, and clusters of earlier versions are handed over to its role."""
 
 from __future__ import annotations
 

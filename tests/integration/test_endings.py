@@ -184,7 +184,7 @@ async def test_a_job_nobody_took_in_time_fails_and_is_refunded(core: Core, pool:
     await core.enforce_deadlines()
     assert await core.status(ann, job.id) in ("pending", "queued")
     await overdue(core, ann, job)
-    # Past its deadline nobody gets it, also before the loop has come round.
+    # Past its deadline no worker gets it, even before the loop has run.
     assert await core.lease() is None
     await core.enforce_deadlines()
     row = await core.job(ann, job.id)
@@ -231,7 +231,7 @@ async def test_a_dispatch_whose_job_has_ended_is_closed_on_the_way_to_the_next_o
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
     left = [await core.submit(ann, priority=5), await core.submit(bob, priority=5)]
     for member, job in zip((ann, bob), left, strict=True):
-        # Ended in its pool, and central was never told.
+        # The job ended in its pool, and central got no message.
         await core.databases.central.close()
         await cancel(core, member, job)
         await core.databases.central.open()

@@ -51,7 +51,7 @@ class Scene:
             await self.core.submit(self.ann, cost=COST, **changes)
 
     async def submit_at_once(self, **changes: int) -> StartedLease | None:
-        """A synchronous job, run by whoever took it."""
+        """A synchronous job, run by the control plane that accepted it."""
         with job_ids(self.job_id):
             new = self.core.new_job(self.ann, cost=COST, kind="copy", **changes)
             return (await self.core.room.synchronous.submit(new, "plane"))[1]

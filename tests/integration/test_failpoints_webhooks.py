@@ -45,7 +45,7 @@ async def called_back_but_not_answered(booth: Booth) -> bool:
     crashed = await crashed_at(
         Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER, booth.call_back(handed, prediction.id, PICTURE)
     )
-    # It was not answered, so it comes again.
+    # The provider got no response, so it sends the callback again.
     await booth.call_back(handed, prediction.id)
     return crashed
 

@@ -1,4 +1,4 @@
-"""Tenants and users share the workers: whose job is next, what may run at once, and that the answers say so."""
+"""Tenants and users share the workers: whose job is next, what may run at once, and that the responses say so."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed
     keys = [(member.tenant_id, job_id, 1) for job_id, member in jobs.items()]
     expected = {key[1]: standing.ahead for key, standing in (await core.room.overview.standing(keys)).items()}
     order = [lease.job_id for _ in keys for lease in await leased(core)]
-    # Exact but for jobs that are on a par after somebody has run out of work.
+    # Exact except for jobs that are level after one user has run out of work.
     assert all(abs((expected[job_id] or 0) - place) <= 1 for place, job_id in enumerate(order))
 
 
@@ -256,7 +256,7 @@ async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_li
 
 @pytest.mark.thorough
 async def test_lanes_that_nobody_needs_are_removed(core: Core) -> None:
-    """One user submits with every priority there is, and cancels: what is left costs nobody anything."""
+    """One user submits with every priority there is, and cancels: what is left costs other users nothing."""
     member = await core.member(tokens=100_000)
     for priority in range(-50, 0):
         job = await core.submit(member, priority=priority)

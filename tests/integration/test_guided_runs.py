@@ -167,7 +167,7 @@ async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_an
     await pipelines.work()
     await pipelines.tick()
     assert await pipelines.core.status(pipelines.ann, submitted.job.id) == "completed"
-    # It is nobody's candidate, and no part of the run's budget.
+    # The result does not become a candidate, and the job does not count for the run's budget.
     assert len(await pipelines.candidates(run)) == 2
     assert (await pipelines.shown(run)).spent == run.spent
     await pipelines.check(run)

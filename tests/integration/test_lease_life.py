@@ -291,7 +291,7 @@ async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothin
 
 
 async def test_a_late_worker_may_still_complete_while_nobody_else_has_the_job(core: Core, ann: Member) -> None:
-    """Its lease ran out, but no reaper has been there: the work is done, and there is nobody whose it is instead."""
+    """The lease expired, but the reaper has not run: the work is done, and no other worker has the job."""
     job, started = await running(core, ann)
     await core.expire_lease(started.lease.dispatch_id)
     assert (await core.complete(started)).status == "completed"
@@ -514,7 +514,7 @@ async def test_lease_attempts_and_free_requeues_are_settings_and_a_job_may_have_
 
 
 async def test_a_changed_setting_does_not_change_what_a_key_was_used_for(core: Core, ann: Member) -> None:
-    """G5: the settings are no part of the request."""
+    """G5: the settings are not part of the request."""
     first = await core.submitted(ann, idempotency_key="once")
     other = open_core(core.databases, max_attempts=7)
     other.workflow = core.workflow

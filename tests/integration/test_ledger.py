@@ -65,7 +65,7 @@ async def test_a_full_wallet_says_how_much_it_can_take_and_stays_as_it_was(core:
     assert [error.field for error in refused.value.errors] == ["amount"]
     assert "can take 5 more tokens" in refused.value.errors[0].reason
     assert await core.credit(ann, 5, "the rest") == MOST_TOKENS
-    # A payment that was credited before is answered as before, though the wallet is full.
+    # A payment that was credited before gets the same response as before, though the wallet is full.
     assert await credit(ann.pool, ann.tenant_id, ann.user_id, 5, "the rest") == (MOST_TOKENS, True)
     await core.check()
 
@@ -259,7 +259,7 @@ async def keep_books(core: Core, pool: str) -> Books:
     await core.fail(await core.start())
     await core.room.retries.retry(ann.tenant_id, retried.id, actor="user:ann")
     await core.complete(await core.start())
-    # Of a workflow of its own, so that nobody takes it.
+    # The job has a workflow of its own, so that no worker takes it.
     live = await core.submit(ann, cost=10, workflow_id=await core.add_workflow())
     return Books(ann, delivered.id, refunded.id, retried.id, live.id)
 

@@ -1,4 +1,5 @@
-"""Retention: what nobody needs goes, object first, row last; what somebody needs stays. Killed anywhere, it goes on."""
+"""Retention: unneeded objects are deleted first, then their rows; needed ones stay. After a kill the sweeper goes
+on."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from tests.support.crashes import crashed_at
 from tests.support.media import CLIP
 from tests.support.media_harness import LATER, MediaHarness, open_media_harness
 
-# An address lives for 900 seconds, a PUT may go on for an hour; an upload is waited for for another day; and addresses
-# of outputs live as long as a lease, another 900 seconds.
+# A signed URL lives for 900 seconds and a PUT may take an hour. An upload is kept for another day. Signed URLs of
+# outputs live as long as a lease and another 900 seconds.
 WITHIN_GRACE = timedelta(minutes=70)
 AFTER_GRACE = timedelta(minutes=80)
 AFTER_LEASE = timedelta(minutes=95)
@@ -62,7 +63,7 @@ async def test_an_upload_that_is_confirmed_late_is_as_good_as_any(media: MediaHa
 
 
 async def test_what_a_late_put_brought_back_after_the_deletion_goes_too(media: MediaHarness) -> None:
-    """The row stays as long as a signed address could bring the object back, and names it."""
+    """The row stays, and names the object, as long as a signed URL could bring the object back."""
     file_id = await media.upload()
     [path] = await media.paths()
     await media.delete_file(file_id)
@@ -193,7 +194,7 @@ async def test_a_job_that_was_retried_keeps_what_it_uploads(media: MediaHarness,
     await media.sweep(AFTER_LEASE)
     assert len(await media.paths()) == 2
     await core.room.lease_reports.complete(report(started), {}, outputs=[accepted])
-    # It ended a moment ago: whoever held a lease may still be writing.
+    # The job ended a moment ago: a worker that held a lease may still be writing.
     await media.sweep(AFTER_GRACE)
     assert len(await media.paths()) == 2
     await media.sweep(AFTER_LEASE)

@@ -1,4 +1,4 @@
-"""Two kinds of database, any number of pools: migrated once, forward only, and never somebody else's."""
+"""Two kinds of database, any number of pools: migrated once, forward only, and never those of another installation."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def settings_for(dsn: str, home: Path, **database: object) -> Settings:
 
 
 async def opened_once(settings: Settings) -> dict[str, str]:
-    """Opens and closes an installation; answers the name of each database in it."""
+    """Opens and closes an installation. Returns the name of each database in it."""
     databases = await open_databases(settings)
     try:
         names = {}
@@ -109,7 +109,7 @@ async def opened_once(settings: Settings) -> dict[str, str]:
 
 
 async def unavailable(settings: Settings) -> dict[str, str]:
-    """Opens and closes an installation; answers which pools it does without, and why."""
+    """Opens and closes an installation. Returns the pools that are unavailable, each with the reason."""
     databases = await open_databases(settings)
     try:
         return dict(databases.unavailable)

@@ -1,4 +1,5 @@
-"""Wake-ups: many become one statement, a lost connection is found again, and whoever may have missed one is told."""
+"""Wake-ups: many become one statement, a lost connection is restored, and a listener that may have missed one is
+woken."""
 
 from __future__ import annotations
 

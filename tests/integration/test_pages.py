@@ -1,4 +1,4 @@
-"""README and the how-to pages are followed as they stand: each alone, and one after the other in one clone."""
+"""README and the how-to pages are followed literally: each alone, and one after the other in one clone."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_pages_work_one_after_the_other_and_once_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [README, *HOW_TO], ids=lambda page: page.stem)
 def test_every_output_on_a_page_is_compared(page: Path) -> None:
-    """A `text` block that follows no command that is run would be a claim nobody checks."""
+    """A `text` block that does not follow an executed command would be a claim without a check."""
     assert sum(step.printed is not None for step in steps_of(page)) == page.read_text("utf-8").count("```text")

@@ -1,4 +1,4 @@
-"""One run or result that nobody can get on with: it says so, it is logged once, and all others go on."""
+"""One run or result that the scheduler cannot process: it shows the reason, is logged once, and all others go on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
     for each in (run, broken):
         await pipelines.due(each)
-    # In one tick, whoever comes first.
+    # Both runs are due in one tick, in any order.
     await pipelines.room.scheduler.tick(NOW)
     assert await pipelines.work() == 1
     run = await pipelines.finish(run)

@@ -289,7 +289,7 @@ async def test_a_canceled_run_gives_back_what_its_jobs_under_way_cost(pipelines:
 
 
 async def test_what_a_canceled_job_of_a_run_kept_stays_spent(pipelines: PipelineHarness) -> None:
-    """A budget is what somebody is ready to pay, and this is paid."""
+    """A budget is what the user is ready to pay, and these tokens are paid."""
     core, pipeline = pipelines.core, await pipelines.pipeline("base")
     async with core.databases.central.connection() as connection:
         await connection.execute("UPDATE workflows SET refund_on_cancel = 'unspent'")

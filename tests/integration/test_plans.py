@@ -1,7 +1,7 @@
 """What a statement costs does not grow with the tables: at a million rows it finds its rows by their index (G11).
 
 Blocks are counted, not seconds. Plans are kept for the life of a connection, so each statement is looked at as it is
-planned while the tables are empty, when they are full and nobody has analyzed them, and after that was done.
+planned while the tables are empty, when they are full and not analyzed yet, and after ANALYZE.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Production:
 async def in_production(settings: Settings, copies: Copies) -> AsyncIterator[Production]:
     async with opened(settings) as databases:
         workflow = (await open_core(databases).prepare()).workflow
-    # While nobody is connected to it: a quarter of what a dump takes.
+    # Copied while no session is connected to it: that takes a quarter of the time of a dump.
     copy = with_central(settings, await copies.duplicate(dsn_of(settings)))
     async with opened(settings) as databases:
         core = open_core(databases)
@@ -221,7 +221,7 @@ async def test_a_pool_restored_alone_goes_on_without_a_question(production: Prod
     assert production.databases.unavailable == {}
     async with (await production.databases.pool("pool_2")).connection() as connection:
         assert f"/{await connection.fetchval('SELECT current_database()')}?" in restored
-    # Whoever kept the pool from before works on the restored one.
+    # A process that has kept the pool since before works on the restored one.
     job = await production.core.submit(ann)
     async with connected(restored, "pool_2") as connection:
         assert await connection.fetchval("SELECT count(*) FROM ai_jobs") == 2
@@ -286,7 +286,7 @@ async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
     with armed({Failpoint.REPOINT_BETWEEN_DATABASES: crash}), pytest.raises(Crashed):
         await repoint(production.copy, central, copied)
     async with opened(production.copy) as half:
-        # Central has production's id and addresses still.
+        # Central still has the id and the DSNs of production.
         assert set(half.unavailable) == set(POOLS)
     await repoint(production.copy, central, copied)
     async with opened(production.copy) as staging:
@@ -326,7 +326,7 @@ async def test_the_lease_of_a_physical_copy_and_its_original(untouched: Producti
         with pytest.raises(LeaseHeld):
             await claim(connection, "pool_3", original)
         await expire_leases({"pool_3": dsn})
-        # One that knows that it may be a copy does not take what nobody holds.
+        # An installation that knows that it may be a copy does not claim a pool without a holder.
         with pytest.raises(WrongOwner, match="may be a copy"):
             await claim(connection, "pool_3", replace(original, is_possible_copy=True))
         await claim(connection, "pool_3", original)
@@ -389,7 +389,7 @@ async def test_a_physical_copy_of_central_is_refused_while_production_runs_and_s
     async with opened(settings) as databases:
         assert databases.embedded is not None
         await add_pool(settings, databases.central.dsn, "pool_2", pool_dsn)
-    # Owners and modes too: PostgreSQL refuses a data directory of somebody else.
+    # Copies owners and modes too: PostgreSQL refuses a data directory of another user.
     await asyncio.to_thread(subprocess.run, ["cp", "-a", home, copied_home], check=True)
     copy = settings.model_copy(update={"home": copied_home})
     async with opened(settings) as databases, opened(copy) as stranger:

@@ -1,4 +1,4 @@
-"""Jobs of a provider that calls back: the intent before the call, callbacks good and bad, and what they come to."""
+"""Jobs of a provider that calls back: the intent before the call, good and bad callbacks, and their outcomes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TestStrays:
         assert (await booth.row(handed))["strays"] == []
 
     async def test_g6_a_worker_cannot_have_another_tenants_prediction_canceled(self, booth: Booth) -> None:
-        """Whoever says so has no lease: any number and any id will do."""
+        """The worker that sends this has no lease: it can send any number and any id."""
         bob = replace(booth, ann=await booth.core.member("pool_2"))
         booth.replicate.deliver = "never"
         others, theirs = await bob.waiting()
@@ -203,7 +203,7 @@ class TestIntent:
         second = await booth.hand_over()
         assert second.callback.url != first.callback.url
         assert not second.callback.may_exist
-        # The first cycle's callback once more: it is about a prediction that nobody waits for.
+        # The first cycle's callback once more: it is about a prediction that no job waits for.
         await booth.call_back(first, prediction.id, message_id="msg_again")
         assert await booth.finished(second) == "processing"
         assert await booth.lines(first) == [("failed", "taken", 1), ("failed", "late", 1)]
@@ -364,7 +364,7 @@ class TestRefusals:
         await self.refused_and_then_taken(booth, handed, prediction.id, body=other)
 
     async def test_one_that_belongs_to_another_tenants_job_is_refused(self, booth: Booth) -> None:
-        """Signed by the provider, sent to the address of somebody else's job."""
+        """Signed by the provider, but sent to the URL of another user's job."""
         handed, prediction = await booth.waiting()
         bob = replace(booth, ann=await booth.core.member("pool_2"))
         others, their_prediction = await bob.waiting()
@@ -526,7 +526,7 @@ class TestFollowing:
         prediction = await booth.call(handed)
         await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
         await booth.defer(handed, prediction.id)
-        # Nobody holds it any more: the reaper's next round ends the wait.
+        # No worker holds the job any more: the reaper's next round ends the wait.
         await booth.core.reap()
         assert await booth.finished(handed) == "canceled"
         assert booth.replicate.predictions[prediction.id]["status"] == "canceled"

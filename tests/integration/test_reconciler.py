@@ -63,7 +63,7 @@ async def crashed(point: Failpoint, work: Any) -> None:
 
 
 async def never_relayed(core: Core, member: Member) -> UUID:
-    """Accepted, and what should have told central is gone."""
+    """The job was accepted, and its row in the outbox, which central would have received, is lost."""
     await crashed(Failpoint.SUBMIT_BEFORE_RELAY, core.submit(member))
     [row] = await core.rows(member.pool, "DELETE FROM outbox RETURNING job_id")
     return UUID(str(row["job_id"]))
@@ -96,7 +96,7 @@ async def test_a_queued_job_whose_dispatch_was_lost_gets_another(core: Core, poo
     assert await reconcile(core) == {"missing_dispatch": 1}
     made = await hot(core, job)
     assert (made["priority"], made["lease_seq"], made["attempts"], made["status"]) == (3, 0, 0, "queued")
-    # Somebody may be waiting for just that.
+    # A worker may be waiting for this job.
     assert [channel for channel, _ in core.notifications] == [CHANNEL]
     await left_alone(core)
     assert (await core.start()).lease.job_id == job.id
@@ -388,7 +388,7 @@ async def test_what_is_well_again_at_the_second_look_is_left_alone(core: Core, a
     await crashed(Failpoint.COMPLETE_BEFORE_CLOSE, core.complete(started))
     lost = await never_relayed(core, ann)
     await reconcile(core, 1)
-    # Meanwhile both come to their end in the usual way.
+    # Meanwhile both end in the usual way.
     await core.complete(started)
     await core.room.cancellation.cancel(ann.tenant_id, lost, actor="user")
     assert await reconcile(core, 3) == {}

@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/restore-and-copy.md, run as they stand on a server of our own."""
+"""The commands of docs/how-to/restore-and-copy.md, run exactly as printed on a server of our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run never passes, whatever its jobs bring back: its N, its top-K, and the budget of somebody who sleeps."""
+"""What a run never exceeds, whatever its jobs return: its N, its top-K, and the budget of a user who is away."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_f
     assert await pipelines.shape(run) == {1: 2, 2: 3}
     assert run.spent == 50
     await pipelines.check(run)
-    # Whoever mends the cause and lets it go on has not paid for the first two in vain.
+    # A user who removes the cause and resumes the run has not paid for the first two in vain.
     await pipelines.room.runs.resume(principal_of(pipelines.ann), run.id)
     run = await pipelines.finish(run)
     assert run.reason is RunReason.TARGET_REACHED
@@ -176,7 +176,7 @@ async def test_a_job_without_a_picture_is_a_strike_and_was_paid_for(pipelines: P
 
 
 async def test_what_is_no_picture_is_nobodys_parent_and_holds_up_nobody(pipelines: PipelineHarness) -> None:
-    """A job may make a film beside its picture; the next step takes pictures."""
+    """A job may make a video beside its image; the next step takes images."""
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=2)
     await pipelines.tick()
     await deliver(pipelines, await pipelines.start(), "video/mp4", "image/png", "text/plain", "image/png")

@@ -139,7 +139,7 @@ async def test_a_busy_instance_is_protected_by_its_agent_until_it_is_idle(
     try:
         protection.want(True)
         await protected({busy: True, idle: False})
-        # Even somebody who lowers the group by hand does not end the busy one.
+        # Even an operator who lowers the group by hand does not end the busy instance.
         await asyncio.to_thread(client.set_desired_capacity, AutoScalingGroupName=group, DesiredCapacity=1)
         assert state(client, group) == (1, [busy])
         protection.want(False)
@@ -155,7 +155,7 @@ async def test_a_spot_interruption_during_a_scale_in_leaves_the_others_alone(aws
     group, asg = create_group(client), driver(aws)
     await asg.want(fleet(group), 3, 0)
     _, [first, drained, last] = state(client, group)
-    # AWS takes the drained one away before it is ended, and replaces it, because nobody lowered the group yet.
+    # AWS removes the drained instance before Callsheet ends it, and replaces it, because the group was not lowered yet.
     client.detach_instances(AutoScalingGroupName=group, InstanceIds=[drained], ShouldDecrementDesiredCapacity=False)
     desired, instances = state(client, group)
     [replacement] = set(instances) - {first, last}
@@ -217,7 +217,8 @@ async def test_shares_go_into_the_mixed_instances_policy_once(aws: str, client: 
     group, plain = create_group(client, mixed=True), create_group(client)
     shares = {"on_demand_minimum": 1, "spot_share": 0.75}
     async with late_answers(aws) as late:
-        # Answered here: moto cannot change the shares alone, which is all that the IAM policy in the docs allows.
+        # The test responds here: moto cannot change the shares alone, which is all that the IAM policy in the docs
+        # allows.
         late.answers["UpdateAutoScalingGroup"] = empty_answer("UpdateAutoScalingGroup")
         asg = driver(late.url)
         await asg.want(fleet(group, policy=shares, sets_distribution=True), 2, 1)

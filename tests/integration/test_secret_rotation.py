@@ -137,7 +137,7 @@ async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_pl
     assert (settings.home / "second_secret_key").stat().st_mode & 0o777 == 0o600
     async with running(settings) as here:
         await check_all_works(here, out)
-        # The same token as before the restart, or the worker would be given one that nobody knows.
+        # The same token as before the restart, or the worker would get a token that no control plane knows.
         assert await rotated_token(here, out) == token
         assert here.fleet_secret != out.fleet_secret
         assert (await here.register(here.fleet_secret)).status_code in (200, 201)
@@ -153,7 +153,7 @@ async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_pl
         assert (await here.client.get(out.download)).status_code == 403
         assert (await here.register(out.fleet_secret)).status_code == 401
         assert await here.new_key_name(out.browser) == 403
-        # Sessions and API keys are no derived ones.
+        # Sessions and API keys are not derived from the secret.
         assert (await here.client.get("/api/me", headers=out.browser.headers)).status_code == 200
         assert (await here.client.get("/api/me", headers=out.person.headers)).status_code == 200
 
@@ -196,7 +196,7 @@ async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settin
 def test_a_rotation_that_was_interrupted_is_continued(tmp_path: Path, settings: Settings) -> None:
     old = master_secret(settings)
     secret, second = settings.home / "secret_key", settings.home / "second_secret_key"
-    # As after a crash between the two steps: the same key under both names, which is no rotation.
+    # As after a crash between the two steps: the same key under both names, which does not count as a rotation.
     second.hardlink_to(secret)
     assert master_secret(settings) == old
     secrets.replace_kept(settings.home)

@@ -1,4 +1,4 @@
-"""Where a job stands in the queue: what a lease would take before it, and nothing else."""
+"""The position of a job in the queue: it counts what a lease would take before it, and nothing else."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_lane_that_is_at_its_limit_is_passed_over_by_others_as_a_lease_p
     plain = await core.submit(ann)
     assert [await ahead(core, ann, job) for job in (first, second, wide, plain)] == [0, 1, 2, 3]
     assert (await core.start()).lease.job_id == first.id
-    # `narrow` is taken: what waits for it is in nobody's way but its own.
+    # The limit of `narrow` is reached: jobs that wait for it delay only jobs that also wait for it.
     assert [await ahead(core, ann, job) for job in (second, wide, plain)] == [0, 0, 1]
     found = await stands(core, ann, second)
     assert found is not None

@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(params=["local", "s3"])
 def chosen(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """Local storage, then a bucket of a real S3 server; nobody else has it."""
+    """Local storage, then a bucket of a real S3 server; no other installation uses it."""
     storage: dict[str, Any] = {}
     if request.param == "s3":
         server: S3Server = request.getfixturevalue("s3_server")

@@ -297,7 +297,7 @@ async def test_a_job_accepted_while_central_is_away_is_delivered_by_the_relay_lo
     await core.check()
 
     now = datetime.now(UTC)
-    # Too young: whoever wrote it may be relaying it at this moment.
+    # The row is too young: the process that wrote it may be relaying it at this moment.
     await core.room.relay.tick(now)
     assert await core.status(ann, job.id) == "pending"
     assert not await core.room.relay.tick(now + timedelta(seconds=core.room.relay.settle_seconds + 1))

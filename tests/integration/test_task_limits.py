@@ -1,4 +1,4 @@
-"""What a provider says of its concurrency reaches the queue at submit, and is told no more often than needed."""
+"""The concurrency that a provider declares reaches the queue at submit, and is written no more often than needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thumbnails behind the acceptance of candidates: made once, by whoever comes to it, and never in the way."""
+"""Thumbnails after the acceptance of candidates: made once, by any control plane, and without delaying a run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind
     candidate = await scene.candidate()
     assert await crashed_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1))
     assert await scene.thumbnails() == []
-    # Whoever died may still be at it.
+    # The process that claimed it may still be working on it.
     await scene.make(1)
     assert await scene.thumbnails() == []
     await scene.make(CLAIM_SECONDS + 1)

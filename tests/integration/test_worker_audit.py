@@ -1,4 +1,4 @@
-"""What leases come to: lines in the workers' log, sums of sessions, times of effects and workflows."""
+"""Outcomes of leases: lines in the workers' log, sums of sessions, times of effects and workflows."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ async def test_the_drain_of_a_stale_worker_stays_and_that_of_a_control_planes_ow
         await yard.silent_for(SILENT, worker_id)
     await yard.room.sweeper.sweep()
     assert await yard.workers() == []
-    # Every process has a new id, so nobody could undo it in time.
+    # Every process has a new id, so an operator could not undo the drain in time.
     assert [row["worker_id"] for row in await yard.rows("SELECT worker_id FROM worker_drains")] == ["gpu-1"]
     registered = await yard.join()
     assert (await yard.room.authentication.of(bearer(registered.token))).is_draining

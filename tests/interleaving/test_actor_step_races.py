@@ -1,4 +1,5 @@
-"""Steps that are actors are begun behind the same fence: whoever stood still while another took over begins nothing."""
+"""Steps that are actors are started behind the same fence: a control plane that was paused while another took over
+starts nothing."""
 
 from __future__ import annotations
 

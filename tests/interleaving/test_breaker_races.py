@@ -1,4 +1,5 @@
-"""Two control planes and one provider that is half open: whoever is second waits for the first, and finds it taken."""
+"""Two control planes and one provider that is half open: the second waits for the first, and finds the trial call
+taken."""
 
 from __future__ import annotations
 

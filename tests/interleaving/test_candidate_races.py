@@ -226,7 +226,7 @@ async def test_a_kill_that_crashed_between_two_pieces_holds_the_run_and_is_broug
     assert [row["number"] for row in rows.values() if row["status"] == "rejected"] == [1, 2, 3]
     async with race.pool.connection() as connection:
         assert await LOOP["claim_run"].row(connection, later_seconds=10, full=[]) is None
-    # Somebody may be at work on it.
+    # Another control plane may be working on it.
     await juries.two.pruner.prune(race.pool)
     assert len(await juries.kills()) == 1
     await juries.two.pruner.prune(race.pool, left_seconds=0)
@@ -287,7 +287,7 @@ async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(juries: Jur
 async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_and_rejected_too(
     juries: Juries,
 ) -> None:
-    """The kill came to its job after the worker had completed it: the late result is no active candidate."""
+    """The kill reached its job after the worker had completed it: the late result is not an active candidate."""
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()
     job = await tree.begin(parent)
@@ -387,7 +387,7 @@ async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(juries: J
     await juries.collector.collect(race.ann.pool)
     assert (await tree.run())["spent"] == 0
     row = await tree.row(parent)
-    # Nobody is struck for what was canceled.
+    # The parent's failure count does not grow for a canceled job.
     assert (row["in_flight"], row["failure_count"], row["child_count"]) == (0, 0, 0)
 
 

@@ -87,7 +87,7 @@ async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of
     async with holding(catalogs.databases.central, HOLD, slug):
         tasks = await waiting(catalogs.databases.central, *works)
     changed, created = await asyncio.gather(*tasks, return_exceptions=True)
-    # Whoever was first, the other one was refused: never are both written.
+    # Whichever was first, the other one was refused: never are both written.
     assert [isinstance(each, InvalidRequest) for each in (changed, created)].count(True) == 1
     effects = await catalogs.one.effects.list(slug, None, None, 10)
     assert len(effects.items) == (0 if isinstance(created, InvalidRequest) else 1)
@@ -125,7 +125,7 @@ async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_i
     assert refused.errors[0].field == "version"
     kept = await catalogs.one.effects.get(effect.slug)
     assert (kept.version, kept.overrides) == (2, made.overrides)
-    # Whoever names no version changes what it names, whatever the rest is.
+    # A request without a version changes only the fields that it names, whatever the others are.
     renamed = await catalogs.two.effects.update(effect.slug, UpdateEffect(name="Renamed"), ACTOR)
     assert (renamed.version, renamed.overrides) == (3, made.overrides)
 

@@ -312,7 +312,7 @@ async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
 
 @pytest.mark.parametrize("kind", ["queued", "leased", "waiting"])
 async def test_retry_while_the_old_dispatch_is_still_there(race: Race, kind: str) -> None:
-    """The process that ended the first cycle died before it told central."""
+    """The process that ended the first cycle died before it updated central."""
     job = await race.submit()
     started = await race.one.start() if kind != "queued" else None
     if started is None:

@@ -1,4 +1,4 @@
-"""A workflow that changes while a worker with a new environment comes: whoever is second sees the first."""
+"""A workflow changes while a worker with a new environment registers: the second transaction sees the first."""
 
 from __future__ import annotations
 

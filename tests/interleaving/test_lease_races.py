@@ -1,4 +1,4 @@
-"""Leases: at most one live lease per dispatch, whoever asks at the same moment (G3)."""
+"""Leases: at most one live lease per dispatch, however many workers ask at the same moment (G3)."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ async def test_an_upload_that_is_being_confirmed_is_not_swept(harnesses: Stages)
     file_id = await harnesses.one.upload(confirmed=False)
     confirm = "UPDATE files SET status = 'ready', ready_at = now(), expires_at = NULL WHERE id = $1"
     async with holding(harnesses.race.pool, confirm, file_id):
-        # It does not even wait: what somebody holds is looked at the next time.
+        # The sweeper does not wait: it looks at a locked row the next time.
         await harnesses.one.sweep()
     await harnesses.one.sweep()
     assert (await harnesses.one.files(), len(await harnesses.one.paths())) == ({file_id}, 1)

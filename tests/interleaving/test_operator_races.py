@@ -66,7 +66,7 @@ async def test_of_two_operators_who_shut_each_other_out_one_stays(
     ann, bob = await people.admin(), await people.admin()
     one = UserManagement(shared_databases, Keys(shared_databases))
     two = UserManagement(other_databases, Keys(other_databases))
-    # Both have begun before either has changed anything.
+    # Both have started before either has changed anything.
     async with holding(other_databases.central, "SELECT 1 FROM users WHERE role = 'operator' FOR UPDATE"):
         tasks = await waiting(other_databases.central, _run(CHANGES[first](one, bob)), _run(CHANGES[second](two, ann)))
     results = await asyncio.gather(*tasks, return_exceptions=True)

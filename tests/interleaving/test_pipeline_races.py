@@ -1,4 +1,4 @@
-"""Several control planes drive the same runs: nothing is begun twice, nothing is lost, the tree stays exact."""
+"""Several control planes drive the same runs: nothing is started twice, nothing is lost, the tree stays exact."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_what_a_person_did_meanwhile_counts_for_a_job_that_was_chosen_befo
         if what == "kill":
             [base] = await planes.two.candidates(run)
             await planes.two.room.guidance.branches.kill(ann, base["id"])
-            # Nothing else is begun: the look after this refusal is for the next tick.
+            # No other job is started: the check after this refusal is for the next tick.
             await planes.two.room.runs.pause(ann, run.id)
         else:
             await getattr(planes.two.room.runs, what)(ann, run.id)

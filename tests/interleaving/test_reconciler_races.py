@@ -1,4 +1,4 @@
-"""The reconciler against work that is under way: whoever comes later finds what the other did, and both are right."""
+"""The reconciler against work in progress: the later one finds what the other did, and both are right."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_relay_that_stalls_between_central_and_pool_is_the_relays(race: 
 async def test_a_completion_that_stalls_before_its_close_still_closes(race: Race) -> None:
     job, started = await race.started()
     async with stalled_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
-        # So hasty a reconciler tells the holder; the default waits a minute first.
+        # A reconciler without a delay marks the worker's lease as canceled; the default waits a minute first.
         assert await reconcile(race.two, 3) == 1
     assert (await completing).status == "completed"
     assert await race.finished(job.id) == [(1, "completed")]

@@ -1,4 +1,4 @@
-"""Beginning runs: one per key, and never more active ones than a user may have, whoever clicks how often."""
+"""Starting runs: one per key, and never more active ones than a user may have, however often users click."""
 
 from __future__ import annotations
 

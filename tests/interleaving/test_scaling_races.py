@@ -1,4 +1,4 @@
-"""Two autoscalers, a lease, a person, a crash at the same moment: nobody is ended who has work, never above maximum."""
+"""Two autoscalers, a lease, a person, a crash at the same moment: no busy worker is ended, and the maximum holds."""
 
 from __future__ import annotations
 

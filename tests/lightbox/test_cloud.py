@@ -1,4 +1,4 @@
-"""With `as_cloud`, Lightbox answers as Comfy Cloud does."""
+"""With `as_cloud`, Lightbox responds as Comfy Cloud does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the engine answers and goes on rendering."""
+"""Whatever a client sends, the engine responds and goes on rendering."""
 
 from __future__ import annotations
 

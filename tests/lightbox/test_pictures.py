@@ -1,4 +1,4 @@
-"""Pictures come out as the nodes say, to the pixel where that can be said."""
+"""Images are what the nodes specify, to the pixel where that is defined."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SHADES = {
     "same_name_other_bytes_again": 3,
     "overwrite_true": 4,
     "overwrite_1": 5,
-    # The recording answers with the name of the second upload: it sent its bytes again.
+    # The recording has the name of the second upload in its response: it sent the same bytes again.
     "overwrite_True_cap": 2,
     "subfolder_collision": 2,
 }

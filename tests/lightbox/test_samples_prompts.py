@@ -1,4 +1,4 @@
-"""What Lightbox answers to a prompt is what ComfyUI was recorded to answer."""
+"""Lightbox responds to a prompt as ComfyUI did in the recordings."""
 
 from __future__ import annotations
 

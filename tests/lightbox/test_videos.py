@@ -215,7 +215,7 @@ async def test_an_animation_shows_every_frame(
 
 
 def length(picture: Image.Image) -> float:
-    # Pillow knows how long a WebP picture stays only once it has been decoded.
+    # Pillow knows the duration of a WebP image only after it was decoded.
     picture.load()
     return float(picture.info["duration"])
 
@@ -303,7 +303,7 @@ async def test_an_interrupted_save_stops_at_once_and_leaves_nothing(
 
 @pytest.mark.thorough
 async def test_a_long_video_does_not_fill_the_memory(tmp_path: Path) -> None:
-    # 200 frames of 720p are 553 MB as pictures.
+    # 200 frames of 720p are 553 MB as images.
     graph = {
         "1": node("EmptyImage", width=1280, height=720, batch_size=200, color=7),
         "2": node("CreateVideo", images=["1", 0], fps=24.0),

@@ -50,7 +50,7 @@ def certified(name: str, key: ec.EllipticCurvePrivateKey, issuer: str, by: ec.El
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """What the network would have everybody trust; beside it what its server shows and needs."""
+    """The certificate that the network wants every client to trust; beside it the certificate and key of its server."""
     ours, theirs = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     (tmp_path / "authority.pem").write_bytes(certified("The network", ours, "The network", ours))
     plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -78,7 +78,7 @@ def index(authority: Path, tmp_path: Path) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "index")))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.with_name("server.pem"))
-    # Hands are shaken in the thread of a request: a client that hangs up in the middle of it stops nobody else.
+    # The handshake happens in the thread of a request: a client that disconnects during it does not stop other clients.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -120,7 +120,7 @@ def test_packages_come_from_the_index_that_pip_has(index: str, authority: Path, 
 
 @pytest.mark.parametrize(("given", "reaches"), [({}, "true"), ({"UV_SYSTEM_CERTS": "false"}, "false")])
 def test_uv_is_told_to_trust_what_the_system_trusts(tmp_path: Path, given: dict[str, str], reaches: str) -> None:
-    # The system's own certificates are nobody's to change for a test.
+    # A test must not change the system's own certificates.
     uv = tmp_path / "uv"
     uv.write_text('#!/bin/sh\necho "$UV_SYSTEM_CERTS"\n')
     uv.chmod(0o755)

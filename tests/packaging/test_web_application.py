@@ -35,7 +35,7 @@ def test_what_the_lock_installs_is_what_is_asked_for() -> None:
     declared, locked = (json.loads((ROOT / "web" / name).read_text()) for name in ("package.json", "package-lock.json"))
     for kind in ("dependencies", "devDependencies"):
         assert locked["packages"][""][kind] == declared[kind]
-        # One version for everybody, not a range.
+        # One exact version for every developer, not a range.
         assert [each for each in declared[kind].values() if not re.fullmatch(r"(npm:\S+@)?\d[\d.]*", each)] == []
 
 
