@@ -55,6 +55,8 @@ def lease(state: State, criteria: Criteria) -> DispatchKey | None:
         dispatch.seq += 1
         dispatch.attempts += 1
         job.status, job.lease_seq = "processing", dispatch.seq
+        # The dispatch exists, so a start does what a relay that crashed has left.
+        state.outbox.discard((*key, "dispatch"))
         return key
 
 
