@@ -334,7 +334,7 @@ def _setting_row(leaf: tuple[tuple[str, ...], FieldInfo]) -> tuple[str, ...]:
 
 
 def _members(annotation: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
-    """Every setting inside a table of settings by name, however deep; none where it is no such table."""
+    """Every setting inside a table of settings by name, however deep; none if the annotation is not such a table."""
     if typing.get_origin(annotation) is not dict:
         return
     [_, model] = typing.get_args(annotation)

@@ -138,7 +138,7 @@ async def test_a_run_that_was_cancelled_in_the_middle_of_its_submission_does_not
         return not await bench.stage.running() and not await bench.stage.pending()
 
     await until(is_idle)
-    # Not asked of the engine: it knows nothing of a run that was taken out of the queue before it was begun.
+    # The test does not ask the engine: it knows nothing of a run that left the queue before it was started.
     assert bench.line.carried == 1
 
 
@@ -159,7 +159,7 @@ async def test_a_submission_whose_answer_was_lost_is_not_run_twice(
 
 async def test_a_restarted_engine_loses_the_run_and_it_may_be_tried_again(bench: Bench) -> None:
     running = bench.begin()
-    # Until the worker knows of it too: a prompt whose answer is lost was never begun, and is sent again.
+    # Waits until the worker knows of the run too: a prompt without a response was never started, and is sent again.
     await until(lambda: bench.seen.starts)
     await bench.kill()
     await bench.start()
@@ -206,7 +206,7 @@ async def test_a_run_whose_history_is_gone_is_delivered_from_what_the_socket_tol
 
 
 async def test_a_slow_engine_is_waited_for(bench: Bench) -> None:
-    """It answers late, and a node works for long without a word."""
+    """The engine responds late, and a node works for long without a message."""
     if bench.is_recorded:
         running = bench.begin()
         asked = "/job" if bench.as_cloud else "/history"

@@ -1,4 +1,4 @@
-"""What only the S3 backend promises: lengths, credentials, addresses, sentences."""
+"""What only the S3 backend promises: lengths, credentials, URLs, error messages."""
 
 from __future__ import annotations
 

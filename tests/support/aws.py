@@ -51,7 +51,7 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
 
 @asynccontextmanager
 async def late_answers(url: str) -> AsyncIterator[LateAnswers]:
-    """A server in front of another one that acts on every call and withholds the answers to those that are named."""
+    """A server in front of another one. It forwards every call and withholds the responses of the named actions."""
     late = LateAnswers(url)
     server = await asyncio.start_server(late.serve, "127.0.0.1", 0)
     async with server:
@@ -67,7 +67,8 @@ class LateAnswers:
     def __init__(self, behind: str):
         self._behind = behind
         self.url = ""
-        # Actions whose answers are withheld, and those that are answered here: the status and the body.
+        # Actions whose responses are withheld, and actions that this server responds to itself: the status and the
+        # body.
         self.withheld: set[str] = set()
         self.answers: dict[str, tuple[int, str]] = {}
         self.released = asyncio.Event()
@@ -108,5 +109,5 @@ def refusal(code: str) -> tuple[int, str]:
 
 
 def empty_answer(action: str) -> tuple[int, str]:
-    """How AWS answers a call that returns nothing, or nothing that matters."""
+    """The response of AWS to a call that returns nothing, or nothing that matters."""
     return 200, f"<{action}Response><{action}Result/></{action}Response>"

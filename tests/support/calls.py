@@ -79,7 +79,7 @@ class Booth:
         return await self.core.start(worker, self.core.criteria(providers=(PROVIDER,)))
 
     async def hand_over(self, started: StartedLease | None = None) -> Handed:
-        """The next job to a worker, with the address for the callback."""
+        """Hands the next job to a worker, with the URL for the callback."""
         leased = started or await self.lease()
         address = await self.room.gate.admit(leased.lease)
         assert address is not None

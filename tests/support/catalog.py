@@ -113,7 +113,7 @@ class Studio:
         return await self.client.request(method, path, content=content, headers=headers)
 
     async def sold_picture(self, graph: dict[str, Any], cost: int = 5) -> str:
-        """A workflow that makes a picture at its node `save`, and is sold for this."""
+        """A workflow that makes an image at its node `save`, and an effect that sells it for this cost."""
         picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
         slug = str((await self.workflow(graph=graph, properties=[], **picture))["slug"])
         await self.effect(slug, credits_cost=cost)

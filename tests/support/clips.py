@@ -1,4 +1,4 @@
-"""Small real videos and pictures, and what is in a file that came back."""
+"""Small real videos and images, and functions that read the content of a returned file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 Picture = NDArray[np.uint8]
-# Without these, every conversion darkens the picture a little.
+# Without these, every conversion darkens the image a little.
 EXACT = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 SOUND_RATE = 44100
 TONE = 440
@@ -121,7 +121,7 @@ def farthest(one: Picture, other: Picture) -> float:
 
 
 def blank_png(side: int) -> bytes:
-    """A black square, written row by row: as a picture it would take hundreds of megabytes here, too."""
+    """A black square, written row by row: a decoded image would take hundreds of megabytes here, too."""
     rows = zlib.compressobj()
     packed = b"".join(rows.compress(bytes(1 + side)) for _ in range(side)) + rows.flush()
     header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Stands in for ComfyUI's main.py: it takes the same arguments, and Lightbox renders.
+"""A replacement of ComfyUI's main.py: it takes the same arguments, and Lightbox renders.
 
 It is copied into a directory of its own, so it imports nothing of the tests."""
 

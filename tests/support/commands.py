@@ -25,7 +25,7 @@ import typer
 import callsheet.cli.main
 
 SECONDS = 300
-# Commands that listen for signals: they stay until they are told to stop, or start a program that does.
+# Commands that listen for signals: they run until a signal stops them, or start a program that does.
 STAYING = {("demo",), ("lightbox",), ("serve",), ("up",), ("worker",), ("db", "shell")}
 
 
@@ -141,7 +141,7 @@ class Callsheet:
                 process.kill()
 
     def _environment(self) -> Mapping[str, str]:
-        # What it prints waits in a buffer until it is flushed, as it does for nearly everybody.
+        # The output of a command waits in a buffer until it is flushed, as it does for nearly every user.
         dropped = ("CALLSHEET_", "PG", "PYTHONUNBUFFERED")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         return {**kept, **{f"CALLSHEET_{name}": value for name, value in self._variables.items()}}

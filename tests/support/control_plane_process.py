@@ -28,7 +28,7 @@ class ControlPlaneProcess:
     _process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Until it answers."""
+        """Starts the process and waits until it responds."""
         await self.spawn()
         async with httpx.AsyncClient(base_url=self.settings.public_url, trust_env=False, timeout=5) as client:
 

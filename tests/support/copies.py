@@ -39,7 +39,7 @@ class Copies:
         return copy
 
     async def duplicate(self, dsn: str) -> str:
-        """The same content, by PostgreSQL itself, of a database that nobody is connected to; its DSN."""
+        """Lets PostgreSQL copy a database that has no connections. Returns the DSN of the copy."""
         copy, source = f"copy_{next(_numbers)}", urlsplit(dsn).path.removeprefix("/")
         await self._admin.execute(f'CREATE DATABASE {copy} TEMPLATE "{source}" STRATEGY FILE_COPY')
         self.made.append(copy)

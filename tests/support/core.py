@@ -247,7 +247,7 @@ class Core:
             if not worked and not left:
                 return
             if not worked:
-                # Out of attempts, or of nobody's lane: the deadline ends them.
+                # These jobs have no attempts left, or no worker serves their lane: the deadline ends them.
                 await self.enforce_deadlines(datetime.now(UTC) + FAR)
 
     async def _everything(self) -> Criteria:

@@ -1,7 +1,8 @@
 """What the tests cost: those that take too long for `make test`, and how large each process grew.
 
-Told at the end of a run and never a failure: a verdict must not depend on the machine. Time is that of the processor,
-in the test's own process and in those it started and saw end, because a busy machine lets everything take longer.
+The report is printed at the end of a run and is never a failure: a verdict must not depend on the machine. Time is that
+of the processor, in the test's own process and in those it started and saw end, because a busy machine lets everything
+take longer.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    # One that crashed has nothing to tell.
+    # A process that crashed reports nothing.
     told = getattr(node, "workeroutput", {})
     if "peak" in told:
         peaks = node.config.stash.setdefault(_peaks, {})  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partitio
 
 
 async def crashed_at(point: Failpoint, operation: Awaitable[object]) -> bool:
-    """Whether the operation came to that point. What it answered or refused otherwise is its own affair."""
+    """Whether the operation reached that point. Its result or refusal does not matter."""
     others = asyncio.all_tasks()
     try:
         with armed({point: crash}):

@@ -37,7 +37,7 @@ from tests.support.ports import free_port
 
 
 class Hold(Node):
-    """Shows progress and pictures until it is released, as a held recording does."""
+    """Shows progress and images until it is released, as a held recording does."""
 
     name = "ProbeHold"
     category = probes.CATEGORY
@@ -81,7 +81,7 @@ class Stage(Protocol):
     def url(self) -> str: ...
 
     def play(self, scenario: str) -> None:
-        """What the next runs shall come to."""
+        """Chooses the outcome of the next runs."""
 
     async def start(self) -> None: ...
 
@@ -95,10 +95,10 @@ class Stage(Protocol):
         """How many prompts it has taken since its start."""
 
     async def interrupt(self) -> None:
-        """By somebody who sits at the engine."""
+        """Interrupts the run as a user at the engine itself does."""
 
     def release(self) -> None:
-        """Lets held runs come to their end, this one and all others."""
+        """Lets all held runs end."""
 
 
 @dataclass
@@ -227,7 +227,7 @@ class Bench:
         return refused.value
 
     def begin(self, run: Run | None = None, *, engine: Engine | None = None) -> Any:
-        """A run that shows progress and pictures until it is released."""
+        """A run that shows progress and images until it is released."""
         self.stage.play("held")
         run = run or new_run(held_graph())
         return asyncio.create_task(_as_list((engine or self.engine).run(run, self.seen)))

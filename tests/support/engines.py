@@ -39,7 +39,7 @@ ENDINGS = {
     "blocked": ("ws_execution_blocked_with_message", None),
     "websocket": ("ws_SaveImageWebsocket", None),
 }
-# A held run has shown one picture by then, and shows more when it goes on.
+# A held run has shown one image by then, and shows more when it goes on.
 HELD_AFTER = 11
 # What these leave in the history.
 NOTHING_SAVED = ("blocked", "websocket")
@@ -63,7 +63,7 @@ class Item:
     extra: Json
     client_id: str | None
     interrupted: asyncio.Event = field(default_factory=asyncio.Event)
-    # The node that a socket is told of which comes in the middle of the run.
+    # The node that is sent to a socket that connects in the middle of the run.
     node: str | None = None
 
     def entry(self) -> list[Any]:
@@ -78,7 +78,7 @@ class ReplayingEngine:
     # A held run goes on when this is set.
     release: asyncio.Event = field(default_factory=asyncio.Event)
     files: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
-    # The body of every output file, where it is not the little picture.
+    # The body of every output file, unless it is the little image.
     content: bytes = PNG
     forgets: bool = False
     # What /system_stats says of its devices, where it is not what was recorded.
@@ -279,7 +279,8 @@ class ReplayingEngine:
     async def _body(self, request: web.Request, content: bytes) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Length": str(len(content))})
         await answer.prepare(request)
-        # To HEAD only the size is told: a body would be read as the answer to the next request of the connection.
+        # A response to HEAD has only the size: a body would be read as the response to the next request of the
+        # connection.
         for at in range(0, len(content) if request.method != "HEAD" else 0, 65_536):
             await answer.write(content[at : at + 65_536])
         await answer.write_eof()
@@ -450,7 +451,7 @@ def _queue_status(remaining: int) -> Json:
 
 
 def _all_finished(message: Json) -> bool:
-    """Whether it says that no node runs any more, of those that were begun."""
+    """Whether the message says that all started nodes have finished."""
     nodes = message["data"].get("nodes") if message.get("type") == "progress_state" else None
     return bool(nodes) and all(each["state"] == "finished" for each in nodes.values())
 

@@ -21,7 +21,7 @@ from callsheet.wire.jobs import ACTIVE
 from callsheet.wire.pipelines import Rejection
 
 Row = Mapping[str, Any]
-# What may have become of a slot whose job has come to this end. A job that completed without a picture is a failure.
+# The possible states of a slot whose job ended in this status. A job that completed without an image is a failure.
 ENDS = {
     "completed": {"open", "made", "failed"},
     "canceled": {"open", "canceled"},
@@ -101,7 +101,7 @@ class Tree:
                 yield "it is not of the step after its parent's"
             elif (parent["status"], candidate["status"]) == ("rejected", "active"):
                 yield "it is active and its parent was rejected"
-        # Pictures beyond N are born rejected, and no children.
+        # Images beyond N are created as rejected candidates, and do not count as children.
         wanted = [
             each
             for each in children
@@ -119,14 +119,15 @@ class Tree:
         most = 0 if candidate["position"] == len(self.steps) else self.run["max_children"] or step["max_children"]
         if candidate["max_children"] != most:
             yield f"its N is {candidate['max_children']}, not {most}"
-        # A job may bring several pictures; it counts as one while it is under way, and then as all of them.
+        # A job may bring several images; it counts as one while it is in progress, and then as all of them.
         if ends["made"] + ends["open"] > most:
             yield f"{ends['made'] + ends['open']} jobs for at most {most} children"
         if (candidate["slots"], candidate["in_flight"]) != (len(mine), ends["open"]):
             yield f"it counts {candidate['slots']} slots, {candidate['in_flight']} of them open: {dict(ends)}"
         if [each["ordinal"] for each in mine] != list(range(1, len(mine) + 1)):
             yield "the places below it have gaps"
-        # Where its picture is gone it is struck out at once; and who resumes a run forgives what has failed childless.
+        # A candidate whose image is gone is excluded at once; and resuming a run resets the failures of childless
+        # candidates.
         forgiven = range(ends["failed"]) if ends["failed"] >= PipelineSettings().strikes else ()
         if candidate["failure_count"] not in (
             ends["failed"],
@@ -209,7 +210,7 @@ async def tree_problems(databases: Databases) -> list[str]:
 
 
 async def picture_problems(pool: Database, storage: Storage, *, deleted: bool = False) -> list[str]:
-    """Every candidate has its picture and its thumbnail, which can be shown, and the folders hold nothing else.
+    """Every candidate has its image and its thumbnail, both can be shown, and the folders hold nothing else.
 
     `deleted`: people have deleted some of them.
     """

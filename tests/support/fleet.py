@@ -83,7 +83,7 @@ class Crew:
         )
 
     async def done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What an admin's request answers, which must succeed."""
+        """The response to an admin's request, which must succeed."""
         answer = await self.admin(method, path, body)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 Graph = dict[str, Any]
-# A node as its class and its inputs; the picture it takes is linked to the one before.
+# A node as its class and its inputs; the image it takes is linked to the one before.
 Step = tuple[str, dict[str, Any]]
-# What the picture is called where it is not `image`.
+# The name of the image input where it is not `image`.
 PICTURE_INPUT = {"ImageBlend": "image1", "ImageCompositeMasked": "destination", "LightboxFirstFrame": "images"}
 
 
@@ -23,7 +23,7 @@ def _chained(graph: Graph, source: list[Any], steps: tuple[Step, ...]) -> list[A
 
 
 def picture_graph(file: str, *steps: Step, prefix: str = "picture", **more: dict[str, Any]) -> Graph:
-    """Loads a picture, does the steps to it and saves it."""
+    """Loads an image, applies the steps to it and saves it."""
     graph: Graph = {"load": node("LoadImage", image=file), **more}
     last = _chained(graph, ["load", 0], steps)
     graph["save"] = node("SaveImage", images=last, filename_prefix=prefix)

@@ -48,14 +48,14 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             # Each takes PostgreSQL 5 ms to begin, and a control plane that starts takes all it may have.
             # Of five, one is for lists.
             database={"dsn": central, "connections": 5},
-            # Whether somebody has built it must not change a verdict.
+            # A verdict must not depend on whether the web application was built.
             server={"port": free_port(), "web_application": False},
             log={"level": "warning"},
-            # A worker that nobody asked for would be counted, listed and waited for.
+            # A worker that the test did not start would be counted, listed and waited for.
             tasks={"in_process": 0},
-            # Most uploads and results of tests are no real media, and each would start a process.
+            # Most uploads and results of tests are not real media, and each would start a process.
             media={"previews": False},
-            # Clients of tests come from other addresses than this machine's.
+            # Clients of tests have other IP addresses than this machine.
             fleet={"secret": FLEET_SECRET, "auto_approve": True},
         )
         connection = await asyncpg.connect(central)

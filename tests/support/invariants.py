@@ -54,7 +54,7 @@ async def violations(databases: Databases) -> list[str]:
 
 
 async def drained(databases: Databases) -> list[str]:
-    """What is left: nothing, once every job has ended and everybody was told."""
+    """What is left: nothing, once every job has ended and every message was delivered."""
     left = []
     async with databases.central.connection() as connection:
         left += [f"hot {dict(row)}" for row in await connection.fetch("SELECT * FROM ai_job_dispatches")]

@@ -1,5 +1,5 @@
 """The part of Kubernetes that the driver talks to, with its real paths, versions, conflicts and rights, and with the
-controllers behind it: they choose whom they end in the order that Kubernetes documents."""
+controllers behind it: they choose the pods to end in the order that Kubernetes documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rights() -> list[Mapping[str, Any]]:
 
 
 class Cluster:
-    """One Deployment or StatefulSet and its pods. Controllers act when they are told to."""
+    """One Deployment or StatefulSet and its pods. Controllers act only when a test calls them."""
 
     def __init__(self, resource: str = "deployments", replicas: int = 0):
         self.resource = resource
@@ -88,7 +88,7 @@ class Cluster:
             "status": {"phase": "Pending"},
         }
 
-    # What the API server answers.
+    # The responses of the API server.
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._authorize])

@@ -1,6 +1,6 @@
 """Connections that are accepted in the very moment in which their server stops.
 
-asyncio loses them (python/cpython#109564): nobody closes such a connection, its client waits for an answer for ever,
+asyncio loses them (python/cpython#109564): such a connection is never closed, its client waits for a response for ever,
 and the garbage collector finds it in some other test as one that was left open. Engines that are killed under a client
 that asks all the time meet it once in a while.
 """

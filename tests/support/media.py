@@ -69,7 +69,7 @@ class Studio:
         return await self.ask("POST", "/api/videos/uploads", declared(content, **changes))
 
     async def send(self, created: Mapping[str, Any], content: bytes = CLIP) -> httpx.Response:
-        """The bytes, with no credentials but what the address carries."""
+        """Uploads the bytes without any credentials except those in the signed URL."""
         upload = created["upload"]
         return await self.jobs_api.client.request(
             upload["method"], upload["url"], content=content, headers=upload["headers"]

@@ -1,8 +1,8 @@
-"""A service that makes pictures over HTTP, in the shapes of Leonardo's API and of a Midjourney proxy; it can misbehave.
+"""A service that makes images over HTTP, in the shapes of Leonardo's API and of a Midjourney proxy; it can misbehave.
 
 async with media_service() as service:
     service.faults["submit"] = [turned_away(429, "1")]      # the next call of that kind; then it behaves
-    service.outputs = [service.file("picture.png", PNG)]
+    service.outputs = [service.file("a.png", PNG)]
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MediaService:
     # Instead of success, in the end.
     failure: str | None = None
     faults: dict[Call, list[Fault]] = field(default_factory=dict)
-    # Every call of this kind is answered so, for ever.
+    # Every call of this kind gets this response, for ever.
     always: dict[Call, Fault] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -172,7 +172,7 @@ async def cut_off(request: web.Request) -> web.StreamResponse:
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
-    """A picture that never ends."""
+    """An image that never ends."""
     answer = web.StreamResponse()
     await answer.prepare(request)
     await answer.write(PNG)
@@ -181,7 +181,7 @@ async def endless(request: web.Request) -> web.StreamResponse:
 
 
 async def silent(request: web.Request) -> web.StreamResponse:
-    """It never answers; the test's end ends it."""
+    """Never responds; the request ends with the test."""
     await asyncio.Event().wait()
     return web.Response()
 

@@ -1,4 +1,4 @@
-"""EC2's metadata service on a free port: what a machine is told about itself and what becomes of it."""
+"""EC2's metadata service on a free port: the machine reads its identity and its lifecycle state there."""
 
 from __future__ import annotations
 

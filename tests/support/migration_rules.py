@@ -37,7 +37,7 @@ TARGET = re.compile(r"^(?:ALTER TABLE (?:ONLY )?|UPDATE |DELETE FROM |TRUNCATE (
 def broken_rules(migration: Migration) -> list[str]:
     texts = [plain(command) for command in commands(migration.sql)]
     created = {match[1] for text in texts if (match := CREATED_TABLE.match(text))}
-    # Nobody uses a table yet that the migration itself creates.
+    # A table that the migration itself creates is not in use yet.
     in_use = [text for text in texts if not ((target := TARGET.match(text)) and target[1] in created)]
     found = [*_header(migration, in_use), *_transaction(migration, texts)]
     for text in in_use:

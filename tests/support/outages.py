@@ -13,9 +13,9 @@ from tests.support.ports import free_port
 
 @asynccontextmanager
 async def away(database: Database) -> AsyncIterator[None]:
-    """Whoever asks for a connection is refused, as by a server that is down.
+    """Every request for a connection is refused, as by a server that is down.
 
-    The database stays open: a pool that is closed is left out by the loops and opened again for whoever asks for it.
+    The database stays open: the loops leave out a closed pool, and the next request opens it again.
     """
     address = database.dsn
     database.dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/away"
@@ -54,7 +54,7 @@ async def accepting_no_connections(database: Database) -> AsyncIterator[None]:
 
 
 async def _drop_connections(database: Database) -> None:
-    """The next ones are made anew, to the address of that moment."""
+    """Drops the connections. New ones are made with the current DSN."""
     for pool in (database._hot, database._ordinary):
         assert pool is not None
         await pool.expire_connections()

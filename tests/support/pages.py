@@ -1,8 +1,8 @@
-"""Pages of the documentation whose commands are run as they stand, beside a demo that is running.
+"""Pages of the documentation whose commands are run exactly as printed, beside a running demo.
 
-A block marked `sh` is run, and the block marked `text` after it is what it must print; `…` in it stands for anything.
-A block that starts with `make ` is the other terminal. One that cannot be run here has a comment before it:
-`<!-- not run: the reason -->`.
+A block marked `sh` is run, and the block marked `text` after it is what it must print; `…` in it matches anything. A
+block that starts with `make ` is the other terminal. One that cannot be run here has a comment before it: `<!-- not
+run: the reason -->`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def steps_of(page: Path) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A directory like a clone of the repository after `make demo`: `.venv`, `.callsheet`, and the demo's address."""
+    """A directory like a clone of the repository after `make demo`: `.venv`, `.callsheet`, and the demo's URL."""
 
     directory: Path
     url: str

@@ -111,7 +111,7 @@ class PipelineHarness:
         await self.core.room.lease_reports.complete(report(started), result, outputs=outputs)
 
     async def work(self, fails: Fails = lambda started: False) -> int:
-        """Everything that is queued is rendered, or fails; answers how many jobs that were."""
+        """Renders every queued job, or lets it fail. Returns the number of jobs."""
         worked = 0
         while (started := await self.lease()) is not None:
             if fails(started):

@@ -1,5 +1,5 @@
-"""A package of somebody else that brings a provider of media and actors: what docs/how-to/add-a-provider.md describes,
-as a wheel, using nothing of ours but the ports."""
+"""A third-party package with a media provider and actors: what docs/how-to/add-a-provider.md describes, as a wheel,
+using nothing of ours but the ports."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def plugin_wheel(directory: Path, entry_points: str = ENTRY_POINTS) -> Path:
 
 
 def unpacked_plugin(directory: Path, entry_points: str = ENTRY_POINTS) -> Path:
-    """The same as a directory for `sys.path` or PYTHONPATH: installed, as far as Python can tell."""
+    """The same as a directory for `sys.path` or PYTHONPATH: to Python it looks installed."""
     with zipfile.ZipFile(plugin_wheel(directory, entry_points)) as wheel:
         wheel.extractall(directory / "site")
     return directory / "site"

@@ -38,7 +38,7 @@ def free_port() -> int:
 
 def is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # What a server before it left behind on its way out is in nobody's way.
+        # Connections that a previous server left in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""Real exchanges as they stand in docs/protocol.md: what differs from run to run is replaced by what never does.
+"""Real exchanges as docs/protocol.md shows them: values that differ from run to run are replaced by constant ones.
 
 Between `<!-- example: name -->` and `<!-- /example -->` the document has exactly what `rendered` makes of the exchange.
 """

@@ -1,8 +1,8 @@
 """The draws of a run, drawn again from what was there when they were drawn.
 
 With one job at a time the n-th draw sees what the jobs before it have made, and the votes that were given until then.
-Which votes these were is known but for those that came in the moment of the draw: one of the few possible pictures must
-lead to what was drawn.
+Which votes these were is known but for those that came in the moment of the draw: one of the few possible sets of votes
+must lead to what was drawn.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Row = Mapping[str, Any]
 
 
 def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
-    """Draws that no picture leads to. The votes were given one after the other, and none was taken back.
+    """Draws that no possible set of votes explains. The votes were given one after the other, and none was taken back.
 
-    `while_it_drew`: whether that was while the run went on; otherwise there is one picture of each draw.
+    `while_it_drew`: whether that was while the run went on; otherwise there is one set of votes for each draw.
     """
     votes = sorted(tree.votes, key=lambda vote: vote["created_at"])
     for place, slot in enumerate(tree.slots):
@@ -32,7 +32,7 @@ def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
             yield f"draw {slot['draw']} was drawn while another job was under way"
             continue
         since = earlier[-1]["settled_at"] if earlier else tree.run["created_at"]
-        # The last one before may not have been committed yet; those before it were answered.
+        # The last vote before the draw may not have been committed yet; the votes before it were.
         fewest = max(0, sum(vote["created_at"] < since for vote in votes) - 1)
         most = sum(vote["created_at"] < slot["created_at"] for vote in votes)
         if not while_it_drew:
@@ -99,7 +99,8 @@ class Picture:
     def _eligible(self, position: int) -> list[Row]:
         found, top_k = self._of(position), self._top_k(position)
         if top_k is not None:
-            # Whoever was begun keeps its place, unless it failed without a child; votes decide about the others.
+            # A candidate that was started keeps its place, unless it failed without a child; votes decide about the
+            # others.
             begun = [
                 each for each in found if each["id"] in self._begun and (self._lives(each) or self._has_child(each))
             ]

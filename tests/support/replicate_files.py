@@ -25,7 +25,7 @@ FILES = {
     "film.mp4": "video/mp4",
     "sound.wav": "audio/wav",
     "words.txt": "text/plain",
-    # Lies: a page that says it is a picture, and a page that says what it is.
+    # Wrong content: an HTML page with the type of an image, and an HTML page with its own type.
     "page.png": "image/png",
     "page.html": "text/html",
     "empty.png": "image/png",
@@ -36,7 +36,7 @@ FILES = {
     "slow.png": "image/png",
     # Without end, and without a length.
     "endless.png": "image/png",
-    # Says a length nobody wants to read.
+    # Declares a length that is too large to read.
     "huge.png": "image/png",
     # Breaks off in the middle.
     "broken.png": "image/png",

@@ -1,10 +1,10 @@
-"""A server that answers like Replicate, signs like Replicate, and lies where a test asks it to.
+"""A server that responds like Replicate, signs like Replicate, and lies where a test asks it to.
 
 async with replicate_server() as replicate:
-    replicate.scenario = Scenario(output=replicate.file("picture.png"))   # of predictions submitted from now on
+    replicate.scenario = Scenario(output=replicate.file("sound.wav"))     # of predictions submitted from now on
     replicate.deliver = "twice"                                           # or never, once, reversed, badly signed
     replicate.refuse(2, 429); replicate.lose_answers(1)                   # of calls to come
-    await replicate.call_back(prediction_id, age_seconds=900)             # a callback out of its order, answered how
+    await replicate.call_back(prediction_id, age_seconds=900)             # a callback out of order; its response
 
 By hand: `python -m tests.support.replicate_server --port 8700`, then `providers.replicate.url = http://127.0.0.1:8700/v1`.
 """
@@ -80,7 +80,7 @@ class ReplicateServer:
     scenario: Scenario = field(default_factory=Scenario)
     deliver: Delivery = "once"
     page_size: int = 100
-    # Older answers of the list had no `webhook`.
+    # Older responses of the list had no `webhook`.
     lists_webhooks: bool = True
     # Where the list says that its next page is, where it lies.
     list_origin: str = ""
@@ -112,7 +112,7 @@ class ReplicateServer:
         return f"{self.origin}/v1"
 
     def file(self, name: str) -> str:
-        """The address of one of FILES."""
+        """The URL of one of FILES."""
         assert name in FILES, name
         return f"{self.origin}/files/{name}"
 
@@ -179,7 +179,7 @@ class ReplicateServer:
         await self._deliver(prediction_id)
 
     def end(self, prediction_id: str, scenario: Scenario | None = None) -> None:
-        """Ends it and tells nobody."""
+        """Ends the prediction without a callback."""
         prediction = self.predictions[prediction_id]
         chosen = scenario or self.scenarios[prediction_id]
         prediction["status"] = chosen.outcome
@@ -205,7 +205,7 @@ class ReplicateServer:
         event: str = "completed",
         headers: dict[str, str | None] | None = None,
     ) -> httpx.Response:
-        """Sends the prediction as it stands now, or `body`. Header values of None leave the header out."""
+        """Sends the current prediction, or `body`. Header values of None leave the header out."""
         assert self._client is not None
         prediction = self.predictions[prediction_id]
         given = prediction if body is None else body

@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 
 from tests.support.people import PASSWORD
 
-# Of everybody in these tests, and of nobody, as each control plane has it.
+# The password of every user in these tests, and the one that each control plane checks for unknown users.
 KNOWN = {PASSWORD.encode(), b"nobody has this password", "nobody has this password"}
 
 

@@ -40,7 +40,7 @@ class Cloud:
     most: int = 0
     fault: Callable[[str, str], None] = lambda call, when: None
     knows_ids: bool = True
-    # What it was told to have, where it keeps that; it then starts nothing by itself.
+    # The ordered number of machines, if the driver keeps it; the driver then starts nothing by itself.
     ordered: int | None = None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 

@@ -90,12 +90,12 @@ class ScriptedWorker:
         return await self.client.put(url, headers=headers, content=content)
 
     async def deliver(self, job: Json, content: bytes) -> None:
-        """To the one address every job of an engine comes with."""
+        """Uploads to the one signed URL that every job of an engine has."""
         answer = await self.upload(job["output_url"], job["output_headers"], content)
         assert answer.status_code == 200, answer.text
 
     async def deliver_named(self, job: Json, files: dict[str, tuple[str, bytes]]) -> list[Json]:
-        """Announces and uploads files: name to (type, bytes). Answers them as `complete` takes them."""
+        """Announces and uploads files: name to (type, bytes). Returns them as `complete` takes them."""
         outputs = [{"name": name, **described(content, kind)} for name, (kind, content) in files.items()]
         answer = await self.heartbeat(job, outputs=outputs)
         assert answer.status_code == 200, answer.text

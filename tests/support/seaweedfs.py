@@ -107,7 +107,7 @@ class SeaweedFS:
                     "-ip=127.0.0.1",
                     "-ip.bind=127.0.0.1",
                     *(f"-{part}.port={port}" for part, port in self._ports.items()),
-                    # A bucket somebody forgot to make is an error with every other service, so here too.
+                    # A missing bucket is an error with every other service, so here too.
                     "-s3.autoCreateBucket=false",
                     f"-s3.domainName={DOMAIN}",
                     "-s3.port.iceberg=0",
@@ -167,7 +167,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _remove_sockets(ports: Iterable[int]) -> None:
-    """SeaweedFS puts them there whatever it is told, and a killed one does not take them away."""
+    """SeaweedFS creates these sockets whatever its options are, and a killed SeaweedFS does not remove them."""
     for port in ports:
         for number in (port, port + GRPC_OFFSET):
             for path in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):

@@ -44,7 +44,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "cookie": ("Cookie: theme=dark; session=hunter2secret; lang=en", "hunter2secret"),
     "set_cookie": ("Set-Cookie: sid=hunter2secret; Path=/; HttpOnly", "hunter2secret"),
     "basic_alone": ("sent 'Basic dXNlcjpwYXNzd29yZA==' to the proxy", "dXNlcjpw"),
-    # In addresses.
+    # In URLs.
     "dsn": ("could not connect to postgresql://app:hunter2@db:5432/app", "hunter2"),
     "dsn_with_slash": ("redis://:hun/ter2@cache:6379/0 refused", "ter2@"),
     "token_as_user": ("fatal: https://hunter2secret@git.example/repo.git", "hunter2secret"),
@@ -101,7 +101,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "unknown_vendor": (f"the service says {LETTERS_30}{LETTERS_30} is not allowed", LETTERS_30),
 }
 
-# What helps whoever reads it, and looks a little like the above.
+# Texts that help the reader, and look a little like the ones above.
 ORDINARY = [
     "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.65 GiB total capacity)",
     "password: is too short",

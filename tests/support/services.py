@@ -22,7 +22,7 @@ from callsheet.providers.media import Callback, Finish, Generation, MediaProvide
 from callsheet.toolbox.http_client import GuardedClient
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
 
-# Only this one: the others of 127.0.0.0/8 are somebody else's.
+# Only this one: other processes may use the rest of 127.0.0.0/8.
 LOCAL = ip_network("127.0.0.1/32")
 # Of the downloads: no file of a service that is well takes longer, on however slow a machine.
 MOST_BYTES, PATIENCE_SECONDS = 1_000_000, 60.0
@@ -131,7 +131,7 @@ class Bench:
         submitted = found or await provider.submit(generation, callback)
         ended = await provider.read_callback(*await self.hooks.at(callback.url), time.time())
         assert (ended.id, ended.callback_url) == (submitted.id, callback.url)
-        # Whoever is asked says the same.
+        # A poll returns the same as the callback.
         assert await provider.get(submitted.id) == ended
         if ended.status != "succeeded":
             raise ProviderError(ended.status, ended.error or "")

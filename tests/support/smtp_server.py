@@ -23,7 +23,7 @@ class SmtpServer:
     def __init__(self, port: int):
         self.port = port
         self.mails: list[Message] = []
-        # What RCPT is answered with; `None` takes every recipient.
+        # The response to RCPT; `None` accepts every recipient.
         self.refusal: str | None = None
         self.logins: list[tuple[bytes, bytes]] = []
 

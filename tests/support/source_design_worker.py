@@ -85,7 +85,7 @@ def work_on(job: Json, bearer: dict[str, str]) -> None:
         except Interrupted as why:
             call("requeue", {**lease, "reason": str(why)}, bearer)
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the control plane is told
+        except Exception as error:  # noqa: BLE001 - any error is reported to the control plane
             call("fail", {**lease, "error_message": str(error)}, bearer)
             return
         call("complete", {**lease, **delivered}, bearer)

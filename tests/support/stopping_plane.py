@@ -1,4 +1,4 @@
-"""`callsheet serve` that sends itself a signal where it comes to the named failpoints, one after the other.
+"""`callsheet serve` that sends itself a signal when it reaches the named failpoints, one after the other.
 
 python -m tests.support.stopping_plane SIGSTOP pipeline.chosen_before_submit,pipeline.copy_before_candidates
 """

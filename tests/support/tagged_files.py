@@ -184,7 +184,7 @@ DOCUMENTS: dict[str, Callable[[Path], None]] = {"glb": glb, "latent": latent, "s
 
 
 def shown(path: Path) -> list[Any]:
-    """Every picture of the file, for how long, which way up and in which colours."""
+    """Every image of the file: its duration, orientation and colours."""
     with Image.open(path) as image:
         looks = [image.getexif().get(ORIENTATION), image.info.get("icc_profile"), image.info.get("dpi")]
         frames = [

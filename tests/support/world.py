@@ -1,4 +1,4 @@
-"""Somebody of every kind who can ask for something, and one thing of every kind to ask for."""
+"""A caller of every kind, and one resource of every kind to request."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class World:
     client: httpx.AsyncClient
     # What each caller sends.
     headers: dict[str, dict[str, str]]
-    # What stands for each name in an address.
+    # The value of each name in a URL path.
     names: dict[str, str]
     # What the worker says of the lease it holds.
     lease: dict[str, Any]
-    # What is the owner's and nobody else may ever read.
+    # Values of the owner that no other user may ever read.
     hidden: tuple[str, ...]
     # What opens doors: no list and no view may show it, not even to an operator.
     secrets: tuple[str, ...]

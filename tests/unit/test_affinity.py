@@ -1,4 +1,4 @@
-"""Warm models choose only between those who are equally due: shares stay, and nobody starves."""
+"""Warm models choose only between tenants that are equally due: shares stay, and no tenant starves."""
 
 from __future__ import annotations
 

@@ -136,13 +136,13 @@ def test_runs_of_pipelines_are_measured_in_every_shape_and_beside_a_real_engine(
     names = ("pipelines.select", "pipelines.engine_idle")
     chosen = [part for name in names for part in ("--only", name)]
     command = [sys.executable, "-m", "bench", "--short", *chosen, "--output", str(file)]
-    # It ends with an error where nobody is chosen, a run stops, or it makes another number of candidates.
+    # The benchmark ends with an error if no candidate is chosen, a run stops, or the number of candidates differs.
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
     for shape in ("", ".wide", ".widest", ".best"):
         assert {"ceiling", "peer", "target", "p50_ms", "p99_ms"} <= results[f"pipelines.select{shape}"].keys()
     assert results["pipelines.select.idle_tick"]["value"] == 2
-    # Room, claim, look, count of leaves where nobody may have a child, leave.
+    # Room, claim, look, count of leaves where no candidate may have a child, leave.
     assert results["pipelines.select.look"]["value"] < 6
     assert {"peer", "target", "ratio_to_peer"} <= results["pipelines.engine_idle"].keys()
     assert {f"pipelines.engine_idle.{part}" for part in ("handed_in_turns", "one_at_a_time")} <= results.keys()

@@ -1,4 +1,4 @@
-"""For whom a provider is paused: one tenant's failing payloads stop nobody else."""
+"""The tenants for which a provider is paused: one tenant's failing payloads do not stop other tenants."""
 
 from __future__ import annotations
 

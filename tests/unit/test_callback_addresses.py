@@ -1,4 +1,4 @@
-"""Where providers call back: the same for every attempt, another for every charge cycle, and nobody's to guess."""
+"""Callback URLs: the same for every attempt, another for every charge cycle, and impossible to guess."""
 
 from __future__ import annotations
 

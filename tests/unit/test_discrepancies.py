@@ -58,7 +58,7 @@ def finished(status: str, *, settled: bool = True, error: str | None = None) -> 
         (job("processing", lease_seq=2), dispatch("queued"), Discrepancy.LEASES_OF_DISPATCH),
         (job("queued", lease_seq=2), dispatch("queued"), Discrepancy.LEASES_OF_DISPATCH),
         (job("processing", lease_seq=2), dispatch("leased"), None),
-        # Put back, and the job has yet to be told of a lease it never started under.
+        # Requeued, and the job does not know yet of a lease that it never started under.
         (job("processing"), dispatch("queued", lease_seq=2), None),
         (job("queued", priority=5), dispatch(), Discrepancy.PRIORITY_OF_JOB),
         (job("queued"), finished("failed"), Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH),

@@ -139,7 +139,8 @@ def is_test(file: str, test: str) -> bool:
 
 
 def is_command(words: list[str]) -> bool:
-    """Follows the words down the commands; what stands behind a command's name is an argument, or an option it has."""
+    """Follows the words down the commands; a word after a command's name is an argument, or an option of the
+    command."""
     # By what they can do, not by their class: typer may bring a click of its own.
     command: click.Command = whole_command()
     value_of_option = False

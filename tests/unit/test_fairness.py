@@ -84,7 +84,7 @@ def test_a_newcomer_waits_for_one_job_of_the_flood_at_most(slots: int) -> None:
 
 @given(st.integers(2, 20), st.integers(1, 30), st.integers(0, 1000))
 def test_nobody_starves(tenants: int, slots: int, seed: int) -> None:
-    """Whoever has nothing in flight is served before anybody is served twice."""
+    """A tenant with nothing in flight is served before any tenant is served twice."""
     stage = Stage(dict.fromkeys(range(tenants), 1.0), slots)
     stage.random.seed(seed)
     waited = dict.fromkeys(map(uuid, range(tenants)), 0)

@@ -1,4 +1,4 @@
-"""People are told what a field should look like, never the regular expression it did not match."""
+"""Errors say what a field should look like, never the regular expression it did not match."""
 
 from __future__ import annotations
 

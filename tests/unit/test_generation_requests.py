@@ -96,7 +96,7 @@ def test_an_actor_gets_the_fields_of_the_product_whichever_way_it_was_named() ->
     assert named == inline
     assert CopyInput.model_validate(named).product.title == "Lamp"
     StaticAdInput.model_validate(actor_payload(GenerateStaticAd.model_validate({"product": LAMP})))
-    # Of a page whose address was too long to be kept.
+    # The product of a page whose URL was too long to be kept.
     CopyInput.model_validate(
         actor_payload(GenerateCopy.model_validate({"product_id": ID}), kept.model_copy(update={"url": ""}))
     )

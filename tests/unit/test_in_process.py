@@ -18,7 +18,7 @@ from tests.support.waiting import until
 
 @dataclass
 class Doors:
-    """A control plane that lets nobody in until `errors` are used up."""
+    """A control plane that refuses every worker until `errors` are used up."""
 
     errors: list[Exception]
     tries: int = 0

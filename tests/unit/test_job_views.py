@@ -1,4 +1,4 @@
-"""What a job's user sees of its history: who it was is told by kind, never by an operator's id or a worker's name."""
+"""What a user sees of a job's history: the kind of the actor, never an operator's id or a worker's name."""
 
 from __future__ import annotations
 

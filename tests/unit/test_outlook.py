@@ -102,7 +102,7 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
             "next",
             "The job is next. A worker will take it in a moment.",
         ),
-        # A limit that has room holds nobody up.
+        # A limit that has room delays no job.
         (queued(0, limit=3, in_use=2), FREE, "next", "The job is next. A worker will take it in a moment."),
         # Without a worker, the limit is not what it waits for.
         (queued(0, limit=2, in_use=2), NO_WORKERS, "no_live_worker", "No worker that can run this job is online."),
@@ -181,7 +181,7 @@ def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
         # The worker that starts for it, and then its own run.
         (queued(0, average_seconds=60.0), NoWorkers(scaling_up=True, starts_in_seconds=40.0), 100),
         (queued(1, average_seconds=60.0), NoWorkers(scaling_up=True, starts_in_seconds=40.0), None),
-        # More in hand than slots (a prefetched lease) is no negative room.
+        # More jobs in hand than slots (a prefetched lease) do not make the room negative.
         (queued(0, average_seconds=60.0), NoWorkers(1, 1, 2), 120),
         # The limit is narrower than the workers.
         (queued(3, average_seconds=60.0, limit=1, in_use=1), FREE, 300),

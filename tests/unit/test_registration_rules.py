@@ -90,7 +90,7 @@ def request(peer: str, **headers: str) -> Request:
         (request("127.0.0.1"), "http://127.0.0.1:8400", True),
         (request("::1"), "http://localhost:8400", True),
         (request("192.0.2.1"), "http://127.0.0.1:8400", False),
-        # A proxy on this machine: whoever it speaks for may be anywhere.
+        # A proxy on this machine: its client may be anywhere.
         (request("127.0.0.1", x_forwarded_for="127.0.0.1"), "http://127.0.0.1:8400", False),
         (request("127.0.0.1", forwarded="for=127.0.0.1"), "http://127.0.0.1:8400", False),
         (request("127.0.0.1", x_real_ip="127.0.0.1"), "http://127.0.0.1:8400", False),

@@ -52,7 +52,7 @@ class Sender:
 
 
 async def known() -> None:
-    """Vouches for everybody."""
+    """Accepts every caller."""
 
 
 async def unknown() -> None:

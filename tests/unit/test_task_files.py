@@ -1,4 +1,4 @@
-"""Files that a task reads: stored as places, handed out as addresses, and never what a user says they are."""
+"""Files that a task reads: stored as paths, handed out as signed URLs, and never taken from what a user says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pollers that wait for work: one arrival wakes one or two who may take it, and nobody else."""
+"""Pollers that wait for work: one arrival wakes one or two that may take it, and no others."""
 
 from __future__ import annotations
 

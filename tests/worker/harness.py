@@ -96,7 +96,7 @@ class Site:
         return await self.worker_harness.shown(person, job_id)
 
     async def closed(self, job_id: str) -> dict[str, Any]:
-        """What the queue keeps of a job that has ended, as soon as it does: the job itself is told first."""
+        """The queue's record of an ended job, as soon as there is one: the job itself is updated first."""
         found: list[Any] = []
 
         async def is_closed() -> bool:

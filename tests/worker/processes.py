@@ -15,7 +15,7 @@ from tests.worker.harness import Site
 
 @contextmanager
 def worker_process(site: Site, directory: Path, worker_id: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """`callsheet worker`, told what to do by the names machine images use."""
+    """`callsheet worker`, configured by the names that machine images use."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "AWS_", "COVERAGE"))
     }

@@ -1,4 +1,4 @@
-"""A wire that can be cut: what stands between an agent and whoever it talks to."""
+"""A connection that can be cut: the proxy between an agent and its server."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ async def wire_to(target: str) -> AsyncIterator[Wire]:
 
 
 class Gate:
-    """A proxy that answers 503 instead of letting some paths through."""
+    """A proxy that returns 503 for some paths instead of forwarding them."""
 
     def __init__(self, target: str):
         self._target = target
         self.closed_for: set[str] = set()
         self.is_open = True
         self.turned_away = 0
-        # Passed on, and answered with 503 all the same: the answer was lost on its way.
+        # Forwarded, but the client gets a 503: the response was lost on its way.
         self.swallows: set[str] = set()
         # The paths of what the other side refused.
         self.refused: set[str] = set()

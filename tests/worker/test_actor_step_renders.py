@@ -34,7 +34,7 @@ WORDS = {"workflow": "actor:media", "needs_run_prompt": True, "needs_run_variabl
 async def test_actors_and_workflows_take_each_others_pictures(settings: Settings, tmp_path: Path) -> None:
     async with lightbox_here(tmp_path / "lightbox") as lightbox:
         provider = settings.providers.lightbox.model_copy(update={"url": lightbox.url})
-        # No private network is allowed: the picture comes from our own storage, wherever that is.
+        # No private network is allowed: the image comes from our own storage, wherever that is.
         chosen = changed(
             settings,
             providers={"lightbox": provider},
@@ -95,7 +95,7 @@ async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
 
 
 async def _check_replay(studio: Studio, ann: Person, run_id: str) -> None:
-    """The same payload, seed and parent make the same picture."""
+    """The same payload, seed and parent make the same image."""
     leaf = (await studio.shown(ann, f"/api/runs/{run_id}/candidates?step=over"))["items"][0]
     job = await studio.made(f"/api/candidates/{leaf['id']}/replay", {}, person=ann)
 

@@ -72,7 +72,7 @@ async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_
     assert sorted(uploads) == sorted([*own, ("callsheet/assets", name)])
     assert [each["prompt"]["4"]["inputs"]["image"] for each in prompts] == [f"callsheet/assets/{name}"] * 2
     assert site.engine.files["input", "callsheet/assets", name] == content
-    # Somebody cleaned the engine's disk.
+    # A user deleted the files on the engine's disk.
     site.engine.files.clear()
     await rendered()
     assert site.engine.files["input", "callsheet/assets", name] == content

@@ -39,7 +39,7 @@ async def test_a_job_waits_until_the_node_is_installed_and_the_engine_restarted(
         job_id = await site.submit(person, workflow=PROBED, assets=[])
         why = (await worker_harness.shown(person, job_id))["why_waiting"]
         assert why["message"] == "No worker has the node class ProbeSleep."
-        # As when somebody installs the package and restarts ComfyUI.
+        # As when an operator installs the package and restarts ComfyUI.
         await lightbox.kill()
         lightbox.probes = True
         await lightbox.start()

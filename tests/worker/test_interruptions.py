@@ -231,7 +231,7 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     await kill(agent)
     # Until the control plane has noticed, the killed one's poll takes the job itself, before or beside the one below.
     await site.polls(0)
-    # The answer that nobody read.
+    # The response that the killed worker did not read.
     token, poll_id = (json.loads((site.directory / f"{name}.json").read_text()) for name in ("token", "poll"))
     person = await site.person()
     job_id = await site.submit(person)

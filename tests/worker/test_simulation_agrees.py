@@ -266,7 +266,7 @@ def _run(each: Dispatch) -> Run:
     assert each.worker_id is not None
     assert each.last_leased_at is not None
     assert each.finished_at is not None
-    # As the queue has it for a run whose start was not told before its end.
+    # As the queue has it for a run whose start was not reported before its end.
     started = each.run_started_at or each.last_leased_at
     wait = (started - each.created_at).total_seconds()
     moments = (each.last_leased_at, started, each.finished_at)

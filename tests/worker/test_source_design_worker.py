@@ -1,4 +1,4 @@
-"""Worker programs of the source design run unmodified: they look for answers in `data`, and upload one file."""
+"""Worker programs of the source design run unmodified: they look for responses in `data`, and upload one file."""
 
 from __future__ import annotations
 

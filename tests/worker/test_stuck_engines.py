@@ -1,4 +1,4 @@
-"""An engine that answers and renders nothing is told from one that renders for long without a word."""
+"""An engine that responds but renders nothing is distinguished from one that renders for long without a message."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
         looked = len(server.called("/queue"))
         await until(lambda: len(server.called("/queue")) > looked + 40 and time.monotonic() - began > 1)
         assert not running.done()
-        # It is opened anew, unless pictures come over it that are kept nowhere else.
+        # The socket is opened again, unless images come over it that are kept nowhere else.
         assert bool(server.sockets) is (socket == "forgotten")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -220,7 +220,7 @@ async def test_a_socket_over_which_nothing_came_in_a_whole_run_is_opened_anew_fo
 
 @pytest.mark.thorough
 async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time_and_fails_then(site: Site) -> None:
-    # As a node that raises SystemExit: it was begun, nothing more is said, and the run stays in queue_running.
+    # As a node that raises SystemExit: it was started, no message follows, and the run stays in queue_running.
     site.engine.scenario = "deaf"
     engine = ComfyUI(site.engine.url, patience=Patience(stall=0.5, idle=3600, absent=120, poll=0.05))
     person = await site.person()
@@ -384,7 +384,7 @@ async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_atte
 
 
 def made(*steps: Step) -> Graph:
-    """A picture out of nothing, with these steps done to it."""
+    """An image made without an input, with these steps applied to it."""
     graph: Graph = {"empty": node("EmptyImage", width=32, height=32, batch_size=1, color=0)}
     last: list[Any] = ["empty", 0]
     for number, (name, inputs) in enumerate(steps):
@@ -434,7 +434,7 @@ async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_no
         engine = ComfyUI(server.url, patience=Patience(stall=3600, absent=120, poll=0.02))
         watcher = Seeing()
         running = asyncio.create_task(engine.run(new_run(), watcher))
-        # Before it, the engine is idle, and would be for too long on a machine that stands still for a moment.
+        # Before that, the engine is idle, and a pause of the machine would make it idle for too long.
         await until(lambda: watcher.pictures)
         engine._patience = Patience(stall=3600, idle=0.1, absent=120, poll=0.02)
         looked = len(server.called("/queue"))
@@ -449,7 +449,7 @@ async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_no
 async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory_that_rests_does_not() -> None:
     async with replaying() as server:
         server.scenario = "held"
-        # More than a machine stands still for: in that time the memory does not move, either.
+        # Longer than a pause of the machine: during a pause the memory does not change, either.
         engine = ComfyUI(server.url, patience=Patience(stall=4.0, absent=120, poll=0.02))
         running = asyncio.create_task(engine.run(new_run(), Deaf()))
         for free in range(25):

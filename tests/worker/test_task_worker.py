@@ -92,8 +92,8 @@ class Site:
         return [worker["worker_id"] for worker in answer.json()["items"]]
 
     async def leases_run_out(self) -> None:
-        """Those of somebody who was killed, at once: short ones would run out under the living, too, on a machine that
-        stands still for a moment."""
+        """Expires the leases of the killed worker at once. Short leases would also expire for live workers if the
+        machine is paused for a moment."""
 
         async def have_run_out() -> bool:
             # Again, should the killed one's last heartbeat come after it.

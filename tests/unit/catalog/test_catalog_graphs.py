@@ -1,4 +1,4 @@
-"""Graphs: what is refused before an engine sees it, and where texts stand in them."""
+"""Graphs: what is refused before an engine sees it, and where texts are in them."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_free_text_reaches_no_file_name_by_links_either(class_type: str, name: s
     [(field, reason)] = problems({}, linked)
     assert field == "properties.1.placeholder"
     assert "node 20 (PrimitiveString), which is linked to the name of a file" in reason
-    # A picture that was made of the text is no name of a file.
+    # An image that was made from the text is not a file name.
     linked["22"] = {"class_type": "ImageScale", "inputs": {"image": ["21", 0], "upscale_method": "area"}}
     assert problems({}, linked) == []
 

@@ -160,7 +160,7 @@ ELSEWHERE = "https://evil.example"
 def test_files_of_the_working_directory_do_not_lead_a_saved_key_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
-    """A key from the shell's profile, in a directory that somebody else has written."""
+    """A key from the shell's profile, in a directory that another user wrote."""
     isolate(monkeypatch, tmp_path)
     (tmp_path / name).write_text(text)
     monkeypatch.setenv("CALLSHEET_CLIENT__API_KEY", "cs_mine")

@@ -59,7 +59,7 @@ class Ended:
 @pytest.fixture(scope="module")
 def unwritten(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     directory = tmp_path_factory.mktemp("console")
-    # What is written waits in a buffer, as it does for nearly everybody.
+    # The output waits in a buffer, as it does for nearly every user.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     environment["CALLSHEET_HOME"] = str(directory)
     forking = [sys.executable, "-c", FORKING, json.dumps(COMMANDS)]

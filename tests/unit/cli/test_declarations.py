@@ -48,7 +48,7 @@ def declared(**changed: Any) -> CreatePipeline:
 
 
 def there(wanted: CreatePipeline, effect_id: UUID = EFFECT) -> Pipeline:
-    """As the control plane answers once this was applied."""
+    """The response of the control plane after this was applied."""
     ordered = sorted(wanted.steps, key=lambda step: step.position or 0)
     steps = [
         Step(

@@ -32,7 +32,7 @@ def image(kind: str, size: tuple[int, int] = (33, 21), **options: Any) -> bytes:
         ("PNG", {}),
         ("JPEG", {}),
         ("JPEG", {"progressive": True}),
-        # Metadata of 200 kB stand before the size.
+        # Metadata of 200 kB are in front of the size.
         ("JPEG", {"icc_profile": bytes(200_000), "comment": b"c" * 60_000}),
         ("GIF", {}),
         ("BMP", {}),

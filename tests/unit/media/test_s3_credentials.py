@@ -13,7 +13,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class KeyService:
-    """Hands out keys that are good for an hour, when told to answer."""
+    """Hands out keys that are valid for an hour, when the test lets it respond."""
 
     def __init__(self) -> None:
         self.now = START

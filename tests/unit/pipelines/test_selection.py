@@ -175,7 +175,7 @@ def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted_and_more_where_t
 
 
 def grown(strategy: Strategy, steps: int, most: int, target: int, at_once: int) -> Tree:
-    """A run from its beginning to its end, with jobs that end in the order they were begun."""
+    """A run from its beginning to its end, with jobs that end in the order they were started."""
     tree = Tree(steps, most, target)
     under_way: list[Node | None] = []
     for _ in range(10_000):
@@ -239,7 +239,7 @@ def test_where_nobody_has_points_everybody_has_the_same_chance() -> None:
 
 
 def called(draw: Draw, elos: dict[int, int], highest: int) -> int:
-    """Called out until somebody has the number, a few at a time."""
+    """Draws a few numbers at a time until one belongs to a candidate."""
     while True:
         number = first_accepted(draw.samples(min(elos), max(elos), highest, 3), elos)
         if number is not None:

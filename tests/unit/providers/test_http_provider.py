@@ -126,7 +126,7 @@ async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on
     service = studio.service
     service.outputs = [service.file("a", PNG), service.file("b", PNG).replace("127.0.0.1", "127.0.0.2")]
     with pytest.raises(ProviderUnavailable):
-        # Nobody listens at the second; what matters is what the first was sent.
+        # No server listens at the second URL; the test is about the headers sent to the first.
         await studio.make(download={"send_headers": True})
     [asked] = [each for each in service.asked if each.path == "/files/a"]
     assert SECRET in str(asked.headers)

@@ -1,4 +1,4 @@
-"""Values in templates and paths in answers, without any network."""
+"""Values in templates and paths in responses, without any network."""
 
 from __future__ import annotations
 

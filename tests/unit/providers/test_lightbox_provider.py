@@ -1,4 +1,4 @@
-"""An engine that whoever runs the task talks to itself: a real Lightbox."""
+"""An engine that the task worker itself talks to: a real Lightbox."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_picture_of_our_own_storage_is_fetched_wherever_that_is(
     with pytest.raises(ProviderError) as failed:
         await made(engine_url, tmp_path, generation, networks=())
     assert (failed.value.type, failed.value.retryable) == ("input_unreadable", False)
-    # A storage that is away for a moment is no fault of the picture's.
+    # A storage that is unavailable for a moment does not mean that the image is bad.
     service.always["file"] = answered(503)
     with pytest.raises(ProviderError) as passing:
         await made(engine_url, tmp_path, generation, networks=())

@@ -1,4 +1,4 @@
-"""The actor `media`: what it takes, what it plans, and whom it calls."""
+"""The actor `media`: what it takes, what it plans, and which provider it calls."""
 
 from __future__ import annotations
 

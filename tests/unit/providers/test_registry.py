@@ -1,4 +1,4 @@
-"""Who is in the registry, and what keeps somebody out."""
+"""Which actors and providers are in the registry, and why one is left out."""
 
 from __future__ import annotations
 

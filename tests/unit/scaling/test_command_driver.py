@@ -77,7 +77,7 @@ async def test_a_program_that_takes_too_long_is_ended_with_all_it_started(tmp_pa
 
 
 def _state_of(process: str) -> str:
-    """Empty where there is no such process, Z where it has ended and nobody has asked for its exit code."""
+    """Empty if there is no such process, Z if it has ended and its parent has not read its exit code."""
     return subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True).stdout[:1]
 
 

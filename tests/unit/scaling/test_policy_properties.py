@@ -105,7 +105,7 @@ def test_the_backlog_is_bounded_for_bounded_arrivals_and_the_fleet_does_not_flap
 ) -> None:
     """`load` slots' worth of work arrive all the time, evenly; there may be a quarter more workers than that."""
     policy = Policy(maximum=int(load / slots * 1.25) + 2, target_seconds=target, warm_up_seconds=300.0)
-    # A fleet whose jobs come less often than that goes to zero between them, which is what it is told.
+    # A fleet whose jobs come less often than that goes to zero between them, as its policy says.
     assume(length / load < policy.idle_seconds - 2 * TICK)
     fleet = ModelFleet(policy, slots=slots, boot=boot)
     debt, backlog, seen = 0.0, [], list[tuple[Situation, Decision]]()

@@ -59,8 +59,8 @@ def test_the_metadata_service_can_be_allowed_by_its_own_address() -> None:
     assert is_refused("169.254.170.2", [ip_network("169.254.169.254/32")])
 
 
-# IANA's registries of special-purpose addresses (IPv4 and IPv6), where "globally reachable" is not "true". The first,
-# the last and one between of each block.
+# IANA's registries of special-purpose IP addresses (IPv4 and IPv6), where "globally reachable" is not "true". The
+# first, the last and one between of each block.
 SPECIAL = [
     *["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"],
     *["192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"],

@@ -1,4 +1,4 @@
-"""Calls that arrive together share one piece of work; one that is alone waits for nobody."""
+"""Calls that arrive together share one piece of work; a single call does not wait for others."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_one_canceled_between_its_result_and_its_turn_is_told_too() -> Non
         abandoned.append((item, result))
 
     async def run(items: Sequence[int]) -> list[int]:
-        # Runs right after this batch has answered, before the caller's own turn.
+        # Runs right after this batch has returned, before the caller's own turn.
         asyncio.get_running_loop().call_soon(caller.cancel)
         return [item * 2 for item in items]
 

@@ -47,7 +47,7 @@ class Received:
 
 @dataclass
 class Server:
-    """Answers every request with what `answer` writes, and remembers what it was asked."""
+    """Responds to every request with what `answer` writes, and records the requests."""
 
     answer: Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
     port: int = 0
@@ -298,7 +298,7 @@ async def test_one_inner_address_among_public_ones_refuses_them_all() -> None:
 
 
 async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
-    """A name that answers with another address the second time (DNS rebinding) is asked once per connection."""
+    """A name that resolves to another IP address the second time (DNS rebinding) is resolved once per connection."""
     answers = [["127.0.0.1"], ["127.66.66.66"]]
     asked = []
 

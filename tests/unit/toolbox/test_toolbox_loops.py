@@ -281,7 +281,7 @@ async def test_a_loop_does_not_carry_the_context_of_who_started_it() -> None:
 
 
 async def test_a_group_starts_all_and_stops_all_at_the_same_time() -> None:
-    # Each tick ends only once the other loop's stop has begun, so stopping one after the other would not end.
+    # Each tick ends only after the other loop's stop was called, so stopping one after the other would not end.
     loops: list[Sweeper] = []
 
     async def until_all_are_stopping(_: Sweeper) -> None:

@@ -1,4 +1,4 @@
-"""Where storage may send somebody who came with a signed address."""
+"""Where storage may redirect a client that came with a signed URL."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_worker_does_not_ask_where_storage_sends_it_astray(tmp_path: Pat
         with pytest.raises(TransferFailed):
             await transfers.upload(f"{address}/output", {}, tmp_path / "file")
         assert asked == ["127.0.0.1/input", "127.0.0.1/output"]
-        # Round and round is an answer that can be told, not a fault of the worker.
+        # A redirect loop is an outcome that can be reported, not a fault of the worker.
         with pytest.raises(TransferFailed):
             await transfers.download(f"{address}/round", tmp_path / "got")
     finally:

@@ -1,4 +1,4 @@
-"""Several things at once: one that fails is told only when all have come to their end."""
+"""Several things at once: a failure is raised only after all of them have ended."""
 
 from __future__ import annotations
 

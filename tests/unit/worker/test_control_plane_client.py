@@ -35,7 +35,7 @@ def problem(status: int, code: str, **headers: str) -> Said:
 
 
 class Scripted:
-    """Answers what was written down for it, in turn; the last again and again."""
+    """Returns the scripted responses in turn, and then repeats the last one."""
 
     def __init__(self, **answers: list[Said]):
         self.answers = answers

@@ -32,7 +32,7 @@ class Keeper:
 
 
 class Store:
-    """Answers these statuses in turn, then takes everything."""
+    """Returns these statuses in turn, then takes everything."""
 
     def __init__(self, *statuses: int | None):
         self.statuses = list(statuses)

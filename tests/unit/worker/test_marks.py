@@ -1,4 +1,4 @@
-"""What is taken for a run's own result, by what a real ComfyUI 0.7.0 answered."""
+"""What counts as a run's own result, by the responses of a real ComfyUI 0.7.0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FETCHED = Fetched(3, "a" * 64)
 
 
 def recorded(name: str) -> list[tuple[Run, list[Any], set[str]]]:
-    """The runs of that name: their outputs, and which nodes were answered from the cache."""
+    """The runs of that name: their outputs, and which nodes came from the cache."""
     return [
         (Run(each["prompt_id"], GRAPH, "2"), outputs_of(each["outputs"], "2"), cached_nodes(each))
         for each in sample("output_marker_and_refusals")[name]

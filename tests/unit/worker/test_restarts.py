@@ -45,7 +45,7 @@ RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memo
         (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1000), None),
         (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001, in_use=1), "rest"),
         (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001), "restart"),
-        # Models are loaded before it answers; what it uses then is no growth.
+        # Models are loaded before the engine responds; the memory it uses then does not count as growth.
         (Signs(now=9, started_at=0, memory_bytes=1001), None),
     ],
 )

@@ -1,4 +1,4 @@
-"""The task worker against a control plane that is away, forgets answers or breaks, with actors that do not let go."""
+"""The task worker against a control plane that is away, loses responses or breaks, with actors that do not end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def job(actor: str = "actor", dispatch_id: int = 1) -> WorkerJob:
 
 @dataclass
 class ScriptedPlane:
-    """Answers each poll with the next of `script`, an error or a job; then nobody has anything."""
+    """Responds to each poll with the next of `script`, an error or a job; after that there are no jobs."""
 
     script: list[Exception | WorkerJob | str]
     is_registered: bool = False
@@ -113,7 +113,7 @@ async def nothing(task: Task) -> None:
 
 @dataclass
 class Deaf:
-    """Goes on whatever it is told, until it is let go."""
+    """An actor that ignores cancellation and runs until it is released."""
 
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     heard: int = 0

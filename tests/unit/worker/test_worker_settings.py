@@ -1,4 +1,4 @@
-"""A worker is told what to do by settings of ours or by the names machine images use; ours win."""
+"""A worker is configured by our settings or by the names that machine images use; ours win."""
 
 from __future__ import annotations
 
