@@ -132,17 +132,21 @@ PLACES = (
     "web/README.md",
     "web/src/texts/*.ts",
 )
+# Their string literals are data and file names; people read the docstrings and comments.
+COMMENTS_ONLY = ("bench", "tests", "tools")
 
 
 def files() -> list[Path]:
     # Migrations that were released are never changed, not even their comments.
-    found = {file for place in PLACES for file in ROOT.glob(place) if "migrations" not in file.parts}
+    places = (*PLACES, *(f"{directory}/**/*.py" for directory in COMMENTS_ONLY))
+    found = {file for place in places for file in ROOT.glob(place) if "migrations" not in file.parts}
     return sorted(found - {STYLE})
 
 
 def texts_of(file: Path) -> Iterator[Text]:
     source = file.read_text(encoding="utf-8")
-    yield from READERS[file.suffix](source)
+    if file.relative_to(ROOT).parts[0] not in COMMENTS_ONLY:
+        yield from READERS[file.suffix](source)
     if file.suffix == ".py":
         yield from comments_of_python(source)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tools import check_words
 from tools.check_words import (
     STYLE,
     Words,
     comments_of_python,
+    files,
     markdown_texts,
     python_texts,
     sql_texts,
     toml_texts,
     typescript_texts,
+    violations,
 )
 
 WORDS = Words(STYLE.read_text(encoding="utf-8"))
@@ -78,3 +83,19 @@ def test_comments_of_sql_values_of_toml_and_texts_of_the_web_application_are_rea
     assert [found(text.words) for text in toml_texts('told = "somebody"')] == [["somebody"]]
     script = "// told\nexport const told = { text: `nobody ${whoever}` };"
     assert [found(text.words) for text in typescript_texts(script)] == [["nobody"]]
+
+
+@pytest.mark.parametrize(
+    ("place", "lines"),
+    [("src/callsheet/jobs", [1, 2]), ("tests/unit", [1]), ("bench", [1]), ("tools", [1])],
+)
+def test_of_tests_benchmarks_and_tools_only_comments_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, lines: list[int]
+) -> None:
+    monkeypatch.setattr(check_words, "ROOT", tmp_path)
+    file = tmp_path / place / "module.py"
+    file.parent.mkdir(parents=True)
+    file.write_text('"""Nobody calls it."""\nprompt = "told by nobody"\n')
+    assert files() == [file]
+    found_lines = {int(line.split(":")[1]) for line in violations(WORDS, file)}
+    assert found_lines == set(lines)
