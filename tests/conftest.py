@@ -26,11 +26,11 @@ from callsheet.plumbing.migrate import migrate
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.core import Core, open_core
+from tests.support.faster_setup import known_passwords_hashed_once, one_certificate
 from tests.support.installation import empty, installation, isolate, isolated_installation
 from tests.support.late_connections import late_connections_closed
 from tests.support.memory_disk import quick_directory
 from tests.support.people import People
-from tests.support.savings import known_passwords_hashed_once, one_certificate
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
 pytest_plugins = ["tests.support.costs", "tests.support.leftovers", "tests.support.shares", "tests.support.tiers"]
@@ -112,7 +112,7 @@ def _no_connection_is_lost() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _savings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _faster_setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with known_passwords_hashed_once(), one_certificate(tmp_path_factory.mktemp("certificates")):
         yield
 

@@ -13,8 +13,8 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.keys import Keys
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
-from tests.support.answers import assert_refused
 from tests.support.people import PASSWORD, People
+from tests.support.responses import assert_refused
 
 NEW_TENANT = {"slug": "acme", "name": "Acme"}
 NEW_USER = {"tenant": "acme", "email": "somebody@acme.example", "password": PASSWORD}

@@ -14,7 +14,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.tasks import COSTS
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.installation import changed, installation, isolate
 from tests.support.people import People, Person
 from tests.support.replicate_files import content_of
@@ -43,12 +43,12 @@ CHILD: Json = {"name": "Child", "workflow": "actor:media", "payload": AGAIN, "ne
 @dataclass(frozen=True, slots=True)
 class Floor:
     plane: ControlPlane
-    studio: Studio
+    catalog_api: CatalogApi
     replicate: ReplicateServer
     ann: Person
 
     async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return await self.studio.call(method, path, body, person=self.ann)
+        return await self.catalog_api.call(method, path, body, person=self.ann)
 
     async def get(self, path: str) -> Json:
         answer = await self.ask("GET", path)
@@ -125,15 +125,15 @@ async def running(
                 httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
             ):
                 await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
-                studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-                yield Floor(plane, studio, replicate, studio.admin)
+                catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+                yield Floor(plane, catalog_api, replicate, catalog_api.admin)
 
 
 @pytest.fixture
 async def floor(running: Floor) -> Floor:
     """Every user has a wallet of their own."""
     running.replicate.forget()
-    return Floor(running.plane, running.studio, running.replicate, await running.studio.person())
+    return Floor(running.plane, running.catalog_api, running.replicate, await running.catalog_api.person())
 
 
 async def test_a_callback_ends_the_job_and_makes_the_candidate(floor: Floor) -> None:
@@ -147,14 +147,14 @@ async def test_a_callback_ends_the_job_and_makes_the_candidate(floor: Floor) -> 
     await floor.replicate.finish(asked["id"])
     again = await floor.prediction(2)
     # The signed URL works without a key, and leads to the parent's image.
-    parent = await floor.studio.client.get(again["input"]["image"])
+    parent = await floor.catalog_api.client.get(again["input"]["image"])
     assert parent.content == content_of("picture.png")
     await floor.replicate.finish(again["id"], Scenario(output="{files}/picture-2.png"))
     ended = await floor.becomes(run, "completed")
     assert (ended["reason"], ended["spent"], ended["draws"]) == ("target_reached", 2 * COST, 2)
     [base, leaf] = await floor.candidates(run)
     assert leaf["parent_id"] == base["id"]
-    assert (await floor.studio.client.get(leaf["file"]["url"])).content == content_of("picture-2.png")
+    assert (await floor.catalog_api.client.get(leaf["file"]["url"])).content == content_of("picture-2.png")
     assert await floor.balance() == 100 - 2 * COST
 
 
@@ -181,8 +181,8 @@ async def test_a_job_says_which_run_it_belongs_to_and_lists_are_narrowed_by_it(f
     following = await floor.get(f"/api/ai-jobs?run_id={run['id']}&limit=1&cursor={page['next_cursor']}")
     assert [job["id"] for job in (*page["items"], *following["items"])] == [leaf["job_id"], base["job_id"]]
     assert (await floor.get(f"/api/ai-jobs?run_id={run['id']}&status=failed"))["items"] == []
-    bob = await floor.studio.person()
-    answer = await floor.studio.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
+    bob = await floor.catalog_api.person()
+    answer = await floor.catalog_api.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
     assert answer.json()["items"] == []
 
 

@@ -10,126 +10,126 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.catalog import PNG, Studio, workflow
+from tests.support.authorization_setup import AuthorizationSetup
+from tests.support.catalog_api import PNG, CatalogApi, workflow
 from tests.support.people import PASSWORD, People
 from tests.support.previews import image
-from tests.support.world import World
 
 _numbers = itertools.count(1)
 Body = Mapping[str, Any]
 # Creates what the request needs, and returns the names for the URL path that differ from the world's.
-Prepare = Callable[[World, Studio], Awaitable[Mapping[str, str]]]
+Prepare = Callable[[AuthorizationSetup, CatalogApi], Awaitable[Mapping[str, str]]]
 
 
 def _unique() -> str:
     return f"audit-{next(_numbers)}"
 
 
-async def _nothing(world: World, studio: Studio) -> Mapping[str, str]:
+async def _nothing(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
     return {}
 
 
-async def _drained_worker(world: World, studio: Studio) -> Mapping[str, str]:
-    assert (await studio.call("POST", f"/api/admin/workers/{world.names['worker_id']}/drain")).is_success
+async def _drained_worker(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    assert (await catalog_api.call("POST", f"/api/admin/workers/{setup.names['worker_id']}/drain")).is_success
     return {}
 
 
-async def _fleet_without_scaling(world: World, studio: Studio) -> Mapping[str, str]:
-    assert (await studio.call("DELETE", f"/api/admin/fleets/{world.names['fleet_id']}/scaling")).is_success
+async def _fleet_without_scaling(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    assert (await catalog_api.call("DELETE", f"/api/admin/fleets/{setup.names['fleet_id']}/scaling")).is_success
     return {}
 
 
-async def _failed_job(world: World, studio: Studio) -> Mapping[str, str]:
-    report = {**world.lease, "error_message": "It broke."}
-    assert (await world.ask("worker", "POST /api/worker/fail", report)).is_success
+async def _failed_job(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    report = {**setup.lease, "error_message": "It broke."}
+    assert (await setup.ask("worker", "POST /api/worker/fail", report)).is_success
     return {}
 
 
-async def _effect_without_jobs(world: World, studio: Studio) -> Mapping[str, str]:
-    body = {"slug": _unique(), "name": "Unused", "workflow": world.names["workflow"]}
-    return {"effect": (await studio.made("/api/admin/effects", body))["id"]}
+async def _effect_without_jobs(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    body = {"slug": _unique(), "name": "Unused", "workflow": setup.names["workflow"]}
+    return {"effect": (await catalog_api.made("/api/admin/effects", body))["id"]}
 
 
-async def _workflow_without_use(world: World, studio: Studio) -> Mapping[str, str]:
-    made = await studio.workflow(is_active=False)
+async def _workflow_without_use(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    made = await catalog_api.workflow(is_active=False)
     return {"workflow": made["slug"]}
 
 
-async def _uploaded_asset(world: World, studio: Studio) -> Mapping[str, str]:
+async def _uploaded_asset(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
     declared = {"name": "a.png", "mime_type": "image/png", "size": len(PNG)}
-    created = await studio.made("/api/admin/assets", declared)
-    await studio.put(created["upload"], PNG)
+    created = await catalog_api.made("/api/admin/assets", declared)
+    await catalog_api.put(created["upload"], PNG)
     return {"asset_id": created["asset"]["id"]}
 
 
-async def _picture(world: World, studio: Studio) -> Mapping[str, str]:
-    return {"picture_id": await studio.add_asset(image(50, 40))}
+async def _picture(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    return {"picture_id": await catalog_api.add_asset(image(50, 40))}
 
 
-async def _effect_with_a_preview(world: World, studio: Studio) -> Mapping[str, str]:
-    body = {"after_asset_id": await studio.add_asset(image(50, 40))}
-    assert (await studio.call("PUT", f"/api/admin/effects/{world.names['effect']}/preview", body)).is_success
+async def _effect_with_a_preview(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    body = {"after_asset_id": await catalog_api.add_asset(image(50, 40))}
+    assert (await catalog_api.call("PUT", f"/api/admin/effects/{setup.names['effect']}/preview", body)).is_success
     return {}
 
 
-async def _disabled_user(world: World, studio: Studio) -> Mapping[str, str]:
-    assert (await studio.call("POST", f"/api/admin/users/{world.names['user_id']}/disable")).is_success
+async def _disabled_user(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    assert (await catalog_api.call("POST", f"/api/admin/users/{setup.names['user_id']}/disable")).is_success
     return {}
 
 
-async def _disabled_user_without_jobs(world: World, studio: Studio) -> Mapping[str, str]:
-    user_id = str((await studio.person("pool_1")).user.id)
-    assert (await studio.call("POST", f"/api/admin/users/{user_id}/disable")).is_success
+async def _disabled_user_without_jobs(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    user_id = str((await catalog_api.person("pool_1")).user.id)
+    assert (await catalog_api.call("POST", f"/api/admin/users/{user_id}/disable")).is_success
     return {"user_id": user_id}
 
 
-async def _disabled_tenant(world: World, studio: Studio) -> Mapping[str, str]:
-    assert (await studio.call("POST", f"/api/admin/tenants/{world.names['tenant_id']}/disable")).is_success
+async def _disabled_tenant(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    assert (await catalog_api.call("POST", f"/api/admin/tenants/{setup.names['tenant_id']}/disable")).is_success
     return {}
 
 
-async def _queued_dispatch(world: World, studio: Studio) -> Mapping[str, str]:
-    assert (await world.ask("worker", "POST /api/worker/requeue", {**world.lease, "reason": "for a test"})).is_success
+async def _queued_dispatch(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    assert (await setup.ask("worker", "POST /api/worker/requeue", {**setup.lease, "reason": "for a test"})).is_success
     return {}
 
 
 # A route that is not listed here gets an empty body and the world as it is.
-BODIES: dict[str, Callable[[World], Body]] = {
-    "PATCH /api/admin/tenants/{tenant_id}/quotas": lambda world: {"keys_per_user": 90},
-    "PATCH /api/admin/tenants/{tenant_id}/share": lambda world: {"weight": 2},
-    "POST /api/admin/tenants": lambda world: {"slug": _unique(), "name": "A tenant"},
-    "POST /api/admin/users": lambda world: {
-        "tenant": world.names["tenant"],
+BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
+    "PATCH /api/admin/tenants/{tenant_id}/quotas": lambda setup: {"keys_per_user": 90},
+    "PATCH /api/admin/tenants/{tenant_id}/share": lambda setup: {"weight": 2},
+    "POST /api/admin/tenants": lambda setup: {"slug": _unique(), "name": "A tenant"},
+    "POST /api/admin/users": lambda setup: {
+        "tenant": setup.names["tenant"],
         "email": f"{_unique()}@example.com",
         "password": PASSWORD,
     },
-    "POST /api/admin/invitations": lambda world: {"tenant": world.names["tenant"], "email": f"{_unique()}@example.com"},
-    "PUT /api/admin/users/{user_id}/role": lambda world: {"role": "tenant_admin"},
-    "POST /api/admin/users/{user_id}/keys": lambda world: {"name": "another"},
-    "POST /api/admin/users/{user_id}/credits": lambda world: {"amount": 5, "provider_transaction_id": _unique()},
-    "POST /api/admin/workflows": lambda world: workflow(world.names["asset_id"], slug=_unique()),
-    "PATCH /api/admin/workflows/{workflow}": lambda world: {"name": "Another name"},
-    "POST /api/admin/effects": lambda world: {
+    "POST /api/admin/invitations": lambda setup: {"tenant": setup.names["tenant"], "email": f"{_unique()}@example.com"},
+    "PUT /api/admin/users/{user_id}/role": lambda setup: {"role": "tenant_admin"},
+    "POST /api/admin/users/{user_id}/keys": lambda setup: {"name": "another"},
+    "POST /api/admin/users/{user_id}/credits": lambda setup: {"amount": 5, "provider_transaction_id": _unique()},
+    "POST /api/admin/workflows": lambda setup: workflow(setup.names["asset_id"], slug=_unique()),
+    "PATCH /api/admin/workflows/{workflow}": lambda setup: {"name": "Another name"},
+    "POST /api/admin/effects": lambda setup: {
         "slug": _unique(),
         "name": "An effect",
-        "workflow": world.names["workflow"],
+        "workflow": setup.names["workflow"],
     },
-    "PATCH /api/admin/effects/{effect}": lambda world: {"credits_cost": 9},
-    "PUT /api/admin/effects/{effect}/preview": lambda world: {"after_asset_id": world.names["picture_id"]},
-    "POST /api/admin/assets": lambda world: {"name": "a.png", "mime_type": "image/png", "size": 5},
-    "POST /api/admin/jobs": lambda world: {
-        "user_id": world.names["user_id"],
-        "workflow": world.names["workflow"],
+    "PATCH /api/admin/effects/{effect}": lambda setup: {"credits_cost": 9},
+    "PUT /api/admin/effects/{effect}/preview": lambda setup: {"after_asset_id": setup.names["picture_id"]},
+    "POST /api/admin/assets": lambda setup: {"name": "a.png", "mime_type": "image/png", "size": 5},
+    "POST /api/admin/jobs": lambda setup: {
+        "user_id": setup.names["user_id"],
+        "workflow": setup.names["workflow"],
         "payload": {},
         "cost": 0,
     },
-    "POST /api/admin/dispatches/{dispatch_id}/priority": lambda world: {"priority": 7},
-    "PUT /api/admin/concurrency-limits": lambda world: {"identifier": _unique(), "max_concurrent": 3},
-    "PUT /api/admin/workers/{worker_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
-    "POST /api/admin/fleets": lambda world: {"slug": _unique()},
-    "PATCH /api/admin/fleets/{fleet_id}": lambda world: {"name": "Another name"},
-    "PUT /api/admin/fleets/{fleet_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
-    "PUT /api/admin/fleets/{fleet_id}/scaling": lambda world: {"driver": "process", "maximum": 2},
+    "POST /api/admin/dispatches/{dispatch_id}/priority": lambda setup: {"priority": 7},
+    "PUT /api/admin/concurrency-limits": lambda setup: {"identifier": _unique(), "max_concurrent": 3},
+    "PUT /api/admin/workers/{worker_id}/workflows": lambda setup: {"workflow_slugs": [setup.names["workflow"]]},
+    "POST /api/admin/fleets": lambda setup: {"slug": _unique()},
+    "PATCH /api/admin/fleets/{fleet_id}": lambda setup: {"name": "Another name"},
+    "PUT /api/admin/fleets/{fleet_id}/workflows": lambda setup: {"workflow_slugs": [setup.names["workflow"]]},
+    "PUT /api/admin/fleets/{fleet_id}/scaling": lambda setup: {"driver": "process", "maximum": 2},
 }
 PREPARED: dict[str, Prepare] = {
     "POST /api/admin/workers/{worker_id}/undrain": _drained_worker,
@@ -216,10 +216,10 @@ async def test_every_change_an_admin_can_make_is_covered(client: httpx.AsyncClie
 
 
 @pytest.fixture(scope="module")
-async def shared(plane: ControlPlane) -> AsyncIterator[World]:
+async def shared(plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
     """For changes that do not disturb each other: a world takes 25 requests."""
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        yield await World.open(plane, client)
+        yield await AuthorizationSetup.open(plane, client)
 
 
 def _stands_in_the_way(operation: str) -> bool:
@@ -230,29 +230,29 @@ def _stands_in_the_way(operation: str) -> bool:
 @pytest.mark.few_forms
 @pytest.mark.parametrize("operation", sorted(LINES))
 async def test_an_admins_change_is_written_down_with_who_made_it(
-    shared: World, plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str
+    shared: AuthorizationSetup, plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str
 ) -> None:
-    world = await World.open(plane, client) if _stands_in_the_way(operation) else shared
-    studio = await Studio.open(plane, client, people)
-    world.names.update(await PREPARED.get(operation, _nothing)(world, studio))
-    body = dict(BODIES.get(operation, lambda world: {})(world))
-    actor = f"admin:{(await world.ask('operator', 'GET /api/me')).json()['user_id']}"
-    before = await _lines(client, world, actor)
+    setup = await AuthorizationSetup.open(plane, client) if _stands_in_the_way(operation) else shared
+    catalog_api = await CatalogApi.open(plane, client, people)
+    setup.names.update(await PREPARED.get(operation, _nothing)(setup, catalog_api))
+    body = dict(BODIES.get(operation, lambda setup: {})(setup))
+    actor = f"admin:{(await setup.ask('operator', 'GET /api/me')).json()['user_id']}"
+    before = await _lines(client, setup, actor)
 
-    answer = await world.ask("operator", operation, body)
+    answer = await setup.ask("operator", operation, body)
     assert answer.is_success, answer.text
 
-    [line] = [line for line in await _lines(client, world, actor) if line not in before]
+    [line] = [line for line in await _lines(client, setup, actor) if line not in before]
     action, subject = LINES[operation]
     assert line["action"] == action
     if subject is not None:
-        assert line["subject_id"] == world.names[subject]
+        assert line["subject_id"] == setup.names[subject]
     assert PASSWORD not in str(line)
 
 
-async def _lines(client: httpx.AsyncClient, world: World, actor: str) -> list[dict[str, Any]]:
+async def _lines(client: httpx.AsyncClient, setup: AuthorizationSetup, actor: str) -> list[dict[str, Any]]:
     answer = await client.get(
-        "/api/admin/audit-logs", params={"actor": actor, "limit": 200}, headers=world.headers["operator"]
+        "/api/admin/audit-logs", params={"actor": actor, "limit": 200}, headers=setup.headers["operator"]
     )
     lines: list[dict[str, Any]] = answer.json()["items"]
     return lines

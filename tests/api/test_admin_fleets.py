@@ -9,27 +9,27 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.answers import assert_refused
-from tests.support.fleet import Crew, bearer
+from tests.support.fleet_api import FleetApi, bearer
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People
+from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
 
 
 @pytest.fixture
-async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, people))
+async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, people))
 
 
-async def workflows_of(crew: Crew, token: str) -> tuple[int, ...]:
-    principal = await crew.plane.fleet.authentication.of(bearer(token), for_poll=True)
+async def workflows_of(fleet_api: FleetApi, token: str) -> tuple[int, ...]:
+    principal = await fleet_api.plane.fleet.authentication.of(bearer(token), for_poll=True)
     return principal.workflow_ids
 
 
-async def test_a_fleet_is_a_slug_in_a_stage(crew: Crew) -> None:
+async def test_a_fleet_is_a_slug_in_a_stage(fleet_api: FleetApi) -> None:
     slug = f"gpu-{next(numbers)}"
-    answer = await crew.admin("POST", "fleets", {"slug": slug, "workflow_slugs": [crew.jobs_api.workflow]})
+    answer = await fleet_api.admin("POST", "fleets", {"slug": slug, "workflow_slugs": [fleet_api.jobs_api.workflow]})
     assert answer.status_code == 201
     fleet = answer.json()
     expected = {
@@ -38,97 +38,97 @@ async def test_a_fleet_is_a_slug_in_a_stage(crew: Crew) -> None:
         "name": slug,
         "is_active": True,
         "desired_workers": None,
-        "workflows": [crew.jobs_api.workflow],
+        "workflows": [fleet_api.jobs_api.workflow],
         "workers": 0,
         "live_workers": 0,
     }
     assert {name: fleet[name] for name in expected} == expected
-    assert await crew.done("GET", f"fleets/{fleet['id']}") == fleet
-    taken = await crew.admin("POST", "fleets", {"slug": slug})
+    assert await fleet_api.done("GET", f"fleets/{fleet['id']}") == fleet
+    taken = await fleet_api.admin("POST", "fleets", {"slug": slug})
     assert_refused(taken, 409, "conflict", "slug")
-    other = await crew.fleet(slug=slug, stage="staging", name="Staging", desired_workers=3)
+    other = await fleet_api.fleet(slug=slug, stage="staging", name="Staging", desired_workers=3)
     assert (other["name"], other["desired_workers"]) == ("Staging", 3)
 
 
-async def test_fleets_are_listed_newest_first_and_by_slug_and_stage(crew: Crew) -> None:
+async def test_fleets_are_listed_newest_first_and_by_slug_and_stage(fleet_api: FleetApi) -> None:
     stage = f"stage-{next(numbers)}"
-    fleets = [await crew.fleet(stage=stage) for _ in range(3)]
+    fleets = [await fleet_api.fleet(stage=stage) for _ in range(3)]
     ids = [fleet["id"] for fleet in fleets]
-    page = await crew.done("GET", f"fleets?stage={stage}&limit=2")
+    page = await fleet_api.done("GET", f"fleets?stage={stage}&limit=2")
     assert [fleet["id"] for fleet in page["items"]] == ids[:0:-1]
-    rest = await crew.done("GET", f"fleets?stage={stage}&limit=2&cursor={page['next_cursor']}")
+    rest = await fleet_api.done("GET", f"fleets?stage={stage}&limit=2&cursor={page['next_cursor']}")
     assert ([fleet["id"] for fleet in rest["items"]], rest["next_cursor"]) == (ids[:1], None)
-    [found] = (await crew.done("GET", f"fleets?slug={fleets[1]['slug']}"))["items"]
+    [found] = (await fleet_api.done("GET", f"fleets?slug={fleets[1]['slug']}"))["items"]
     assert found == fleets[1]
 
 
-async def test_only_what_an_update_names_changes(crew: Crew) -> None:
-    fleet = await crew.fleet(name="One", desired_workers=2)
+async def test_only_what_an_update_names_changes(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet(name="One", desired_workers=2)
     path = f"fleets/{fleet['id']}"
-    assert await crew.done("PATCH", path, {}) == fleet
-    assert await crew.done("PATCH", path, {"name": "Two"}) == fleet | {"name": "Two"}
-    assert await crew.done("PATCH", path, {"is_active": False}) == fleet | {"name": "Two", "is_active": False}
-    assert (await crew.done("PATCH", path, {"desired_workers": 0}))["desired_workers"] == 0
-    assert (await crew.done("PATCH", path, {"desired_workers": None}))["desired_workers"] is None
+    assert await fleet_api.done("PATCH", path, {}) == fleet
+    assert await fleet_api.done("PATCH", path, {"name": "Two"}) == fleet | {"name": "Two"}
+    assert await fleet_api.done("PATCH", path, {"is_active": False}) == fleet | {"name": "Two", "is_active": False}
+    assert (await fleet_api.done("PATCH", path, {"desired_workers": 0}))["desired_workers"] == 0
+    assert (await fleet_api.done("PATCH", path, {"desired_workers": None}))["desired_workers"] is None
 
 
-async def test_workers_of_a_fleet_follow_its_workflows_and_its_switch(crew: Crew) -> None:
+async def test_workers_of_a_fleet_follow_its_workflows_and_its_switch(fleet_api: FleetApi) -> None:
     other = f"other-{next(numbers)}"
-    second = await crew.jobs_api.core.add_workflow(other)
-    fleet = await crew.fleet()
+    second = await fleet_api.jobs_api.core.add_workflow(other)
+    fleet = await fleet_api.fleet()
     path = f"fleets/{fleet['id']}"
-    agent = await crew.agent(fleet_slug=fleet["slug"])
-    assert await workflows_of(crew, agent.token) == (crew.jobs_api.core.workflow,)
-    changed = await crew.done("PUT", f"{path}/workflows", {"workflow_slugs": [other, crew.jobs_api.workflow]})
-    assert changed["workflows"] == sorted([crew.jobs_api.workflow, other])
-    assert await workflows_of(crew, agent.token) == (crew.jobs_api.core.workflow, second)
-    await crew.rows("UPDATE workflows SET is_active = false WHERE id = $1", second)
-    assert await workflows_of(crew, agent.token) == (crew.jobs_api.core.workflow,)
-    await crew.done("PATCH", path, {"is_active": False})
-    assert await workflows_of(crew, agent.token) == ()
-    assert (await crew.done("GET", f"workers/{agent.worker_id}"))["workflows"] == []
-    await crew.done("PATCH", path, {"is_active": True})
-    assert (await crew.done("PUT", f"{path}/workflows", {"workflow_slugs": []}))["workflows"] == []
-    assert await workflows_of(crew, agent.token) == ()
+    agent = await fleet_api.agent(fleet_slug=fleet["slug"])
+    assert await workflows_of(fleet_api, agent.token) == (fleet_api.jobs_api.core.workflow,)
+    changed = await fleet_api.done("PUT", f"{path}/workflows", {"workflow_slugs": [other, fleet_api.jobs_api.workflow]})
+    assert changed["workflows"] == sorted([fleet_api.jobs_api.workflow, other])
+    assert await workflows_of(fleet_api, agent.token) == (fleet_api.jobs_api.core.workflow, second)
+    await fleet_api.rows("UPDATE workflows SET is_active = false WHERE id = $1", second)
+    assert await workflows_of(fleet_api, agent.token) == (fleet_api.jobs_api.core.workflow,)
+    await fleet_api.done("PATCH", path, {"is_active": False})
+    assert await workflows_of(fleet_api, agent.token) == ()
+    assert (await fleet_api.done("GET", f"workers/{agent.worker_id}"))["workflows"] == []
+    await fleet_api.done("PATCH", path, {"is_active": True})
+    assert (await fleet_api.done("PUT", f"{path}/workflows", {"workflow_slugs": []}))["workflows"] == []
+    assert await workflows_of(fleet_api, agent.token) == ()
 
 
-async def test_a_fleet_counts_its_workers_and_those_that_can_work(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    agents = [await crew.agent(fleet_slug=fleet["slug"]) for _ in range(4)]
-    await crew.silent_for(agents[0], 91)
-    await crew.done("POST", f"workers/{agents[1].worker_id}/drain")
-    await crew.done("POST", f"workers/{agents[2].worker_id}/revoke")
-    shown = await crew.done("GET", f"fleets/{fleet['id']}")
+async def test_a_fleet_counts_its_workers_and_those_that_can_work(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    agents = [await fleet_api.agent(fleet_slug=fleet["slug"]) for _ in range(4)]
+    await fleet_api.silent_for(agents[0], 91)
+    await fleet_api.done("POST", f"workers/{agents[1].worker_id}/drain")
+    await fleet_api.done("POST", f"workers/{agents[2].worker_id}/revoke")
+    shown = await fleet_api.done("GET", f"fleets/{fleet['id']}")
     assert (shown["workers"], shown["live_workers"]) == (4, 1)
 
 
-async def test_a_fleet_with_workers_is_not_deleted(crew: Crew) -> None:
-    fleet = await crew.fleet()
+async def test_a_fleet_with_workers_is_not_deleted(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
     path = f"fleets/{fleet['id']}"
-    leaving, revoked = [await crew.agent(fleet_slug=fleet["slug"]) for _ in range(2)]
-    assert_refused(await crew.admin("DELETE", path), 409, "conflict")
-    await crew.client.post("/api/worker/deregister", headers=leaving.headers)
-    await crew.done("POST", f"workers/{revoked.worker_id}/revoke")
-    answer = await crew.admin("DELETE", path)
+    leaving, revoked = [await fleet_api.agent(fleet_slug=fleet["slug"]) for _ in range(2)]
+    assert_refused(await fleet_api.admin("DELETE", path), 409, "conflict")
+    await fleet_api.client.post("/api/worker/deregister", headers=leaving.headers)
+    await fleet_api.done("POST", f"workers/{revoked.worker_id}/revoke")
+    answer = await fleet_api.admin("DELETE", path)
     assert (answer.status_code, answer.content) == (204, b"")
-    assert_refused(await crew.admin("GET", path), 404, "not_found")
+    assert_refused(await fleet_api.admin("GET", path), 404, "not_found")
     # What is kept of a revoked worker is that it may not come back.
-    assert_refused(await crew.register(revoked.worker_id), 403, "forbidden")
+    assert_refused(await fleet_api.register(revoked.worker_id), 403, "forbidden")
 
 
-async def test_what_an_admin_did_to_a_fleet_is_in_the_audit_log(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    await crew.done("PATCH", f"fleets/{fleet['id']}", {"desired_workers": 7})
-    await crew.done("PUT", f"fleets/{fleet['id']}/workflows", {"workflow_slugs": []})
-    await crew.admin("DELETE", f"fleets/{fleet['id']}")
-    log = (await crew.done("GET", f"audit-logs?subject_type=fleet&subject_id={fleet['id']}"))["items"][::-1]
+async def test_what_an_admin_did_to_a_fleet_is_in_the_audit_log(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    await fleet_api.done("PATCH", f"fleets/{fleet['id']}", {"desired_workers": 7})
+    await fleet_api.done("PUT", f"fleets/{fleet['id']}/workflows", {"workflow_slugs": []})
+    await fleet_api.admin("DELETE", f"fleets/{fleet['id']}")
+    log = (await fleet_api.done("GET", f"audit-logs?subject_type=fleet&subject_id={fleet['id']}"))["items"][::-1]
     assert [line["action"] for line in log] == [
         "fleet.create",
         "fleet.update",
         "fleet.assign_workflows",
         "fleet.delete",
     ]
-    assert {line["actor"] for line in log} == {f"admin:{crew.jobs_api.admin.user.id}"}
+    assert {line["actor"] for line in log} == {f"admin:{fleet_api.jobs_api.admin.user.id}"}
     assert log[1]["details"] == {"desired_workers": 7}
 
 
@@ -147,13 +147,13 @@ async def test_what_an_admin_did_to_a_fleet_is_in_the_audit_log(crew: Crew) -> N
     ],
 )
 async def test_a_wrong_fleet_is_refused_by_the_name_of_its_field_and_leaves_nothing(
-    crew: Crew, body: dict[str, Any], fields: list[str]
+    fleet_api: FleetApi, body: dict[str, Any], fields: list[str]
 ) -> None:
-    assert_refused(await crew.admin("POST", "fleets", body), 422, "invalid_request", *fields)
-    assert (await crew.done("GET", "fleets?slug=ok"))["items"] == []
+    assert_refused(await fleet_api.admin("POST", "fleets", body), 422, "invalid_request", *fields)
+    assert (await fleet_api.done("GET", "fleets?slug=ok"))["items"] == []
 
 
-async def test_unknown_fleets_and_impossible_ids_are_refused(crew: Crew) -> None:
+async def test_unknown_fleets_and_impossible_ids_are_refused(fleet_api: FleetApi) -> None:
     empty = {"workflow_slugs": []}
     for method, path, body in (
         ("GET", "fleets/999999999", None),
@@ -161,9 +161,9 @@ async def test_unknown_fleets_and_impossible_ids_are_refused(crew: Crew) -> None
         ("PUT", "fleets/999999999/workflows", empty),
         ("DELETE", "fleets/999999999", None),
     ):
-        assert_refused(await crew.admin(method, path, body), 404, "not_found")
-    assert_refused(await crew.admin("GET", f"fleets/{10**30}"), 422, "invalid_request", "path.fleet_id")
-    assert_refused(await crew.admin("GET", "fleets/zero"), 422, "invalid_request", "path.fleet_id")
+        assert_refused(await fleet_api.admin(method, path, body), 404, "not_found")
+    assert_refused(await fleet_api.admin("GET", f"fleets/{10**30}"), 422, "invalid_request", "path.fleet_id")
+    assert_refused(await fleet_api.admin("GET", "fleets/zero"), 422, "invalid_request", "path.fleet_id")
 
 
 @pytest.mark.parametrize(
@@ -177,10 +177,12 @@ async def test_unknown_fleets_and_impossible_ids_are_refused(crew: Crew) -> None
         ("DELETE", "fleets/1"),
     ],
 )
-async def test_only_admins_come_here(crew: Crew, method: str, path: str) -> None:
-    user = await crew.jobs_api.person()
+async def test_only_admins_come_here(fleet_api: FleetApi, method: str, path: str) -> None:
+    user = await fleet_api.jobs_api.person()
     address = f"/api/admin/{path}"
-    refused = await crew.client.request(method, address, json={}, headers=user.headers)
+    refused = await fleet_api.client.request(method, address, json={}, headers=user.headers)
     assert_refused(refused, 403, "forbidden")
-    for headers in ({}, crew.secret):
-        assert_refused(await crew.client.request(method, address, json={}, headers=headers), 401, "not_authenticated")
+    for headers in ({}, fleet_api.secret):
+        assert_refused(
+            await fleet_api.client.request(method, address, json={}, headers=headers), 401, "not_authenticated"
+        )

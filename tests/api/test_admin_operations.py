@@ -15,9 +15,9 @@ from callsheet.media.storage.owner import mark
 from callsheet.media.sweeper import MediaSweeper
 from callsheet.toolbox.ids import uuid7
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
 from tests.support.core import Member, job_ids
 from tests.support.people import People, Person
+from tests.support.responses import assert_refused
 from tests.support.waiting import until
 from tests.support.worker_harness import OUTPUT, WorkerHarness
 

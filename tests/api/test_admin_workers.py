@@ -10,74 +10,74 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.wire.errors import NotAuthenticated
-from tests.support.answers import assert_refused
-from tests.support.fleet import Agent, Crew, bearer
+from tests.support.fleet_api import Agent, FleetApi, bearer
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People
+from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
 ACTIONS = ["approve", "revoke", "drain", "undrain", "rotate-token"]
 
 
 @pytest.fixture
-async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, people))
+async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, people))
 
 
-async def audited(crew: Crew, agent: Agent) -> list[tuple[str, str]]:
+async def audited(fleet_api: FleetApi, agent: Agent) -> list[tuple[str, str]]:
     """What the audit log of admins says of a worker, oldest first."""
-    page = await crew.done("GET", f"audit-logs?subject_type=worker&subject_id={agent.worker_id}")
+    page = await fleet_api.done("GET", f"audit-logs?subject_type=worker&subject_id={agent.worker_id}")
     return [(entry["action"], entry["actor"]) for entry in page["items"][::-1]]
 
 
-async def ids(crew: Crew, query: str) -> list[str]:
-    return [worker["worker_id"] for worker in (await crew.done("GET", f"workers?{query}"))["items"]]
+async def ids(fleet_api: FleetApi, query: str) -> list[str]:
+    return [worker["worker_id"] for worker in (await fleet_api.done("GET", f"workers?{query}"))["items"]]
 
 
-async def principal(crew: Crew, token: str) -> Any:
-    return await crew.plane.fleet.authentication.of(bearer(token), for_poll=True)
+async def principal(fleet_api: FleetApi, token: str) -> Any:
+    return await fleet_api.plane.fleet.authentication.of(bearer(token), for_poll=True)
 
 
-async def is_dead(crew: Crew, token: str) -> bool:
+async def is_dead(fleet_api: FleetApi, token: str) -> bool:
     try:
-        await principal(crew, token)
+        await principal(fleet_api, token)
     except NotAuthenticated:
         return True
     return False
 
 
-async def test_workers_are_listed_by_fleet_stage_life_and_approval_page_by_page(crew: Crew) -> None:
-    fleet = await crew.fleet(stage=f"stage-{next(numbers)}")
+async def test_workers_are_listed_by_fleet_stage_life_and_approval_page_by_page(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet(stage=f"stage-{next(numbers)}")
     slug, stage = fleet["slug"], fleet["stage"]
-    agents = [await crew.agent(f"{slug}-{letter}", fleet_slug=slug, stage=stage) for letter in "abc"]
+    agents = [await fleet_api.agent(f"{slug}-{letter}", fleet_slug=slug, stage=stage) for letter in "abc"]
     [first, second, third] = [agent.worker_id for agent in agents]
-    assert await ids(crew, f"fleet={slug}") == [first, second, third]
-    assert await ids(crew, f"stage={stage}") == [first, second, third]
-    await crew.silent_for(agents[1], 91)
-    await crew.done("POST", f"workers/{third}/revoke")
-    assert await ids(crew, f"fleet={slug}&live=true") == [first]
-    assert await ids(crew, f"fleet={slug}&live=false") == [second, third]
-    assert await ids(crew, f"fleet={slug}&approved=false") == [third]
-    assert await ids(crew, f"fleet={slug}&approved=true&stage=nowhere") == []
-    page = await crew.done("GET", f"workers?fleet={slug}&limit=2")
+    assert await ids(fleet_api, f"fleet={slug}") == [first, second, third]
+    assert await ids(fleet_api, f"stage={stage}") == [first, second, third]
+    await fleet_api.silent_for(agents[1], 91)
+    await fleet_api.done("POST", f"workers/{third}/revoke")
+    assert await ids(fleet_api, f"fleet={slug}&live=true") == [first]
+    assert await ids(fleet_api, f"fleet={slug}&live=false") == [second, third]
+    assert await ids(fleet_api, f"fleet={slug}&approved=false") == [third]
+    assert await ids(fleet_api, f"fleet={slug}&approved=true&stage=nowhere") == []
+    page = await fleet_api.done("GET", f"workers?fleet={slug}&limit=2")
     assert [worker["worker_id"] for worker in page["items"]] == [first, second]
     assert page["next_cursor"] == second
-    rest = await crew.done("GET", f"workers?fleet={slug}&limit=2&cursor={second}")
+    rest = await fleet_api.done("GET", f"workers?fleet={slug}&limit=2&cursor={second}")
     assert ([worker["worker_id"] for worker in rest["items"]], rest["next_cursor"]) == ([third], None)
 
 
-async def test_a_worker_is_shown_with_what_it_has_in_hand_and_its_sessions(crew: Crew) -> None:
-    ann = await crew.jobs_api.person(tokens=10)
-    job = await crew.jobs_api.submit(ann)
-    agent = await crew.agent(max_concurrency=3)
-    started = await crew.jobs_api.core.start(agent.worker_id)
-    worker = await crew.done("GET", f"workers/{agent.worker_id}")
+async def test_a_worker_is_shown_with_what_it_has_in_hand_and_its_sessions(fleet_api: FleetApi) -> None:
+    ann = await fleet_api.jobs_api.person(tokens=10)
+    job = await fleet_api.jobs_api.submit(ann)
+    agent = await fleet_api.agent(max_concurrency=3)
+    started = await fleet_api.jobs_api.core.start(agent.worker_id)
+    worker = await fleet_api.done("GET", f"workers/{agent.worker_id}")
     [lease] = worker["leases"]
     assert (worker["current_load"], worker["max_concurrency"], worker["rotation_pending"]) == (1, 3, False)
     assert (lease["dispatch_id"], lease["job_id"], lease["workflow"]) == (
         started.lease.dispatch_id,
         job["id"],
-        crew.jobs_api.workflow,
+        fleet_api.jobs_api.workflow,
     )
     assert [session["id"] for session in worker["sessions"]] == [worker["session_id"]]
     # No secret leaves with it.
@@ -85,84 +85,86 @@ async def test_a_worker_is_shown_with_what_it_has_in_hand_and_its_sessions(crew:
     assert "token_hash" not in worker
 
 
-async def test_approving_a_worker_that_is_approved_changes_nothing(crew: Crew) -> None:
-    agent = await crew.agent()
-    before = await crew.done("GET", f"workers/{agent.worker_id}")
-    after = await crew.done("POST", f"workers/{agent.worker_id}/approve")
+async def test_approving_a_worker_that_is_approved_changes_nothing(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    before = await fleet_api.done("GET", f"workers/{agent.worker_id}")
+    after = await fleet_api.done("POST", f"workers/{agent.worker_id}/approve")
     assert {name: before[name] for name in after} == after
-    assert await crew.is_known(agent)
+    assert await fleet_api.is_known(agent)
 
 
-async def test_a_revoked_worker_has_no_token_no_jobs_and_no_session(crew: Crew) -> None:
-    ann = await crew.jobs_api.person(tokens=10)
-    job = await crew.jobs_api.submit(ann)
-    agent = await crew.agent()
-    await crew.jobs_api.core.start(agent.worker_id)
-    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
-    pending = (await principal(crew, agent.token)).rotated_token
-    revoked = await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+async def test_a_revoked_worker_has_no_token_no_jobs_and_no_session(fleet_api: FleetApi) -> None:
+    ann = await fleet_api.jobs_api.person(tokens=10)
+    job = await fleet_api.jobs_api.submit(ann)
+    agent = await fleet_api.agent()
+    await fleet_api.jobs_api.core.start(agent.worker_id)
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    pending = (await principal(fleet_api, agent.token)).rotated_token
+    revoked = await fleet_api.done("POST", f"workers/{agent.worker_id}/revoke")
     assert (revoked["is_approved"], revoked["is_live"], revoked["current_load"]) == (False, False, 0)
     assert revoked["revoked_at"] is not None
-    assert await is_dead(crew, agent.token)
-    assert await is_dead(crew, pending)
-    [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
+    assert await is_dead(fleet_api, agent.token)
+    assert await is_dead(fleet_api, pending)
+    [row] = await fleet_api.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
     assert (row["status"], row["attempts"]) == ("queued", 1)
-    [session] = (await crew.done("GET", f"workers/{agent.worker_id}"))["sessions"]
+    [session] = (await fleet_api.done("GET", f"workers/{agent.worker_id}"))["sessions"]
     assert (session["end_reason"], session["jobs_requeued"]) == ("revoked", 1)
-    again = await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    again = await fleet_api.done("POST", f"workers/{agent.worker_id}/revoke")
     assert again["revoked_at"] == revoked["revoked_at"]
 
 
-async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_the_tokens_back(crew: Crew) -> None:
-    ann = await crew.jobs_api.person(tokens=10)
-    job = await crew.jobs_api.submit(ann)
+async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_the_tokens_back(
+    fleet_api: FleetApi,
+) -> None:
+    ann = await fleet_api.jobs_api.person(tokens=10)
+    job = await fleet_api.jobs_api.submit(ann)
     for _ in range(3):
-        agent = await crew.agent()
-        await crew.jobs_api.core.start(agent.worker_id)
-        await crew.done("POST", f"workers/{agent.worker_id}/revoke")
-    assert (await crew.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "failed"
-    assert (await crew.jobs_api.get(ann, "/api/wallet")).json()["balance"] == 10
-    [session] = (await crew.done("GET", f"workers/{agent.worker_id}"))["sessions"]
+        agent = await fleet_api.agent()
+        await fleet_api.jobs_api.core.start(agent.worker_id)
+        await fleet_api.done("POST", f"workers/{agent.worker_id}/revoke")
+    assert (await fleet_api.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "failed"
+    assert (await fleet_api.jobs_api.get(ann, "/api/wallet")).json()["balance"] == 10
+    [session] = (await fleet_api.done("GET", f"workers/{agent.worker_id}"))["sessions"]
     assert (session["jobs_failed"], session["jobs_requeued"]) == (1, 0)
 
 
-async def test_a_drain_is_told_to_the_worker_and_can_be_undone(crew: Crew) -> None:
-    agent = await crew.agent()
-    drained = await crew.done("POST", f"workers/{agent.worker_id}/drain", {"reason": "new disk"})
+async def test_a_drain_is_told_to_the_worker_and_can_be_undone(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    drained = await fleet_api.done("POST", f"workers/{agent.worker_id}/drain", {"reason": "new disk"})
     assert (drained["is_draining"], drained["drain_reason"]) == (True, "new disk")
     assert drained["drained_by"].startswith("admin:")
-    assert (await principal(crew, agent.token)).is_draining
-    again = await crew.done("POST", f"workers/{agent.worker_id}/drain")
+    assert (await principal(fleet_api, agent.token)).is_draining
+    again = await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
     assert (again["drained_since"], again["drain_reason"]) == (drained["drained_since"], "new disk")
-    undone = await crew.done("POST", f"workers/{agent.worker_id}/undrain")
+    undone = await fleet_api.done("POST", f"workers/{agent.worker_id}/undrain")
     assert (undone["is_draining"], undone["drained_since"], undone["drain_reason"]) == (False, None, None)
-    assert not (await principal(crew, agent.token)).is_draining
-    await crew.done("POST", f"workers/{agent.worker_id}/undrain")
-    assert await crew.events(agent) == ["registered", "drain", "drain", "undrain"]
+    assert not (await principal(fleet_api, agent.token)).is_draining
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/undrain")
+    assert await fleet_api.events(agent) == ["registered", "drain", "drain", "undrain"]
 
 
-async def test_a_drain_survives_whatever_the_worker_does_until_it_is_undone(crew: Crew) -> None:
-    agent = await crew.agent()
-    await crew.done("POST", f"workers/{agent.worker_id}/drain")
-    await crew.silent_for(agent, 91)
-    agent = await crew.agent(agent.worker_id)
-    assert (await principal(crew, agent.token)).is_draining, "it registered over its old registration"
-    left = await crew.client.post("/api/worker/deregister", json={}, headers=agent.headers)
+async def test_a_drain_survives_whatever_the_worker_does_until_it_is_undone(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
+    await fleet_api.silent_for(agent, 91)
+    agent = await fleet_api.agent(agent.worker_id)
+    assert (await principal(fleet_api, agent.token)).is_draining, "it registered over its old registration"
+    left = await fleet_api.client.post("/api/worker/deregister", json={}, headers=agent.headers)
     assert left.status_code == 204, left.text
-    agent = await crew.agent(agent.worker_id)
-    assert (await principal(crew, agent.token)).is_draining, "it said good-bye and came back"
-    await crew.done("POST", f"workers/{agent.worker_id}/revoke")
-    await crew.done("POST", f"workers/{agent.worker_id}/approve")
-    agent = await crew.agent(agent.worker_id)
-    assert (await principal(crew, agent.token)).is_draining, "it was revoked and approved"
+    agent = await fleet_api.agent(agent.worker_id)
+    assert (await principal(fleet_api, agent.token)).is_draining, "it said good-bye and came back"
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/revoke")
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/approve")
+    agent = await fleet_api.agent(agent.worker_id)
+    assert (await principal(fleet_api, agent.token)).is_draining, "it was revoked and approved"
 
 
-async def test_a_drained_worker_that_is_away_is_listed_and_can_be_undrained(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    agent = await crew.agent(fleet_slug=fleet["slug"], capacity_type="spot")
-    await crew.done("POST", f"workers/{agent.worker_id}/drain")
-    await crew.client.post("/api/worker/deregister", json={}, headers=agent.headers)
-    [away] = (await crew.done("GET", f"workers?fleet={fleet['slug']}"))["items"]
+async def test_a_drained_worker_that_is_away_is_listed_and_can_be_undrained(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    agent = await fleet_api.agent(fleet_slug=fleet["slug"], capacity_type="spot")
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
+    await fleet_api.client.post("/api/worker/deregister", json={}, headers=agent.headers)
+    [away] = (await fleet_api.done("GET", f"workers?fleet={fleet['slug']}"))["items"]
     shown = {name: away[name] for name in ("worker_id", "is_registered", "is_live", "is_draining", "max_concurrency")}
     assert shown == {
         "worker_id": agent.worker_id,
@@ -172,96 +174,100 @@ async def test_a_drained_worker_that_is_away_is_listed_and_can_be_undrained(crew
         "max_concurrency": 0,
     }
     assert (away["fleet_slug"], away["capacity_type"], away["workflows"]) == (fleet["slug"], "spot", [])
-    details = await crew.done("GET", f"workers/{agent.worker_id}")
+    details = await fleet_api.done("GET", f"workers/{agent.worker_id}")
     assert [session["id"] for session in details["sessions"]] == [away["session_id"]]
-    assert (await crew.done("GET", f"workers?fleet={fleet['slug']}&live=true"))["items"] == []
-    undone = await crew.done("POST", f"workers/{agent.worker_id}/undrain")
+    assert (await fleet_api.done("GET", f"workers?fleet={fleet['slug']}&live=true"))["items"] == []
+    undone = await fleet_api.done("POST", f"workers/{agent.worker_id}/undrain")
     assert (undone["is_draining"], undone["is_registered"]) == (False, False)
-    assert (await crew.done("GET", f"workers?fleet={fleet['slug']}"))["items"] == []
-    assert (await crew.admin("GET", f"workers/{agent.worker_id}")).status_code == 404
-    assert (await crew.admin("POST", f"workers/{agent.worker_id}/undrain")).status_code == 404
+    assert (await fleet_api.done("GET", f"workers?fleet={fleet['slug']}"))["items"] == []
+    assert (await fleet_api.admin("GET", f"workers/{agent.worker_id}")).status_code == 404
+    assert (await fleet_api.admin("POST", f"workers/{agent.worker_id}/undrain")).status_code == 404
     # Before it comes back.
-    await crew.done("POST", f"workers/{agent.worker_id}/drain")
-    agent = await crew.agent(agent.worker_id)
-    assert (await principal(crew, agent.token)).is_draining
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
+    agent = await fleet_api.agent(agent.worker_id)
+    assert (await principal(fleet_api, agent.token)).is_draining
 
 
-async def test_only_a_worker_that_was_ever_here_can_be_drained(crew: Crew) -> None:
-    refused = await crew.admin("POST", "workers/gpu-typo/drain")
+async def test_only_a_worker_that_was_ever_here_can_be_drained(fleet_api: FleetApi) -> None:
+    refused = await fleet_api.admin("POST", "workers/gpu-typo/drain")
     assert refused.status_code == 404
     assert "'gpu-typo'" in refused.json()["detail"]
-    assert await crew.rows("SELECT FROM worker_drains WHERE worker_id = 'gpu-typo'") == []
+    assert await fleet_api.rows("SELECT FROM worker_drains WHERE worker_id = 'gpu-typo'") == []
 
 
-async def test_a_rotated_token_comes_with_the_next_answers_and_its_first_use_ends_the_old_one(crew: Crew) -> None:
-    agent = await crew.agent()
-    assert (await principal(crew, agent.token)).rotated_token is None
-    assert (await crew.done("POST", f"workers/{agent.worker_id}/rotate-token"))["rotation_pending"] is True
-    first, second = [(await principal(crew, agent.token)).rotated_token for _ in range(2)]
+async def test_a_rotated_token_comes_with_the_next_answers_and_its_first_use_ends_the_old_one(
+    fleet_api: FleetApi,
+) -> None:
+    agent = await fleet_api.agent()
+    assert (await principal(fleet_api, agent.token)).rotated_token is None
+    assert (await fleet_api.done("POST", f"workers/{agent.worker_id}/rotate-token"))["rotation_pending"] is True
+    first, second = [(await principal(fleet_api, agent.token)).rotated_token for _ in range(2)]
     assert first == second
     assert len(first) == 64
     assert first != agent.token
     # Rotating once more does not take away what the worker may have in hand already.
-    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
-    assert (await principal(crew, agent.token)).rotated_token == first
-    used = await principal(crew, first)
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    assert (await principal(fleet_api, agent.token)).rotated_token == first
+    used = await principal(fleet_api, first)
     assert (used.worker_id, used.rotated_token) == (agent.worker_id, None)
-    assert await is_dead(crew, agent.token)
-    assert (await crew.done("GET", f"workers/{agent.worker_id}"))["rotation_pending"] is False
-    assert await crew.events(agent) == ["registered", "rotate_token", "token_adopted"]
-    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
-    assert (await principal(crew, first)).rotated_token not in (None, first, agent.token)
+    assert await is_dead(fleet_api, agent.token)
+    assert (await fleet_api.done("GET", f"workers/{agent.worker_id}"))["rotation_pending"] is False
+    assert await fleet_api.events(agent) == ["registered", "rotate_token", "token_adopted"]
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    assert (await principal(fleet_api, first)).rotated_token not in (None, first, agent.token)
 
 
-async def test_an_old_token_dies_after_ten_minutes_and_no_rotation_brings_it_back(crew: Crew) -> None:
-    agent = await crew.agent()
-    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
-    new = (await principal(crew, agent.token)).rotated_token
-    await crew.rows(
+async def test_an_old_token_dies_after_ten_minutes_and_no_rotation_brings_it_back(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    new = (await principal(fleet_api, agent.token)).rotated_token
+    await fleet_api.rows(
         "UPDATE comfyui_workers SET rotated_at = rotated_at - interval '601 s' WHERE worker_id = $1", agent.worker_id
     )
-    assert await is_dead(crew, agent.token)
-    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
-    assert await is_dead(crew, agent.token)
-    assert not await is_dead(crew, new)
+    assert await is_dead(fleet_api, agent.token)
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    assert await is_dead(fleet_api, agent.token)
+    assert not await is_dead(fleet_api, new)
 
 
-async def test_a_revoked_worker_has_no_token_to_rotate(crew: Crew) -> None:
-    agent = await crew.agent()
-    await crew.done("POST", f"workers/{agent.worker_id}/revoke")
-    assert_refused(await crew.admin("POST", f"workers/{agent.worker_id}/rotate-token"), 409, "conflict")
+async def test_a_revoked_worker_has_no_token_to_rotate(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/revoke")
+    assert_refused(await fleet_api.admin("POST", f"workers/{agent.worker_id}/rotate-token"), 409, "conflict")
 
 
-async def test_workflows_are_assigned_to_workers_with_their_own_and_never_to_those_of_a_fleet(crew: Crew) -> None:
+async def test_workflows_are_assigned_to_workers_with_their_own_and_never_to_those_of_a_fleet(
+    fleet_api: FleetApi,
+) -> None:
     other = f"assigned-{next(numbers)}"
-    number = await crew.jobs_api.core.add_workflow(other)
-    agent = await crew.agent()
+    number = await fleet_api.jobs_api.core.add_workflow(other)
+    agent = await fleet_api.agent()
     path = f"workers/{agent.worker_id}/workflows"
-    assigned = await crew.done("PUT", path, {"workflow_slugs": [other]})
+    assigned = await fleet_api.done("PUT", path, {"workflow_slugs": [other]})
     assert assigned["workflows"] == [other]
-    assert (await principal(crew, agent.token)).workflow_ids == (number,)
-    assert (await crew.done("PUT", path, {"workflow_slugs": []}))["workflows"] == []
-    assert (await principal(crew, agent.token)).workflow_ids == ()
-    unknown = await crew.admin("PUT", path, {"workflow_slugs": [other, "nothing"]})
+    assert (await principal(fleet_api, agent.token)).workflow_ids == (number,)
+    assert (await fleet_api.done("PUT", path, {"workflow_slugs": []}))["workflows"] == []
+    assert (await principal(fleet_api, agent.token)).workflow_ids == ()
+    unknown = await fleet_api.admin("PUT", path, {"workflow_slugs": [other, "nothing"]})
     assert_refused(unknown, 422, "invalid_request", "workflow_slugs.1")
     assert_refused(
-        await crew.admin("PUT", path, {"workflows": []}), 422, "invalid_request", "workflow_slugs", "workflows"
+        await fleet_api.admin("PUT", path, {"workflows": []}), 422, "invalid_request", "workflow_slugs", "workflows"
     )
-    fleet = await crew.fleet()
-    member = await crew.agent(fleet_slug=fleet["slug"])
-    refused = await crew.admin("PUT", f"workers/{member.worker_id}/workflows", {"workflow_slugs": [other]})
+    fleet = await fleet_api.fleet()
+    member = await fleet_api.agent(fleet_slug=fleet["slug"])
+    refused = await fleet_api.admin("PUT", f"workers/{member.worker_id}/workflows", {"workflow_slugs": [other]})
     assert_refused(refused, 409, "conflict")
-    assert (await principal(crew, member.token)).workflow_ids == (crew.jobs_api.core.workflow,)
+    assert (await principal(fleet_api, member.token)).workflow_ids == (fleet_api.jobs_api.core.workflow,)
 
 
-async def test_what_an_admin_did_is_in_the_audit_log_and_in_the_workers_own(crew: Crew) -> None:
-    agent = await crew.agent()
+async def test_what_an_admin_did_is_in_the_audit_log_and_in_the_workers_own(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
     for action in ("drain", "undrain", "rotate-token", "approve", "revoke"):
-        await crew.done("POST", f"workers/{agent.worker_id}/{action}")
-    actor = f"admin:{crew.jobs_api.admin.user.id}"
+        await fleet_api.done("POST", f"workers/{agent.worker_id}/{action}")
+    actor = f"admin:{fleet_api.jobs_api.admin.user.id}"
     actions = ["drain", "undrain", "rotate_token", "approve", "revoke"]
-    assert await audited(crew, agent) == [(f"worker.{action}", actor) for action in actions]
-    log = (await crew.done("GET", f"worker-audit-logs?worker_id={agent.worker_id}"))["items"]
+    assert await audited(fleet_api, agent) == [(f"worker.{action}", actor) for action in actions]
+    log = (await fleet_api.done("GET", f"worker-audit-logs?worker_id={agent.worker_id}"))["items"]
     assert [(line["event"], line["actor"]) for line in log[::-1]] == [
         ("registered", f"worker:{agent.worker_id}"),
         *((action, actor) for action in actions),
@@ -269,39 +275,39 @@ async def test_what_an_admin_did_is_in_the_audit_log_and_in_the_workers_own(crew
 
 
 @pytest.mark.parametrize("path", ["worker-sessions", "worker-audit-logs"])
-async def test_logs_of_all_workers_or_of_one_are_read_newest_first_page_by_page(crew: Crew, path: str) -> None:
-    agents = [await crew.agent() for _ in range(2)]
-    await crew.client.post("/api/worker/deregister", headers=agents[0].headers)
+async def test_logs_of_all_workers_or_of_one_are_read_newest_first_page_by_page(fleet_api: FleetApi, path: str) -> None:
+    agents = [await fleet_api.agent() for _ in range(2)]
+    await fleet_api.client.post("/api/worker/deregister", headers=agents[0].headers)
     for _ in range(2):
-        await crew.silent_for(agents[1], 91)
-        agents[1] = await crew.agent(agents[1].worker_id)
-    everything = (await crew.done("GET", f"{path}?limit=200"))["items"]
+        await fleet_api.silent_for(agents[1], 91)
+        agents[1] = await fleet_api.agent(agents[1].worker_id)
+    everything = (await fleet_api.done("GET", f"{path}?limit=200"))["items"]
     for agent in agents:
         expected = [line["id"] for line in everything if line["worker_id"] == agent.worker_id]
         assert expected == sorted(expected, reverse=True)
         seen, cursor = [], ""
         while cursor is not None:
-            page = await crew.done("GET", f"{path}?worker_id={agent.worker_id}&limit=1&{cursor}")
+            page = await fleet_api.done("GET", f"{path}?worker_id={agent.worker_id}&limit=1&{cursor}")
             seen += [line["id"] for line in page["items"]]
             cursor = page["next_cursor"] and f"cursor={page['next_cursor']}"
         assert seen == expected
-    newest = await crew.done("GET", f"{path}?limit=1")
+    newest = await fleet_api.done("GET", f"{path}?limit=1")
     assert newest["items"][0]["worker_id"] == agents[1].worker_id
-    older = await crew.done("GET", f"{path}?limit=1&cursor={newest['next_cursor']}")
+    older = await fleet_api.done("GET", f"{path}?limit=1&cursor={newest['next_cursor']}")
     assert older["items"][0]["id"] < newest["items"][0]["id"]
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-async def test_there_is_nothing_to_do_to_a_worker_that_is_not_there(crew: Crew, action: str) -> None:
-    assert_refused(await crew.admin("POST", f"workers/nobody/{action}"), 404, "not_found")
+async def test_there_is_nothing_to_do_to_a_worker_that_is_not_there(fleet_api: FleetApi, action: str) -> None:
+    assert_refused(await fleet_api.admin("POST", f"workers/nobody/{action}"), 404, "not_found")
 
 
-async def test_unknown_workers_and_impossible_ids_are_refused(crew: Crew) -> None:
-    assert_refused(await crew.admin("GET", "workers/nobody"), 404, "not_found")
-    assert_refused(await crew.admin("PUT", "workers/nobody/workflows", {"workflow_slugs": []}), 404, "not_found")
-    assert_refused(await crew.admin("GET", "workers/%20"), 422, "invalid_request", "path.worker_id")
-    assert_refused(await crew.admin("GET", "worker-sessions?cursor=0"), 422, "invalid_request", "query.cursor")
-    assert_refused(await crew.admin("GET", "workers?fleet=%20"), 422, "invalid_request", "query.fleet")
+async def test_unknown_workers_and_impossible_ids_are_refused(fleet_api: FleetApi) -> None:
+    assert_refused(await fleet_api.admin("GET", "workers/nobody"), 404, "not_found")
+    assert_refused(await fleet_api.admin("PUT", "workers/nobody/workflows", {"workflow_slugs": []}), 404, "not_found")
+    assert_refused(await fleet_api.admin("GET", "workers/%20"), 422, "invalid_request", "path.worker_id")
+    assert_refused(await fleet_api.admin("GET", "worker-sessions?cursor=0"), 422, "invalid_request", "query.cursor")
+    assert_refused(await fleet_api.admin("GET", "workers?fleet=%20"), 422, "invalid_request", "query.fleet")
 
 
 @pytest.mark.parametrize(
@@ -315,12 +321,14 @@ async def test_unknown_workers_and_impossible_ids_are_refused(crew: Crew) -> Non
         *(("POST", f"workers/any/{action}") for action in ACTIONS),
     ],
 )
-async def test_only_admins_come_here(crew: Crew, method: str, path: str) -> None:
-    user = await crew.jobs_api.person()
-    agent = await crew.agent()
+async def test_only_admins_come_here(fleet_api: FleetApi, method: str, path: str) -> None:
+    user = await fleet_api.jobs_api.person()
+    agent = await fleet_api.agent()
     body = {"workflow_slugs": []} if method == "PUT" else None
     address = f"/api/admin/{path}"
-    refused = await crew.client.request(method, address, json=body, headers=user.headers)
+    refused = await fleet_api.client.request(method, address, json=body, headers=user.headers)
     assert_refused(refused, 403, "forbidden")
-    for headers in ({}, agent.headers, crew.secret):
-        assert_refused(await crew.client.request(method, address, json=body, headers=headers), 401, "not_authenticated")
+    for headers in ({}, agent.headers, fleet_api.secret):
+        assert_refused(
+            await fleet_api.client.request(method, address, json=body, headers=headers), 401, "not_authenticated"
+        )

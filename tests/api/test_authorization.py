@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.world import World
+from tests.support.authorization_setup import AuthorizationSetup
 
 CALLERS = (
     "nobody",
@@ -409,14 +409,14 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-async def shared(plane: ControlPlane) -> AsyncIterator[World]:
+async def shared(plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
     """For requests that are refused, and so leave everything as it is."""
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        yield await World.open(plane, client)
+        yield await AuthorizationSetup.open(plane, client)
 
 
 @pytest.fixture(scope="module")
-def unchanged() -> list[World]:
+def unchanged() -> list[AuthorizationSetup]:
     """The world of the last test if its request changed nothing: a new one takes 25 requests."""
     return []
 
@@ -480,7 +480,7 @@ def _refusal_of_administration(access: Access, caller: str) -> int | None:
 
 
 @pytest.mark.parametrize("operation", sorted(ACCESS))
-async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, operation: str) -> None:
+async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: AuthorizationSetup, operation: str) -> None:
     """Of the callers with invalid credentials (UNKNOWN), each route gets a request from one, in turn."""
     in_turn = UNKNOWN[sorted(ACCESS).index(operation) % len(UNKNOWN)]
     for caller in CALLERS:
@@ -490,46 +490,46 @@ async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, o
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("operation", sorted(ACCESS))
-async def test_g6_whoever_proves_nothing_is_refused_everywhere(shared: World, operation: str) -> None:
+async def test_g6_whoever_proves_nothing_is_refused_everywhere(shared: AuthorizationSetup, operation: str) -> None:
     for caller in UNKNOWN:
         await _refused(shared, operation, caller)
 
 
-async def _refused(world: World, operation: str, caller: str) -> None:
+async def _refused(setup: AuthorizationSetup, operation: str, caller: str) -> None:
     """If it has to be."""
     status = refusal(ACCESS[operation], caller, operation)
     if status is None:
         return
-    answer = await world.ask(caller, operation, _body(world, operation))
+    answer = await setup.ask(caller, operation, _body(setup, operation))
     assert answer.status_code == status, f"{caller}: {answer.text}"
     if answer.request.method != "HEAD":
         assert answer.headers["content-type"] == "application/problem+json"
-        assert not [hidden for hidden in world.hidden if hidden in answer.text], caller
+        assert not [hidden for hidden in setup.hidden if hidden in answer.text], caller
 
 
 @pytest.mark.thorough
 async def test_g6_what_is_refused_has_changed_nothing(plane: ControlPlane, client: httpx.AsyncClient) -> None:
-    world = await World.open(plane, client)
-    before = await _state(world)
+    setup = await AuthorizationSetup.open(plane, client)
+    before = await _state(setup)
     for operation, access in ACCESS.items():
         for caller in CALLERS:
             if not operation.startswith("GET") and refusal(access, caller, operation) is not None:
-                await world.ask(caller, operation, _body(world, operation))
-    assert await _state(world) == before
+                await setup.ask(caller, operation, _body(setup, operation))
+    assert await _state(setup) == before
 
 
-async def _state(world: World) -> dict[str, Any]:
+async def _state(setup: AuthorizationSetup) -> dict[str, Any]:
     state: dict[str, Any] = {}
     for operation, (caller, fields) in STATE.items():
-        shown = (await world.ask(caller, operation)).json()
+        shown = (await setup.ask(caller, operation)).json()
         state |= {f"{operation} {field}": shown[field] for field in fields}
-    keys = (await world.ask("owner", "GET /api/keys")).json()["items"]
-    tenants = (await world.ask("operator", "GET /api/admin/tenants", limit="200")).json()["items"]
-    state["tenant"] = [tenant["disabled_at"] for tenant in tenants if tenant["id"] == world.names["tenant_id"]]
+    keys = (await setup.ask("owner", "GET /api/keys")).json()["items"]
+    tenants = (await setup.ask("operator", "GET /api/admin/tenants", limit="200")).json()["items"]
+    state["tenant"] = [tenant["disabled_at"] for tenant in tenants if tenant["id"] == setup.names["tenant_id"]]
     return state | {"keys": {key["id"]: key["revoked_at"] for key in keys}}
 
 
-async def test_g6_an_id_of_somebody_else_in_a_body_is_as_good_as_none(shared: World) -> None:
+async def test_g6_an_id_of_somebody_else_in_a_body_is_as_good_as_none(shared: AuthorizationSetup) -> None:
     document = (await shared.client.get("/openapi.json")).json()
     found = {operation: names for operation in ACCESS if (names := _ids_in_body(document, operation))}
     known = {operation: set(fields) for operation, fields in (NAMED | BODIES).items()}
@@ -558,7 +558,7 @@ def _ids_in_body(document: dict[str, Any], operation: str) -> set[str]:
 
 
 @pytest.mark.parametrize("cursor", ["ffffffff-ffff-ffff-ffff-ffffffffffff", str(2**62)])
-async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: str) -> None:
+async def test_g6_no_cursor_leads_into_what_others_have(shared: AuthorizationSetup, cursor: str) -> None:
     for operation in [operation for operation, access in ACCESS.items() if access is USER]:
         for caller in OTHERS:
             if operation.startswith("GET"):
@@ -573,7 +573,9 @@ async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: s
     "operation",
     [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, SESSION, ANYBODY)],
 )
-async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(shared: World, operation: str) -> None:
+async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(
+    shared: AuthorizationSetup, operation: str
+) -> None:
     for caller in OTHERS:
         answer = await shared.ask(caller, operation, {})
         assert answer.status_code < 500
@@ -592,7 +594,7 @@ async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(shared: Wor
         if access in ADMINISTRATION and operation.startswith("GET")
     ],
 )
-async def test_g6_what_administration_shows_has_no_secret(shared: World, operation: str) -> None:
+async def test_g6_what_administration_shows_has_no_secret(shared: AuthorizationSetup, operation: str) -> None:
     """And it is shown to every role that may see it, to a tenant admin without what is another tenant's."""
     for caller in CALLERS:
         if refusal(ACCESS[operation], caller, operation) is not None:
@@ -617,7 +619,7 @@ LET_THROUGH: dict[Access, tuple[str, ...]] = {
 @pytest.mark.parametrize(
     "operation", [operation for operation, access in sorted(ACCESS.items()) if access is OWNER and "GET" in operation]
 )
-async def test_an_owner_reads_what_is_theirs(shared: World, operation: str) -> None:
+async def test_an_owner_reads_what_is_theirs(shared: AuthorizationSetup, operation: str) -> None:
     for caller in ("owner", "owner's session", "owner's read key"):
         answer = await shared.ask(caller, operation, _body(shared, operation))
         assert answer.status_code == NOT_NOW.get(operation, 200), f"{caller}: {answer.text}"
@@ -634,15 +636,15 @@ async def test_an_owner_reads_what_is_theirs(shared: World, operation: str) -> N
     ],
 )
 async def test_whoever_may_is_let_through(
-    shared: World, unchanged: list[World], plane: ControlPlane, operation: str, caller: str
+    shared: AuthorizationSetup, unchanged: list[AuthorizationSetup], plane: ControlPlane, operation: str, caller: str
 ) -> None:
     """Or the refusals above would only show that nothing is there."""
-    world = unchanged.pop() if unchanged else await World.open(plane, shared.client)
-    answer = await world.ask(caller, operation, _body(world, operation))
+    setup = unchanged.pop() if unchanged else await AuthorizationSetup.open(plane, shared.client)
+    answer = await setup.ask(caller, operation, _body(setup, operation))
     # What users create or rename does not conflict with other requests.
     harmless = "{" not in operation or operation.startswith(("PATCH", "PUT"))
     if not answer.is_success or (harmless and ACCESS[operation] not in (WORKER, HOLDER)):
-        unchanged.append(world)
+        unchanged.append(setup)
     if ACCESS[operation] is OWNER:
         expected = NOT_NOW.get(operation)
         assert answer.is_success if expected is None else answer.status_code == expected, answer.text
@@ -651,9 +653,9 @@ async def test_whoever_may_is_let_through(
         assert answer.is_success or answer.status_code in (409, 422), answer.text
 
 
-def _body(world: World, operation: str) -> dict[str, Any]:
+def _body(setup: AuthorizationSetup, operation: str) -> dict[str, Any]:
     if operation in WHOLE:
         return WHOLE[operation]
     if operation in BODIES:
-        return {field: world.names[name] for field, name in BODIES[operation].items()}
-    return {**world.lease, **REPORTS[operation]} if operation in REPORTS else {}
+        return {field: setup.names[name] for field, name in BODIES[operation].items()}
+    return {**setup.lease, **REPORTS[operation]} if operation in REPORTS else {}

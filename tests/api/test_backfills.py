@@ -14,10 +14,10 @@ from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import Unavailable
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.crashes import crashed_at
-from tests.support.holding import stalled_at
 from tests.support.people import People, Person
+from tests.support.race_control import paused_at
 
 BEFORE = """
     DELETE FROM backfills;
@@ -29,13 +29,13 @@ BEFORE = """
 
 
 @pytest.fixture
-async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
-    return await Studio.open(plane, client, people)
+async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> CatalogApi:
+    return await CatalogApi.open(plane, client, people)
 
 
 @pytest.fixture
-async def ann(studio: Studio) -> Person:
-    return await studio.person()
+async def ann(catalog_api: CatalogApi) -> Person:
+    return await catalog_api.person()
 
 
 @pytest.fixture
@@ -80,34 +80,38 @@ async def descriptions_of(pool: Database, ann: Person) -> dict[UUID, dict[str, A
 
 
 async def test_jobs_from_before_are_found_by_their_words_again(
-    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+    catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
-    effect = await studio.effect(name="Claymation")
+    effect = await catalog_api.effect(name="Claymation")
     for number in range(3):
-        file_id = await studio.file(ann, name=f"Fox {number}.mp4")
-        await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"A badger, {number} moons"})
-    await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": "by the sea", "style": "pastel"})
+        file_id = await catalog_api.file(ann, name=f"Fox {number}.mp4")
+        await catalog_api.submit(
+            ann, effect, input_file_id=file_id, input_payload={"prompt": f"A badger, {number} moons"}
+        )
+    await catalog_api.submit(
+        ann, effect, input_file_id=file_id, input_payload={"prompt": "by the sea", "style": "pastel"}
+    )
     written = await descriptions_of(pool, ann)
     assert len(written) == 4
     await undo(pool, ann)
     while await descriptions.step(pool):
         pass
     assert await descriptions_of(pool, ann) == written
-    found = await studio.shown(ann, "/api/library/jobs?q=badger+moons&medium=video")
+    found = await catalog_api.shown(ann, "/api/library/jobs?q=badger+moons&medium=video")
     assert len(found["items"]) == 3
 
 
 async def test_what_was_killed_has_not_happened_and_two_control_planes_do_it_once(
-    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+    catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
-    effect = await studio.effect()
+    effect = await catalog_api.effect()
     for _ in range(5):
-        await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+        await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann))
     await undo(pool, ann)
     for _ in range(2):
         assert await crashed_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool))
     assert await descriptions_of(pool, ann) == {}
-    async with stalled_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool)) as slow:
+    async with paused_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool)) as slow:
         assert await descriptions.step(pool)
         assert len(await descriptions_of(pool, ann)) == 2
     await slow
@@ -120,36 +124,40 @@ async def test_what_was_killed_has_not_happened_and_two_control_planes_do_it_onc
 
 
 async def test_nothing_is_written_of_a_job_that_its_user_deletes_meanwhile(
-    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+    catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
-    job = await studio.submit(ann, await studio.effect(), input_file_id=await studio.file(ann))
-    assert (await studio.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)).is_success
+    job = await catalog_api.submit(ann, await catalog_api.effect(), input_file_id=await catalog_api.file(ann))
+    assert (await catalog_api.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)).is_success
     await undo(pool, ann)
-    async with stalled_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool)) as late:
-        assert (await studio.call("DELETE", f"/api/ai-jobs/{job['id']}", person=ann)).is_success
+    async with paused_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool)) as late:
+        assert (await catalog_api.call("DELETE", f"/api/ai-jobs/{job['id']}", person=ann)).is_success
     await late
     assert await descriptions_of(pool, ann) == {}
 
 
 async def test_a_job_whose_effect_is_gone_is_found_by_the_name_of_its_file(
-    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+    catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
-    effect = await studio.effect(name="Claymation")
+    effect = await catalog_api.effect(name="Claymation")
     payload = {"prompt": "a badger"}
-    job = await studio.submit(ann, effect, input_file_id=await studio.file(ann, name="Fox.mp4"), input_payload=payload)
-    await studio.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
+    job = await catalog_api.submit(
+        ann, effect, input_file_id=await catalog_api.file(ann, name="Fox.mp4"), input_payload=payload
+    )
+    await catalog_api.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
     await undo(pool, ann)
     while await descriptions.step(pool):
         pass
     [row] = (await descriptions_of(pool, ann)).values()
     assert (row["title"], row["prompt"], row["search_text"]) == ("Claymation", None, "claymation fox.mp4")
-    assert (await studio.shown(ann, "/api/library/jobs?q=fox"))["items"][0]["id"] == job["id"]
+    assert (await catalog_api.shown(ann, "/api/library/jobs?q=fox"))["items"][0]["id"] == job["id"]
 
 
 async def test_storage_that_is_away_is_waited_for_and_a_graph_that_is_gone_is_not(
-    studio: Studio, ann: Person, plane: ControlPlane, pool: Database, descriptions: Descriptions
+    catalog_api: CatalogApi, ann: Person, plane: ControlPlane, pool: Database, descriptions: Descriptions
 ) -> None:
-    job = await studio.submit(ann, await studio.effect(name="Claymation"), input_file_id=await studio.file(ann))
+    job = await catalog_api.submit(
+        ann, await catalog_api.effect(name="Claymation"), input_file_id=await catalog_api.file(ann)
+    )
     await undo(pool, ann)
 
     async def away(*_: object) -> Any:
@@ -173,11 +181,11 @@ async def test_storage_that_is_away_is_waited_for_and_a_graph_that_is_gone_is_no
 
 
 async def test_files_from_before_become_due_for_previews_behind_newer_ones(
-    studio: Studio, ann: Person, pool: Database
+    catalog_api: CatalogApi, ann: Person, pool: Database
 ) -> None:
-    files = [await studio.file(ann) for _ in range(5)]
+    files = [await catalog_api.file(ann) for _ in range(5)]
     await undo(pool, ann)
-    newer = await studio.file(ann)
+    newer = await catalog_api.file(ann)
     backfill = Previews(lambda: [pool])
     while await backfill.step(pool):
         pass

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.answers import assert_refused, exchange
 from tests.support.people import People, Person, session_of
+from tests.support.responses import assert_refused, exchange
 
 JSON = "application/json"
 MEGABYTE = 1_048_576

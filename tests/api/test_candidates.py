@@ -17,7 +17,7 @@ from PIL import Image
 
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.core import Core, Member
 from tests.support.people import People, Person
 from tests.support.trees import Tree
@@ -413,10 +413,10 @@ async def test_lineage_tells_how_each_came_to_be_from_the_base_on(local: Show) -
 async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_as_it_is(
     plane: ControlPlane, client: httpx.AsyncClient, local: Show
 ) -> None:
-    studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-    effect = await studio.effect(credits_cost=4)
-    video = await studio.video(local.ann)
-    made = await studio.submit(local.ann, effect, video_id=video)
+    catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+    effect = await catalog_api.effect(credits_cost=4)
+    video = await catalog_api.video(local.ann)
+    made = await catalog_api.submit(local.ann, effect, video_id=video)
     pool, tenant = local.tree.ann.pool, local.ann.tenant.id
     query = "SELECT * FROM ai_jobs WHERE tenant_id = $1 AND id = $2"
     [first] = await local.core.rows(pool, query, tenant, UUID(made["id"]))
@@ -435,7 +435,7 @@ async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_a
     assert (again.status_code, again.json()["id"]) == (200, job["id"])
     assert await local.tree.run() == before
     # A price that was changed meanwhile is today's; a workflow that is switched off takes no jobs.
-    deactivated = await studio.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate", {})
+    deactivated = await catalog_api.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate", {})
     assert deactivated.is_success, deactivated.text
     refused = await local.ask("POST", address, {})
     assert refused.status_code == 422

@@ -8,9 +8,9 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.plumbing.cors import EXPOSED
 from tests.api.conftest import SHOP, Started, calling
-from tests.support.answers import assert_refused
-from tests.support.catalog import MP4, Studio
+from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.people import PASSWORD, People
+from tests.support.responses import assert_refused
 
 OTHER = "https://evil.example.com"
 
@@ -135,10 +135,10 @@ async def test_workers_and_providers_need_no_page(strict_client: httpx.AsyncClie
 async def test_a_page_uploads_and_reads_files_of_local_storage(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    studio = await Studio.open(strict, strict_client, People(strict.accounts, strict.keys))
-    person = await studio.person()
+    catalog_api = await CatalogApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+    person = await catalog_api.person()
     declared = {"name": "clip.mp4", "mime_type": "video/mp4", "size": len(MP4)}
-    created = await studio.made("/api/videos/uploads", declared, person=person)
+    created = await catalog_api.made("/api/videos/uploads", declared, person=person)
     upload = created["upload"]
     names = ", ".join(name.lower() for name in upload["headers"])
     asked = await strict_client.send(
@@ -147,7 +147,7 @@ async def test_a_page_uploads_and_reads_files_of_local_storage(
     assert (asked.status_code, asked.headers["access-control-allow-headers"]) == (204, names)
     stored = await strict_client.put(upload["url"], content=MP4, headers={**upload["headers"], "origin": SHOP})
     assert (stored.status_code, allowed(stored)) == (200, SHOP)
-    confirm = await studio.call("POST", f"/api/videos/uploads/{created['file']['id']}/confirm", {}, person=person)
+    confirm = await catalog_api.call("POST", f"/api/videos/uploads/{created['file']['id']}/confirm", {}, person=person)
     shown = confirm.json()
     part = await strict_client.get(shown["url"], headers={"origin": SHOP, "range": "bytes=0-3"})
     assert (part.status_code, allowed(part), part.content) == (206, SHOP, MP4[:4])

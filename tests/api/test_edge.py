@@ -31,10 +31,10 @@ from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.settings import ServerSettings, load_settings
 from callsheet.wire import errors
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
 from tests.support.outages import accepting_no_connections, closed
 from tests.support.people import People
 from tests.support.ports import free_port
+from tests.support.responses import assert_refused
 from tests.support.waiting import until
 
 SECURITY_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}

@@ -20,25 +20,25 @@ from callsheet.plumbing.secrets import master_secret
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.identity import Role
-from tests.support.answers import assert_refused
-from tests.support.catalog import GRAPH, MP4, PNG, PRIMARY, PROMPT, Studio
+from tests.support.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, CatalogApi
 from tests.support.people import People, Person
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 
 
 @pytest.fixture
-async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
-    return await Studio.open(plane, client, people)
+async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> CatalogApi:
+    return await CatalogApi.open(plane, client, people)
 
 
 @pytest.fixture(params=["pool_1", "pool_2"])
-async def somebody(studio: Studio, request: pytest.FixtureRequest) -> Person:
-    return await studio.person(request.param)
+async def somebody(catalog_api: CatalogApi, request: pytest.FixtureRequest) -> Person:
+    return await catalog_api.person(request.param)
 
 
 @pytest.fixture
-async def ann(studio: Studio) -> Person:
-    return await studio.person()
+async def ann(catalog_api: CatalogApi) -> Person:
+    return await catalog_api.person()
 
 
 async def row_of(plane: ControlPlane, person: Person, job: dict[str, Any]) -> dict[str, Any]:
@@ -63,20 +63,20 @@ async def test_an_effect_on_a_video_becomes_a_job_with_everything_its_worker_nee
 ) -> None:
     plane = stored_plane
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-        await check_everything_is_there(studio, plane, await studio.person(pool))
+        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        await check_everything_is_there(catalog_api, plane, await catalog_api.person(pool))
 
 
-async def check_everything_is_there(studio: Studio, plane: ControlPlane, somebody: Person) -> None:
-    effect = await studio.effect(overrides={"seed": 5}, credits_cost=30)
-    video = await studio.video(somebody)
+async def check_everything_is_there(catalog_api: CatalogApi, plane: ControlPlane, somebody: Person) -> None:
+    effect = await catalog_api.effect(overrides={"seed": 5}, credits_cost=30)
+    video = await catalog_api.video(somebody)
     prompt = 'a "cat"}, "9": {\\ {{style}}\n'
-    job = await studio.submit(
+    job = await catalog_api.submit(
         somebody, effect, video_id=video, input_payload={"prompt": prompt, "strength": 2, "tiled": True}, priority=-3
     )
     assert (job["kind"], job["status"], job["cost"], job["priority"]) == ("effect", "queued", 30, -3)
-    assert (await studio.call("GET", "/api/wallet", person=somebody)).json()["balance"] == 70
-    original = (await studio.call("GET", f"/api/videos/{video}", person=somebody)).json()["original_file_id"]
+    assert (await catalog_api.call("GET", "/api/wallet", person=somebody)).json()["balance"] == 70
+    original = (await catalog_api.call("GET", f"/api/videos/{video}", person=somebody)).json()["original_file_id"]
     row = await row_of(plane, somebody, job)
     assert (str(row["effect_id"]), str(row["video_id"])) == (effect["id"], video)
     assert [str(file_id) for file_id in row["input_file_ids"]] == [original]
@@ -106,7 +106,7 @@ async def check_everything_is_there(studio: Studio, plane: ControlPlane, somebod
         "mime_type": "video/mp4",
     }
     assert await plane.storage.read(primary["path"], 10_000) == MP4
-    assert (overlay["asset_id"], overlay["content_hash"]) == (studio.asset, hashlib.sha256(PNG).hexdigest())
+    assert (overlay["asset_id"], overlay["content_hash"]) == (catalog_api.asset, hashlib.sha256(PNG).hexdigest())
     assert (overlay["type"], overlay["is_primary_input"], overlay["placeholder"]) == ("image", False, "__OVERLAY__")
     assert await plane.storage.read(overlay["path"], 10_000) == PNG
     rest = {name: value for name, value in payload.items() if name not in ("workflow", "assets")}
@@ -126,11 +126,11 @@ async def check_everything_is_there(studio: Studio, plane: ControlPlane, somebod
 async def test_an_effect_runs_from_the_upload_to_the_result(stored_plane: ControlPlane, pool: str) -> None:
     plane = stored_plane
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-        person = await studio.person(pool)
-        effect = await studio.effect(credits_cost=5)
-        video = await studio.video(person)
-        job = await studio.submit(person, effect, video_id=video)
+        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        person = await catalog_api.person(pool)
+        effect = await catalog_api.effect(credits_cost=5)
+        video = await catalog_api.video(person)
+        job = await catalog_api.submit(person, effect, video_id=video)
 
         worker = ScriptedWorker(client, f"effect-worker-{effect['slug']}-{pool}")
         secret = fleet_secret(plane.settings.fleet, master_secret(plane.settings))
@@ -147,20 +147,20 @@ async def test_an_effect_runs_from_the_upload_to_the_result(stored_plane: Contro
         done = await worker.complete(given, output=described(made, "video/mp4"))
         assert (done.status_code, done.json()["status"]) == (200, "completed")
 
-        shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
+        shown = (await catalog_api.call("GET", f"/api/videos/{video}", person=person)).json()
         assert (shown["status"], shown["effect_id"]) == ("completed", effect["id"])
         assert (await client.get(shown["processed_file_url"])).content == made
-        assert (await studio.call("GET", "/api/wallet", person=person)).json()["balance"] == 95
-        timed = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=person)).json()
+        assert (await catalog_api.call("GET", "/api/wallet", person=person)).json()["balance"] == 95
+        timed = (await catalog_api.call("GET", f"/api/effects/{effect['slug']}", person=person)).json()
         assert timed["last_processing_time_seconds"] >= 0
 
 
 async def test_provider_stage_run_limit_and_metadata_come_from_effect_and_workflow(
-    studio: Studio, plane: ControlPlane, ann: Person
+    catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
-    made = await studio.workflow(run_limit_seconds=77, keep_metadata=True)
-    effect = await studio.effect(made["slug"], provider="cloud", stage="staging")
-    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    made = await catalog_api.workflow(run_limit_seconds=77, keep_metadata=True)
+    effect = await catalog_api.effect(made["slug"], provider="cloud", stage="staging")
+    await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann))
     assert await leased(plane, effect) is None
     started = await leased(plane, effect, providers=("cloud",), stage="staging")
     assert (started.lease.run_limit_seconds, started.effect_id) == (77, UUID(effect["id"]))
@@ -168,37 +168,39 @@ async def test_provider_stage_run_limit_and_metadata_come_from_effect_and_workfl
 
 
 async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(
-    studio: Studio, plane: ControlPlane, ann: Person
+    catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
-    made = await studio.workflow(lease_seconds=60, max_attempts=7)
+    made = await catalog_api.workflow(lease_seconds=60, max_attempts=7)
     assert (made["lease_seconds"], made["max_attempts"]) == (60, 7)
-    effect = await studio.effect(made["slug"])
-    file_id = await studio.file(ann)
-    await studio.submit(ann, effect, input_file_id=file_id)
+    effect = await catalog_api.effect(made["slug"])
+    file_id = await catalog_api.file(ann)
+    await catalog_api.submit(ann, effect, input_file_id=file_id)
     lease = (await leased(plane, effect)).lease
     known = await plane.jobs.queue.find(lease.dispatch_id)
     assert known is not None
     assert (lease.lease_seconds, known.max_attempts) == (60, 7)
     address = f"/api/admin/workflows/{made['slug']}"
-    kept = (await studio.call("PATCH", address, {"name": "Other", "lease_seconds": None})).json()
+    kept = (await catalog_api.call("PATCH", address, {"name": "Other", "lease_seconds": None})).json()
     assert (kept["lease_seconds"], kept["max_attempts"]) == (None, 7)
-    await studio.submit(ann, effect, input_file_id=file_id)
+    await catalog_api.submit(ann, effect, input_file_id=file_id)
     assert (await leased(plane, effect)).lease.lease_seconds == plane.settings.jobs.lease_seconds
 
 
 async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
-    studio: Studio, plane: ControlPlane, client: httpx.AsyncClient, ann: Person
+    catalog_api: CatalogApi, plane: ControlPlane, client: httpx.AsyncClient, ann: Person
 ) -> None:
-    effect = await studio.effect(credits_cost=50)
+    effect = await catalog_api.effect(credits_cost=50)
     path = f"/api/admin/workflows/{effect['workflow']}"
-    assert (await studio.call("GET", path)).json()["refund_on_cancel"] == "all"
-    before = await studio.submit(ann, effect, video_id=await studio.video(ann))
-    assert (await studio.call("PATCH", path, {"refund_on_cancel": "unspent"})).json()["refund_on_cancel"] == "unspent"
-    wrong = await studio.call("PATCH", path, {"refund_on_cancel": "some"})
+    assert (await catalog_api.call("GET", path)).json()["refund_on_cancel"] == "all"
+    before = await catalog_api.submit(ann, effect, video_id=await catalog_api.video(ann))
+    assert (await catalog_api.call("PATCH", path, {"refund_on_cancel": "unspent"})).json()[
+        "refund_on_cancel"
+    ] == "unspent"
+    wrong = await catalog_api.call("PATCH", path, {"refund_on_cancel": "some"})
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "refund_on_cancel")
-    shown = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
+    shown = (await catalog_api.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
     assert shown["refund_on_cancel"] == "unspent"
-    after = await studio.submit(ann, effect, video_id=await studio.video(ann))
+    after = await catalog_api.submit(ann, effect, video_id=await catalog_api.video(ann))
     worker = ScriptedWorker(client, f"canceled-{effect['slug']}")
     secret = fleet_secret(plane.settings.fleet, master_secret(plane.settings))
     await worker.register(secret, workflow_slugs=[effect["workflow"]], max_concurrency=2)
@@ -206,8 +208,8 @@ async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
         await worker.heartbeat(await worker.job(current_load=0), run_started=True, progress={"percent": 60})
     refunds = {}
     for job in (before, after):
-        assert (await studio.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)).status_code == 200
-        lines = (await studio.call("GET", "/api/wallet/transactions", person=ann)).json()["items"]
+        assert (await catalog_api.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)).status_code == 200
+        lines = (await catalog_api.call("GET", "/api/wallet/transactions", person=ann)).json()["items"]
         refunds[job["id"]] = (lines[0]["type"], lines[0]["job_id"], lines[0]["amount"], lines[0]["kept"])
     # What held when it was submitted counts.
     assert refunds[before["id"]] == ("JOB_REFUND", before["id"], 50, 0)
@@ -216,12 +218,12 @@ async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
 
 
 async def test_a_file_does_instead_of_a_video_and_a_users_own_picture_instead_of_the_assets(
-    studio: Studio, plane: ControlPlane, somebody: Person
+    catalog_api: CatalogApi, plane: ControlPlane, somebody: Person
 ) -> None:
-    effect = await studio.effect()
-    file_id = await studio.file(somebody)
-    picture = await studio.file(somebody, PNG, "image/png", "me.png")
-    job = await studio.submit(
+    effect = await catalog_api.effect()
+    file_id = await catalog_api.file(somebody)
+    picture = await catalog_api.file(somebody, PNG, "image/png", "me.png")
+    job = await catalog_api.submit(
         somebody,
         effect,
         effect_id=effect["id"],
@@ -234,128 +236,144 @@ async def test_a_file_does_instead_of_a_video_and_a_users_own_picture_instead_of
     assert (primary["file_id"], overlay["file_id"], overlay["name"]) == (file_id, picture, "me.png")
 
 
-async def test_an_effect_may_take_no_file_at_all(studio: Studio, plane: ControlPlane, ann: Person) -> None:
+async def test_an_effect_may_take_no_file_at_all(catalog_api: CatalogApi, plane: ControlPlane, ann: Person) -> None:
     graph = {
         "3": {"class_type": "CLIPTextEncode", "inputs": {"text": "{{prompt}}"}},
         "9": {"class_type": "SaveImage", "inputs": {"images": ["3", 0], "filename_prefix": "x"}},
     }
-    made = await studio.workflow(graph=graph, properties=[PROMPT], output_extension="png", output_mime_type="image/png")
-    effect = await studio.effect(made["slug"])
-    assert (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()["input"] is None
-    for field, value in (("input_file_id", await studio.file(ann)), ("video_id", await studio.video(ann))):
-        refused = assert_refused(await studio.try_submit(ann, effect, **{field: value}), 422, "invalid_request", field)
+    made = await catalog_api.workflow(
+        graph=graph, properties=[PROMPT], output_extension="png", output_mime_type="image/png"
+    )
+    effect = await catalog_api.effect(made["slug"])
+    assert (await catalog_api.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()["input"] is None
+    for field, value in (("input_file_id", await catalog_api.file(ann)), ("video_id", await catalog_api.video(ann))):
+        refused = assert_refused(
+            await catalog_api.try_submit(ann, effect, **{field: value}), 422, "invalid_request", field
+        )
         assert "takes no file" in refused["detail"]
-    await studio.submit(ann, effect)
+    await catalog_api.submit(ann, effect)
     payload = (await leased(plane, effect)).payload
     assert (payload["assets"], payload["input_name"], payload["input_mime_type"]) == ([], None, None)
     assert payload["workflow"]["3"]["inputs"]["text"] == "a cat"
 
 
-async def test_the_same_key_is_the_same_job_also_after_the_effect_has_changed(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect(credits_cost=10)
-    request = {"input_file_id": await studio.file(ann), "idempotency_key": "once"}
-    first = await studio.try_submit(ann, effect, **request)
-    again = await studio.try_submit(ann, effect, **request)
+async def test_the_same_key_is_the_same_job_also_after_the_effect_has_changed(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
+    effect = await catalog_api.effect(credits_cost=10)
+    request = {"input_file_id": await catalog_api.file(ann), "idempotency_key": "once"}
+    first = await catalog_api.try_submit(ann, effect, **request)
+    again = await catalog_api.try_submit(ann, effect, **request)
     assert (first.status_code, again.status_code) == (201, 200)
     assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
     assert again.json()["id"] == first.json()["id"]
     # The key is looked at before the effect, the files and the cap are.
-    await studio.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
-    assert (await studio.try_submit(ann, effect, **request)).json()["id"] == first.json()["id"]
-    other = await studio.try_submit(ann, effect, **request, input_payload={"prompt": "a dog"})
+    await catalog_api.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
+    assert (await catalog_api.try_submit(ann, effect, **request)).json()["id"] == first.json()["id"]
+    other = await catalog_api.try_submit(ann, effect, **request, input_payload={"prompt": "a dog"})
     assert_refused(other, 422, "idempotency_key_reused")
     # And after what is wrong with the request itself.
-    assert_refused(await studio.try_submit(ann, effect, **request, priority=1), 422, "invalid_request", "priority")
-    assert (await studio.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
+    assert_refused(await catalog_api.try_submit(ann, effect, **request, priority=1), 422, "invalid_request", "priority")
+    assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
 
 
-async def test_the_same_key_at_once_is_one_job(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect(credits_cost=10)
-    request = {"input_file_id": await studio.file(ann), "idempotency_key": "twins"}
-    answers = await asyncio.gather(*(studio.try_submit(ann, effect, **request) for _ in range(5)))
+async def test_the_same_key_at_once_is_one_job(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect(credits_cost=10)
+    request = {"input_file_id": await catalog_api.file(ann), "idempotency_key": "twins"}
+    answers = await asyncio.gather(*(catalog_api.try_submit(ann, effect, **request) for _ in range(5)))
     assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
     assert len({answer.json()["id"] for answer in answers}) == 1
-    assert (await studio.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
+    assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
 
 
-async def test_an_effect_that_is_not_on_offer_is_not_there(studio: Studio, ann: Person) -> None:
-    hidden = await studio.effect(is_published=False)
-    file_id = await studio.file(ann)
+async def test_an_effect_that_is_not_on_offer_is_not_there(catalog_api: CatalogApi, ann: Person) -> None:
+    hidden = await catalog_api.effect(is_published=False)
+    file_id = await catalog_api.file(ann)
     for effect in (hidden, {"slug": "no-such-effect"}, {"slug": str(uuid7())}, {"slug": hidden["id"]}):
-        refused = await studio.try_submit(ann, effect, input_file_id=file_id)
+        refused = await catalog_api.try_submit(ann, effect, input_file_id=file_id)
         assert_refused(refused, 404, "not_found", "effect_id")
 
 
-async def test_a_workflow_that_is_switched_off_takes_no_jobs_of_its_effects(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
-    await studio.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate")
-    refused = await studio.try_submit(ann, effect, input_file_id=await studio.file(ann))
+async def test_a_workflow_that_is_switched_off_takes_no_jobs_of_its_effects(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
+    effect = await catalog_api.effect()
+    await catalog_api.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate")
+    refused = await catalog_api.try_submit(ann, effect, input_file_id=await catalog_api.file(ann))
     assert "switched off" in assert_refused(refused, 422, "invalid_request", "effect_id")["detail"]
-    shown = await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)
+    shown = await catalog_api.call("GET", f"/api/effects/{effect['slug']}", person=ann)
     assert shown.json()["is_available"] is False
 
 
-async def test_what_belongs_to_somebody_else_is_as_good_as_missing(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
-    mine = await studio.file(ann)
+async def test_what_belongs_to_somebody_else_is_as_good_as_missing(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect()
+    mine = await catalog_api.file(ann)
     strangers = [
-        await studio.person(tenant_of=ann),
-        await studio.person("pool_1"),
-        await studio.person("pool_2"),
+        await catalog_api.person(tenant_of=ann),
+        await catalog_api.person("pool_1"),
+        await catalog_api.person("pool_2"),
     ]
     for stranger in strangers:
-        video, file_id = await studio.video(stranger), await studio.file(stranger)
-        theirs = await studio.try_submit(ann, effect, video_id=video)
-        missing = await studio.try_submit(ann, effect, video_id=str(uuid7()))
+        video, file_id = await catalog_api.video(stranger), await catalog_api.file(stranger)
+        theirs = await catalog_api.try_submit(ann, effect, video_id=video)
+        missing = await catalog_api.try_submit(ann, effect, video_id=str(uuid7()))
         assert _said(theirs, "video_id") == _said(missing, "video_id")
-        theirs = await studio.try_submit(ann, effect, input_file_id=file_id)
-        missing = await studio.try_submit(ann, effect, input_file_id=str(uuid7()))
+        theirs = await catalog_api.try_submit(ann, effect, input_file_id=file_id)
+        missing = await catalog_api.try_submit(ann, effect, input_file_id=str(uuid7()))
         assert _said(theirs, "input_file_id") == _said(missing, "input_file_id")
-        payloads = [{"prompt": "x", "overlay": other} for other in (file_id, str(uuid7()), studio.asset)]
-        answers = [await studio.try_submit(ann, effect, input_file_id=mine, input_payload=each) for each in payloads]
+        payloads = [{"prompt": "x", "overlay": other} for other in (file_id, str(uuid7()), catalog_api.asset)]
+        answers = [
+            await catalog_api.try_submit(ann, effect, input_file_id=mine, input_payload=each) for each in payloads
+        ]
         assert len({str(_said(answer, "input_payload.overlay")) for answer in answers}) == 1
-    assert (await studio.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
+    assert (await catalog_api.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
 
 
 def _said(answer: httpx.Response, field: str) -> list[dict[str, str]]:
     return list(assert_refused(answer, 422, "invalid_request", field)["errors"])
 
 
-async def test_an_upload_that_was_not_confirmed_cannot_be_used(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
+async def test_an_upload_that_was_not_confirmed_cannot_be_used(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect()
     declared = {"name": "a.mp4", "mime_type": "video/mp4", "size": 5}
-    pending = (await studio.made("/api/videos/uploads", declared, person=ann))["file"]["id"]
-    assert_refused(await studio.try_submit(ann, effect, input_file_id=pending), 422, "invalid_request", "input_file_id")
+    pending = (await catalog_api.made("/api/videos/uploads", declared, person=ann))["file"]["id"]
+    assert_refused(
+        await catalog_api.try_submit(ann, effect, input_file_id=pending), 422, "invalid_request", "input_file_id"
+    )
 
 
-async def test_a_file_of_another_kind_is_refused_by_its_field(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
-    picture = await studio.file(ann, PNG, "image/png", "me.png")
-    clip = await studio.file(ann)
-    wrong = await studio.try_submit(ann, effect, input_file_id=picture)
+async def test_a_file_of_another_kind_is_refused_by_its_field(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect()
+    picture = await catalog_api.file(ann, PNG, "image/png", "me.png")
+    clip = await catalog_api.file(ann)
+    wrong = await catalog_api.try_submit(ann, effect, input_file_id=picture)
     assert "The file must be a video" in assert_refused(wrong, 422, "invalid_request", "input_file_id")["detail"]
-    both = await studio.try_submit(ann, effect, input_file_id=picture, input_payload={"prompt": "x", "overlay": clip})
+    both = await catalog_api.try_submit(
+        ann, effect, input_file_id=picture, input_payload={"prompt": "x", "overlay": clip}
+    )
     assert_refused(both, 422, "invalid_request", "input_file_id", "input_payload.overlay")
     small = {**PRIMARY, "limits": {"max_bytes": 10}}
-    made = await studio.workflow()
+    made = await catalog_api.workflow()
     properties = [small, *made["properties"][1:]]
-    await studio.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
-    large = await studio.try_submit(ann, await studio.effect(made["slug"]), video_id=await studio.video(ann))
+    await catalog_api.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
+    large = await catalog_api.try_submit(
+        ann, await catalog_api.effect(made["slug"]), video_id=await catalog_api.video(ann)
+    )
     assert "The limit is 10" in assert_refused(large, 422, "invalid_request", "video_id")["detail"]
 
 
 async def test_a_video_that_is_too_long_is_refused_once_its_length_is_known(
-    studio: Studio, plane: ControlPlane, ann: Person
+    catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
-    made = await studio.workflow()
+    made = await catalog_api.workflow()
     properties = [{**PRIMARY, "limits": {"max_seconds": 2}}, *made["properties"][1:]]
-    await studio.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
-    effect = await studio.effect(made["slug"])
-    shown = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
+    await catalog_api.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
+    effect = await catalog_api.effect(made["slug"])
+    shown = (await catalog_api.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
     assert shown["input"]["max_seconds"] == 2
-    clip = await studio.file(ann)
+    clip = await catalog_api.file(ann)
     values = {"prompt": "x"}
-    await studio.submit(ann, effect, input_file_id=clip, input_payload=values)
+    await catalog_api.submit(ann, effect, input_file_id=clip, input_payload=values)
     pool = await plane.databases.pool(ann.tenant.pool)
     async with pool.connection() as connection:
         await connection.execute(
@@ -364,15 +382,15 @@ async def test_a_video_that_is_too_long_is_refused_once_its_length_is_known(
             ann.tenant.id,
             UUID(clip),
         )
-    long = await studio.try_submit(ann, effect, input_file_id=clip, input_payload=values)
+    long = await catalog_api.try_submit(ann, effect, input_file_id=clip, input_payload=values)
     assert (
         "3.0 seconds long. The limit is 2." in assert_refused(long, 422, "invalid_request", "input_file_id")["detail"]
     )
 
 
-async def test_an_effect_that_needs_a_file_says_so(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
-    refused = assert_refused(await studio.try_submit(ann, effect), 422, "invalid_request", "input_file_id")
+async def test_an_effect_that_needs_a_file_says_so(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect()
+    refused = assert_refused(await catalog_api.try_submit(ann, effect), 422, "invalid_request", "input_file_id")
     assert "video_id or input_file_id" in refused["detail"]
 
 
@@ -414,77 +432,83 @@ async def test_an_effect_that_needs_a_file_says_so(studio: Studio, ann: Person) 
     ids=lambda value: str(value)[:60],
 )
 async def test_a_bad_request_names_each_field_and_writes_nothing(
-    studio: Studio, ann: Person, change: dict[str, Any], fields: list[str]
+    catalog_api: CatalogApi, ann: Person, change: dict[str, Any], fields: list[str]
 ) -> None:
-    effect = await studio.effect()
-    file_id = await studio.file(ann)
-    refused = await studio.try_submit(ann, effect, **{"input_file_id": file_id, **change})
+    effect = await catalog_api.effect()
+    file_id = await catalog_api.file(ann)
+    refused = await catalog_api.try_submit(ann, effect, **{"input_file_id": file_id, **change})
     assert_refused(refused, 422, "invalid_request", *fields)
-    assert (await studio.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
-    assert (await studio.call("GET", "/api/wallet", person=ann)).json()["balance"] == 100
+    assert (await catalog_api.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
+    assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 100
 
 
-async def test_only_admins_go_before_others(studio: Studio, ann: Person, people: People) -> None:
-    effect = await studio.effect()
-    refused = await studio.try_submit(ann, effect, input_file_id=await studio.file(ann), priority=1)
+async def test_only_admins_go_before_others(catalog_api: CatalogApi, ann: Person, people: People) -> None:
+    effect = await catalog_api.effect()
+    refused = await catalog_api.try_submit(ann, effect, input_file_id=await catalog_api.file(ann), priority=1)
     assert_refused(refused, 422, "invalid_request", "priority")
     admin = await people.user(role=Role.OPERATOR)
-    job = await studio.submit(admin, effect, input_file_id=await studio.file(admin), priority=9)
+    job = await catalog_api.submit(admin, effect, input_file_id=await catalog_api.file(admin), priority=9)
     assert job["priority"] == 9
 
 
-async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(studio: Studio, ann: Person) -> None:
-    dear, cheap = await studio.effect(credits_cost=101), await studio.effect()
-    file_id = await studio.file(ann)
-    poor = assert_refused(await studio.try_submit(ann, dear, input_file_id=file_id), 422, "insufficient_tokens")
+async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
+    dear, cheap = await catalog_api.effect(credits_cost=101), await catalog_api.effect()
+    file_id = await catalog_api.file(ann)
+    poor = assert_refused(await catalog_api.try_submit(ann, dear, input_file_id=file_id), 422, "insufficient_tokens")
     assert (poor["required_tokens"], poor["balance"]) == (101, 100)
     for _ in range(5):
-        await studio.submit(ann, cheap, input_file_id=file_id)
-    many = assert_refused(await studio.try_submit(ann, cheap, input_file_id=file_id), 429, "too_many_active_jobs")
+        await catalog_api.submit(ann, cheap, input_file_id=file_id)
+    many = assert_refused(await catalog_api.try_submit(ann, cheap, input_file_id=file_id), 429, "too_many_active_jobs")
     assert (many["active"], many["limit"]) == (5, 5)
 
 
-async def test_a_video_that_a_job_works_on_takes_no_other(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
-    video = await studio.video(ann)
-    job = await studio.submit(ann, effect, video_id=video)
-    assert_refused(await studio.try_submit(ann, effect, video_id=video), 409, "in_use", "video_id")
-    shown = (await studio.call("GET", f"/api/videos/{video}", person=ann)).json()
+async def test_a_video_that_a_job_works_on_takes_no_other(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect()
+    video = await catalog_api.video(ann)
+    job = await catalog_api.submit(ann, effect, video_id=video)
+    assert_refused(await catalog_api.try_submit(ann, effect, video_id=video), 409, "in_use", "video_id")
+    shown = (await catalog_api.call("GET", f"/api/videos/{video}", person=ann)).json()
     assert (shown["status"], shown["job_id"], shown["effect_id"]) == ("queued", job["id"], effect["id"])
-    await studio.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)
-    await studio.submit(ann, effect, video_id=video)
+    await catalog_api.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)
+    await catalog_api.submit(ann, effect, video_id=video)
 
 
-async def test_an_effect_that_jobs_were_made_with_is_unpublished_not_deleted(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect()
+async def test_an_effect_that_jobs_were_made_with_is_unpublished_not_deleted(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
+    effect = await catalog_api.effect()
     address = f"/api/admin/effects/{effect['slug']}"
-    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
-    assert (await studio.call("GET", address)).json()["has_jobs"] is True
-    assert_refused(await studio.call("DELETE", address), 409, "in_use")
-    assert (await studio.call("PATCH", address, {"is_published": False})).status_code == 200
+    await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann))
+    assert (await catalog_api.call("GET", address)).json()["has_jobs"] is True
+    assert_refused(await catalog_api.call("DELETE", address), 409, "in_use")
+    assert (await catalog_api.call("PATCH", address, {"is_published": False})).status_code == 200
 
 
-async def test_a_job_keeps_the_graph_it_was_built_from(studio: Studio, plane: ControlPlane, ann: Person) -> None:
-    effect = await studio.effect()
-    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+async def test_a_job_keeps_the_graph_it_was_built_from(
+    catalog_api: CatalogApi, plane: ControlPlane, ann: Person
+) -> None:
+    effect = await catalog_api.effect()
+    await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann))
     graph = {**GRAPH, "5": {**GRAPH["5"], "inputs": {**GRAPH["5"]["inputs"], "steps": 99}}}
-    changed = await studio.call("PATCH", f"/api/admin/workflows/{effect['workflow']}", {"graph": graph})
+    changed = await catalog_api.call("PATCH", f"/api/admin/workflows/{effect['workflow']}", {"graph": graph})
     assert changed.status_code == 200, changed.text
-    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann))
     steps = [(await leased(plane, effect)).payload["workflow"]["5"]["inputs"]["steps"] for _ in range(2)]
     assert steps == [20, 99]
 
 
-async def test_submitting_is_for_whoever_signed_in(studio: Studio) -> None:
-    answer = await studio.client.post("/api/ai-jobs", json={"effect_id": "x"})
+async def test_submitting_is_for_whoever_signed_in(catalog_api: CatalogApi) -> None:
+    answer = await catalog_api.client.post("/api/ai-jobs", json={"effect_id": "x"})
     assert_refused(answer, 401, "not_authenticated")
 
 
 async def test_a_crash_before_the_job_is_written_charges_nothing_and_is_not_in_the_way(
-    studio: Studio, plane: ControlPlane, ann: Person
+    catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
-    effect = await studio.effect(credits_cost=10)
-    file_id = await studio.file(ann)
+    effect = await catalog_api.effect(credits_cost=10)
+    file_id = await catalog_api.file(ann)
     wanted = SubmitEffectJob(
         effect_id=effect["slug"], input_file_id=UUID(file_id), input_payload={"prompt": "x"}, idempotency_key="k"
     )
@@ -501,8 +525,8 @@ async def test_a_crash_before_the_job_is_written_charges_nothing_and_is_not_in_t
     )
     with armed({Failpoint.EFFECT_BEFORE_SUBMIT: crash}), pytest.raises(Crashed):
         await effect_jobs.submit(principal, wanted)
-    assert (await studio.call("GET", "/api/wallet", person=ann)).json()["balance"] == 100
-    assert (await studio.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
+    assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 100
+    assert (await catalog_api.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
     again = await effect_jobs.submit(principal, wanted)
     assert (again.replayed, (await effect_jobs.submit(principal, wanted)).job.id) == (False, again.job.id)
-    assert (await studio.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
+    assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90

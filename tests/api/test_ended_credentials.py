@@ -16,9 +16,9 @@ from callsheet.identity.management import UserManagement
 from callsheet.identity.managers import COMMAND_LINE
 from callsheet.jobs import feeds as feeds_module
 from callsheet.jobs.feeds import Feeds, News
-from tests.support.answers import assert_refused
 from tests.support.event_stream import EventStream
 from tests.support.people import PASSWORD, People, Person, session_of
+from tests.support.responses import assert_refused
 
 ALL = "/api/ai-jobs/stream"
 CHANGED = "another long password"

@@ -9,28 +9,28 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
-from tests.support.answers import assert_refused
-from tests.support.fleet import Crew
+from tests.support.fleet_api import FleetApi
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People
+from tests.support.responses import assert_refused
 
 
 @pytest.fixture
-async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, people))
+async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, people))
 
 
-async def metric(crew: Crew, fleet: dict[str, Any], target_seconds: float = 60) -> dict[str, Any]:
-    return await crew.done("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds={target_seconds}")
+async def metric(fleet_api: FleetApi, fleet: dict[str, Any], target_seconds: float = 60) -> dict[str, Any]:
+    return await fleet_api.done("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds={target_seconds}")
 
 
-async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    person = await crew.jobs_api.person(tokens=100)
-    assert (await metric(crew, fleet))["needed_workers"] == 0
+async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    person = await fleet_api.jobs_api.person(tokens=100)
+    assert (await metric(fleet_api, fleet))["needed_workers"] == 0
     for _ in range(4):
-        await crew.jobs_api.submit(person)
-    queued = await metric(crew, fleet)
+        await fleet_api.jobs_api.submit(person)
+    queued = await metric(fleet_api, fleet)
     assert queued == {
         "fleet_slug": fleet["slug"],
         "stage": "production",
@@ -41,35 +41,35 @@ async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(crew: 
         "jobs": 4,
         "needed_workers": 4,
     }
-    assert (await metric(crew, fleet, 120))["needed_workers"] == 2
-    agent = await crew.agent(fleet_slug=fleet["slug"])
-    poll = await crew.client.post("/api/worker/poll", json={"wait_seconds": 0}, headers=agent.headers)
+    assert (await metric(fleet_api, fleet, 120))["needed_workers"] == 2
+    agent = await fleet_api.agent(fleet_slug=fleet["slug"])
+    poll = await fleet_api.client.post("/api/worker/poll", json={"wait_seconds": 0}, headers=agent.headers)
     assert poll.json()["job"] is not None
-    running = await metric(crew, fleet, 3600)
+    running = await metric(fleet_api, fleet, 3600)
     assert (running["queued_jobs"], running["running_jobs"], running["needed_workers"]) == (3, 1, 1)
-    other = await crew.agent(fleet_slug=fleet["slug"])
-    await crew.client.post("/api/worker/poll", json={"wait_seconds": 0}, headers=other.headers)
-    both = await metric(crew, fleet, 3600)
+    other = await fleet_api.agent(fleet_slug=fleet["slug"])
+    await fleet_api.client.post("/api/worker/poll", json={"wait_seconds": 0}, headers=other.headers)
+    both = await metric(fleet_api, fleet, 3600)
     assert (both["running_jobs"], both["needed_workers"]) == (2, 2)
 
 
-async def test_another_fleets_queue_does_not_count(crew: Crew) -> None:
-    staging = await crew.fleet(stage="staging")
-    await crew.jobs_api.submit(await crew.jobs_api.person(tokens=100))
-    assert (await metric(crew, staging))["jobs"] == 0
+async def test_another_fleets_queue_does_not_count(fleet_api: FleetApi) -> None:
+    staging = await fleet_api.fleet(stage="staging")
+    await fleet_api.jobs_api.submit(await fleet_api.jobs_api.person(tokens=100))
+    assert (await metric(fleet_api, staging))["jobs"] == 0
 
 
 async def test_a_key_that_only_reads_opens_this_number_and_nothing_else_of_the_fleet(
-    plane: ControlPlane, client: httpx.AsyncClient, people: People, crew: Crew
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, fleet_api: FleetApi
 ) -> None:
     viewer = await people.user(role=Role.VIEWER)
     created = await client.post(
         f"/api/admin/users/{viewer.user.id}/keys",
         json={"name": "keda", "scopes": ["read"]},
-        headers=crew.jobs_api.admin.headers,
+        headers=fleet_api.jobs_api.admin.headers,
     )
     headers = {"authorization": f"Bearer {created.json()['key']}"}
-    fleet = await crew.fleet()
+    fleet = await fleet_api.fleet()
     path = f"/api/admin/fleets/{fleet['id']}"
     answer = await client.get(f"{path}/scaling/metric", headers=headers)
     assert (answer.status_code, answer.json()["needed_workers"]) == (200, 0)
@@ -78,15 +78,15 @@ async def test_a_key_that_only_reads_opens_this_number_and_nothing_else_of_the_f
     assert_refused(await client.get(f"{path}/scaling/metric", headers=user.headers), 403, "forbidden")
 
 
-async def test_what_is_wrong_is_named(crew: Crew) -> None:
-    assert_refused(await crew.admin("GET", "fleets/999999/scaling/metric"), 404, "not_found")
-    fleet = await crew.fleet()
-    wrong = await crew.admin("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds=0")
+async def test_what_is_wrong_is_named(fleet_api: FleetApi) -> None:
+    assert_refused(await fleet_api.admin("GET", "fleets/999999/scaling/metric"), 404, "not_found")
+    fleet = await fleet_api.fleet()
+    wrong = await fleet_api.admin("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds=0")
     assert_refused(wrong, 422, "invalid_request", "query.target_seconds")
 
 
-async def test_while_a_pool_is_away_there_is_no_number(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_while_a_pool_is_away_there_is_no_number(fleet_api: FleetApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is too small would end workers."""
-    fleet = await crew.fleet()
-    monkeypatch.setattr(type(crew.plane.databases), "unavailable", property(lambda _: {"pool_2": "away"}))
-    assert_refused(await crew.admin("GET", f"fleets/{fleet['id']}/scaling/metric"), 503, "unavailable")
+    fleet = await fleet_api.fleet()
+    monkeypatch.setattr(type(fleet_api.plane.databases), "unavailable", property(lambda _: {"pool_2": "away"}))
+    assert_refused(await fleet_api.admin("GET", f"fleets/{fleet['id']}/scaling/metric"), 503, "unavailable")

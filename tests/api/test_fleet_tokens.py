@@ -13,248 +13,250 @@ from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
-from tests.support.fleet import Agent, Crew
+from tests.support.fleet_api import Agent, FleetApi
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People
+from tests.support.responses import assert_refused
 
 
-async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
+async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
 
 
 @pytest.fixture
-async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, people))
+async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, people))
 
 
-async def new_token(crew: Crew, fleet: dict[str, Any], **body: Any) -> dict[str, Any]:
-    answer = await crew.admin("POST", f"fleets/{fleet['id']}/tokens", body)
+async def new_token(fleet_api: FleetApi, fleet: dict[str, Any], **body: Any) -> dict[str, Any]:
+    answer = await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens", body)
     assert answer.status_code == 201, answer.text
     created: dict[str, Any] = answer.json()
     return created
 
 
-async def come(crew: Crew, secret: str, worker_id: str, **body: Any) -> httpx.Response:
+async def come(fleet_api: FleetApi, secret: str, worker_id: str, **body: Any) -> httpx.Response:
     headers = {"x-fleet-secret": secret}
-    return await crew.client.post("/api/worker/register", json={"worker_id": worker_id, **body}, headers=headers)
+    return await fleet_api.client.post("/api/worker/register", json={"worker_id": worker_id, **body}, headers=headers)
 
 
-async def shown(crew: Crew, token: dict[str, Any]) -> dict[str, Any]:
-    items = (await crew.done("GET", f"fleets/{token['fleet_id']}/tokens"))["items"]
+async def shown(fleet_api: FleetApi, token: dict[str, Any]) -> dict[str, Any]:
+    items = (await fleet_api.done("GET", f"fleets/{token['fleet_id']}/tokens"))["items"]
     [found] = [item for item in items if item["id"] == token["id"]]
     return dict(found)
 
 
-async def test_the_token_says_which_fleet_stage_and_workflows(crew: Crew) -> None:
-    fleet = await crew.fleet(stage="staging")
-    token = await new_token(crew, fleet, name="image 7")
-    answer = await come(crew, token["token"], f"{fleet['slug']}-1")
+async def test_the_token_says_which_fleet_stage_and_workflows(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet(stage="staging")
+    token = await new_token(fleet_api, fleet, name="image 7")
+    answer = await come(fleet_api, token["token"], f"{fleet['slug']}-1")
     assert answer.status_code == 201, answer.text
     body = answer.json()
     assert (body["fleet_slug"], body["stage"], body["is_approved"]) == (fleet["slug"], "staging", True)
-    assert body["workflows_assigned"] == [crew.jobs_api.workflow]
-    worker = await crew.done("GET", f"workers/{fleet['slug']}-1")
+    assert body["workflows_assigned"] == [fleet_api.jobs_api.workflow]
+    worker = await fleet_api.done("GET", f"workers/{fleet['slug']}-1")
     assert worker["fleet_token_id"] == token["id"]
     # A worker that names what the token says already is as welcome.
-    named = await come(crew, token["token"], f"{fleet['slug']}-2", fleet_slug=fleet["slug"], stage="staging")
+    named = await come(fleet_api, token["token"], f"{fleet['slug']}-2", fleet_slug=fleet["slug"], stage="staging")
     assert named.status_code == 201
 
 
-async def test_a_token_opens_no_other_fleet_and_no_other_stage(crew: Crew) -> None:
-    fleet, other = await crew.fleet(), await crew.fleet()
-    token = (await new_token(crew, fleet))["token"]
-    assert_refused(await come(crew, token, "lost", fleet_slug=other["slug"]), 422, "invalid_request", "fleet_slug")
-    assert_refused(await come(crew, token, "lost", stage="staging"), 422, "invalid_request", "stage")
+async def test_a_token_opens_no_other_fleet_and_no_other_stage(fleet_api: FleetApi) -> None:
+    fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
+    token = (await new_token(fleet_api, fleet))["token"]
+    assert_refused(await come(fleet_api, token, "lost", fleet_slug=other["slug"]), 422, "invalid_request", "fleet_slug")
+    assert_refused(await come(fleet_api, token, "lost", stage="staging"), 422, "invalid_request", "stage")
     elsewhere = f"elsewhere-{fleet['slug']}"
-    await crew.jobs_api.core.add_workflow(elsewhere)
-    refused = await come(crew, token, "lost", workflow_slugs=[elsewhere])
+    await fleet_api.jobs_api.core.add_workflow(elsewhere)
+    refused = await come(fleet_api, token, "lost", workflow_slugs=[elsewhere])
     assert_refused(refused, 422, "invalid_request", "workflow_slugs")
-    assert await crew.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'lost'") == []
+    assert await fleet_api.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'lost'") == []
 
 
-async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_others(crew: Crew) -> None:
-    first = crew.jobs_api.workflow
+async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_others(fleet_api: FleetApi) -> None:
+    first = fleet_api.jobs_api.workflow
     second, third, foreign = [f"{name}-{first}" for name in ("second", "third", "foreign")]
-    ids = {slug: await crew.jobs_api.core.add_workflow(slug) for slug in (second, third, foreign)}
-    fleet = await crew.fleet(first, second)
-    token = (await new_token(crew, fleet))["token"]
-    answer = await come(crew, token, f"few-{first}", workflow_slugs=[second, third, foreign, "actor:unknown"])
+    ids = {slug: await fleet_api.jobs_api.core.add_workflow(slug) for slug in (second, third, foreign)}
+    fleet = await fleet_api.fleet(first, second)
+    token = (await new_token(fleet_api, fleet))["token"]
+    answer = await come(fleet_api, token, f"few-{first}", workflow_slugs=[second, third, foreign, "actor:unknown"])
     assert answer.json()["workflows_assigned"] == [second]
     agent = Agent(f"few-{first}", answer.json()["token"])
 
     async def given() -> tuple[int, ...]:
         header = agent.headers["authorization"]
-        return (await crew.plane.fleet.authentication.of(header, for_poll=True)).workflow_ids
+        return (await fleet_api.plane.fleet.authentication.of(header, for_poll=True)).workflow_ids
 
     assert await given() == (ids[second],)
-    assert (await crew.done("GET", f"workers/{agent.worker_id}"))["workflows"] == [second]
+    assert (await fleet_api.done("GET", f"workers/{agent.worker_id}"))["workflows"] == [second]
     # As the fleet's workflows change, so do the worker's, within what it named.
-    await crew.done("PUT", f"fleets/{fleet['id']}/workflows", {"workflow_slugs": [first, third]})
+    await fleet_api.done("PUT", f"fleets/{fleet['id']}/workflows", {"workflow_slugs": [first, third]})
     assert await given() == (ids[third],)
     # Only those count as its capacity.
-    routes = [(number, "production", "self_hosted") for number in (crew.jobs_api.core.workflow, ids[third])]
-    capacity = await crew.plane.fleet.capacity.of(routes)
+    routes = [(number, "production", "self_hosted") for number in (fleet_api.jobs_api.core.workflow, ids[third])]
+    capacity = await fleet_api.plane.fleet.capacity.of(routes)
     assert [capacity[route].live_workers for route in routes] == [0, 1]
 
 
 async def test_a_worker_with_a_token_is_approved_at_once_where_others_wait(started: Started) -> None:
     async with started(fleet={"auto_approve": False}) as (plane, client):
-        crew = await crew_of(plane, client)
-        token = (await new_token(crew, await crew.fleet()))["token"]
-        assert (await come(crew, token, "gpu-1")).json()["is_approved"] is True
-        assert (await crew.register("gpu-2")).json()["is_approved"] is False
+        fleet_api = await crew_of(plane, client)
+        token = (await new_token(fleet_api, await fleet_api.fleet()))["token"]
+        assert (await come(fleet_api, token, "gpu-1")).json()["is_approved"] is True
+        assert (await fleet_api.register("gpu-2")).json()["is_approved"] is False
 
 
-async def test_what_is_stored_of_a_token_is_its_hash_and_no_list_shows_it(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    token = await new_token(crew, fleet)
+async def test_what_is_stored_of_a_token_is_its_hash_and_no_list_shows_it(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    token = await new_token(fleet_api, fleet)
     secret = token["token"]
-    [row] = await crew.rows("SELECT * FROM fleet_tokens WHERE id = $1", token["id"])
+    [row] = await fleet_api.rows("SELECT * FROM fleet_tokens WHERE id = $1", token["id"])
     assert row["token_hash"] == hashlib.sha256(secret.encode()).digest()
     assert secret not in str(row)
-    await come(crew, secret, f"{fleet['slug']}-1")
+    await come(fleet_api, secret, f"{fleet['slug']}-1")
     for path in (f"fleets/{fleet['id']}/tokens", f"audit-logs?subject_type=fleet&subject_id={fleet['id']}"):
-        assert secret not in (await crew.admin("GET", path)).text
-    events = await crew.done("GET", f"worker-audit-logs?worker_id={fleet['slug']}-1")
+        assert secret not in (await fleet_api.admin("GET", path)).text
+    events = await fleet_api.done("GET", f"worker-audit-logs?worker_id={fleet['slug']}-1")
     assert events["items"][0]["details"]["registered_with"] == f"token {token['id']} (workers)"
 
 
-async def test_the_last_use_of_a_token_and_its_workers_are_shown(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    token = await new_token(crew, fleet)
-    before = await shown(crew, token)
+async def test_the_last_use_of_a_token_and_its_workers_are_shown(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    token = await new_token(fleet_api, fleet)
+    before = await shown(fleet_api, token)
     assert (before["last_used_at"], before["last_used_by"], before["workers"]) == (None, None, 0)
     name = f"{fleet['slug']}-1"
-    await come(crew, token["token"], name)
-    after = await shown(crew, token)
+    await come(fleet_api, token["token"], name)
+    after = await shown(fleet_api, token)
     assert (after["last_used_by"], after["workers"], after["is_accepted"]) == (name, 1, True)
     # A refused registration does not count as a use.
-    assert_refused(await come(crew, token["token"], name), 409, "already_registered")
-    assert (await shown(crew, token))["last_used_at"] == after["last_used_at"]
+    assert_refused(await come(fleet_api, token["token"], name), 409, "already_registered")
+    assert (await shown(fleet_api, token))["last_used_at"] == after["last_used_at"]
 
 
-async def test_a_revoked_token_registers_nobody_and_its_workers_go_on(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    token, other = await new_token(crew, fleet), await new_token(crew, fleet)
+async def test_a_revoked_token_registers_nobody_and_its_workers_go_on(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    token, other = await new_token(fleet_api, fleet), await new_token(fleet_api, fleet)
     name = f"{fleet['slug']}-1"
-    agent = Agent(name, (await come(crew, token["token"], name)).json()["token"])
-    revoked = await crew.done("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/revoke")
+    agent = Agent(name, (await come(fleet_api, token["token"], name)).json()["token"])
+    revoked = await fleet_api.done("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/revoke")
     assert (revoked["is_accepted"], revoked["workers"]) == (False, 1)
-    assert_refused(await come(crew, token["token"], f"{name}-2"), 401, "not_authenticated")
-    assert await crew.is_known(agent)
-    assert (await come(crew, other["token"], f"{name}-2")).status_code == 201
-    again = await crew.done("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/revoke")
+    assert_refused(await come(fleet_api, token["token"], f"{name}-2"), 401, "not_authenticated")
+    assert await fleet_api.is_known(agent)
+    assert (await come(fleet_api, other["token"], f"{name}-2")).status_code == 201
+    again = await fleet_api.done("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/revoke")
     assert again["revoked_at"] == revoked["revoked_at"]
-    rotated = await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate")
+    rotated = await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate")
     assert_refused(rotated, 409, "wrong_state")
 
 
-async def test_a_rotated_token_is_accepted_until_the_overlap_ends(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    old, name = await new_token(crew, fleet, name="image 7"), fleet["slug"]
+async def test_a_rotated_token_is_accepted_until_the_overlap_ends(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    old, name = await new_token(fleet_api, fleet, name="image 7"), fleet["slug"]
     path = f"fleets/{fleet['id']}/tokens/{old['id']}/rotate"
-    answer = await crew.admin("POST", path, {"overlap_seconds": 3600})
+    answer = await fleet_api.admin("POST", path, {"overlap_seconds": 3600})
     assert answer.status_code == 201, answer.text
     new = answer.json()
     assert (new["replaces"], new["name"], new["expires_at"]) == (old["id"], "image 7", None)
     for number, token in enumerate((old, new)):
-        assert (await come(crew, token["token"], f"{name}-{number}")).status_code == 201
-    assert_refused(await crew.admin("POST", path), 409, "conflict")
-    await crew.rows("UPDATE fleet_tokens SET expires_at = clock_timestamp() WHERE id = $1", old["id"])
-    assert_refused(await come(crew, old["token"], f"{name}-2"), 401, "not_authenticated")
-    assert (await come(crew, new["token"], f"{name}-2")).status_code == 201
-    assert (await shown(crew, old))["is_accepted"] is False
+        assert (await come(fleet_api, token["token"], f"{name}-{number}")).status_code == 201
+    assert_refused(await fleet_api.admin("POST", path), 409, "conflict")
+    await fleet_api.rows("UPDATE fleet_tokens SET expires_at = clock_timestamp() WHERE id = $1", old["id"])
+    assert_refused(await come(fleet_api, old["token"], f"{name}-2"), 401, "not_authenticated")
+    assert (await come(fleet_api, new["token"], f"{name}-2")).status_code == 201
+    assert (await shown(fleet_api, old))["is_accepted"] is False
 
 
-async def test_a_token_is_managed_below_its_own_fleet_only(crew: Crew) -> None:
-    fleet, other = await crew.fleet(), await crew.fleet()
-    token = await new_token(crew, fleet)
+async def test_a_token_is_managed_below_its_own_fleet_only(fleet_api: FleetApi) -> None:
+    fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
+    token = await new_token(fleet_api, fleet)
     for action in ("rotate", "revoke"):
-        answer = await crew.admin("POST", f"fleets/{other['id']}/tokens/{token['id']}/{action}")
+        answer = await fleet_api.admin("POST", f"fleets/{other['id']}/tokens/{token['id']}/{action}")
         assert_refused(answer, 404, "not_found")
-    assert_refused(await crew.admin("POST", "fleets/4000000000/tokens"), 404, "not_found")
+    assert_refused(await fleet_api.admin("POST", "fleets/4000000000/tokens"), 404, "not_found")
     assert_refused(
-        await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate", {"overlap_seconds": -1}),
+        await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate", {"overlap_seconds": -1}),
         422,
         "invalid_request",
         "overlap_seconds",
     )
 
 
-async def test_a_deleted_fleet_takes_its_tokens_with_it(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    token = await new_token(crew, fleet)
-    await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate")
-    assert (await crew.admin("DELETE", f"fleets/{fleet['id']}")).status_code == 204
-    assert_refused(await come(crew, token["token"], "orphan"), 401, "not_authenticated")
+async def test_a_deleted_fleet_takes_its_tokens_with_it(fleet_api: FleetApi) -> None:
+    fleet = await fleet_api.fleet()
+    token = await new_token(fleet_api, fleet)
+    await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate")
+    assert (await fleet_api.admin("DELETE", f"fleets/{fleet['id']}")).status_code == 204
+    assert_refused(await come(fleet_api, token["token"], "orphan"), 401, "not_authenticated")
 
 
 async def test_wrong_tokens_are_limited_by_address_and_right_ones_never_are(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    crew = await crew_of(strict, strict_client)
-    token = (await new_token(crew, await crew.fleet()))["token"]
-    wrong = [await come(crew, "csf_" + "A" * 43, "guest") for _ in range(4)]
+    fleet_api = await crew_of(strict, strict_client)
+    token = (await new_token(fleet_api, await fleet_api.fleet()))["token"]
+    wrong = [await come(fleet_api, "csf_" + "A" * 43, "guest") for _ in range(4)]
     assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
-    assert (await come(crew, token, f"right-{crew.jobs_api.workflow}")).status_code == 201
+    assert (await come(fleet_api, token, f"right-{fleet_api.jobs_api.workflow}")).status_code == 201
 
 
-async def test_a_revoked_worker_comes_back_under_another_id_only_with_a_token_that_was_left(crew: Crew) -> None:
-    fleet = await crew.fleet()
-    token, name = (await new_token(crew, fleet))["token"], fleet["slug"]
+async def test_a_revoked_worker_comes_back_under_another_id_only_with_a_token_that_was_left(
+    fleet_api: FleetApi,
+) -> None:
+    fleet = await fleet_api.fleet()
+    token, name = (await new_token(fleet_api, fleet))["token"], fleet["slug"]
     for number in (1, 2):
-        await come(crew, token, f"{name}-{number}")
-    await crew.done("POST", f"workers/{name}-1/revoke")
-    assert_refused(await come(crew, token, f"{name}-1"), 403, "forbidden")
-    assert (await come(crew, token, f"{name}-3")).json()["is_approved"] is True
-    await crew.done("POST", f"workers/{name}-2/revoke", {"with_token": True})
-    assert_refused(await come(crew, token, f"{name}-4"), 401, "not_authenticated")
+        await come(fleet_api, token, f"{name}-{number}")
+    await fleet_api.done("POST", f"workers/{name}-1/revoke")
+    assert_refused(await come(fleet_api, token, f"{name}-1"), 403, "forbidden")
+    assert (await come(fleet_api, token, f"{name}-3")).json()["is_approved"] is True
+    await fleet_api.done("POST", f"workers/{name}-2/revoke", {"with_token": True})
+    assert_refused(await come(fleet_api, token, f"{name}-4"), 401, "not_authenticated")
 
 
-async def test_a_token_cannot_take_the_place_of_a_silent_worker_of_another_fleet(crew: Crew) -> None:
-    fleet, other = await crew.fleet(), await crew.fleet()
-    token, foreign = [(await new_token(crew, each))["token"] for each in (fleet, other)]
+async def test_a_token_cannot_take_the_place_of_a_silent_worker_of_another_fleet(fleet_api: FleetApi) -> None:
+    fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
+    token, foreign = [(await new_token(fleet_api, each))["token"] for each in (fleet, other)]
     name = f"{fleet['slug']}-1"
-    agent = Agent(name, (await come(crew, token, name)).json()["token"])
-    await crew.silent_for(agent, 91)
-    assert_refused(await come(crew, foreign, name), 409, "conflict")
-    assert_refused(await crew.register(name), 409, "conflict")
-    assert await crew.is_known(agent)
-    await crew.silent_for(agent, 91)
-    assert (await come(crew, token, name)).status_code == 201
+    agent = Agent(name, (await come(fleet_api, token, name)).json()["token"])
+    await fleet_api.silent_for(agent, 91)
+    assert_refused(await come(fleet_api, foreign, name), 409, "conflict")
+    assert_refused(await fleet_api.register(name), 409, "conflict")
+    assert await fleet_api.is_known(agent)
+    await fleet_api.silent_for(agent, 91)
+    assert (await come(fleet_api, token, name)).status_code == 201
     # Nor that of a worker with the shared secret.
-    shared = await crew.agent(f"{name}-shared")
-    await crew.silent_for(shared, 91)
-    assert_refused(await come(crew, token, shared.worker_id), 409, "conflict")
+    shared = await fleet_api.agent(f"{name}-shared")
+    await fleet_api.silent_for(shared, 91)
+    assert_refused(await come(fleet_api, token, shared.worker_id), 409, "conflict")
 
 
 async def test_a_revoked_worker_with_the_shared_secret_is_not_approved_under_another_id(started: Started) -> None:
     async with started(fleet={"auto_approve": True}) as (plane, client):
-        crew = await crew_of(plane, client)
-        secret, slugs = crew.secret["x-fleet-secret"], [crew.jobs_api.workflow]
-        approved = await come(crew, secret, "gpu-1", workflow_slugs=slugs)
+        fleet_api = await crew_of(plane, client)
+        secret, slugs = fleet_api.secret["x-fleet-secret"], [fleet_api.jobs_api.workflow]
+        approved = await come(fleet_api, secret, "gpu-1", workflow_slugs=slugs)
         assert approved.json()["is_approved"] is True
-        assert_refused(await crew.admin("POST", "workers/gpu-1/revoke", {"with_token": True}), 409, "wrong_state")
-        known = await come(crew, secret, "gpu-2", workflow_slugs=slugs)
-        await crew.done("POST", "workers/gpu-1/revoke")
-        fresh = await come(crew, secret, "gpu-3", workflow_slugs=slugs)
+        assert_refused(await fleet_api.admin("POST", "workers/gpu-1/revoke", {"with_token": True}), 409, "wrong_state")
+        known = await come(fleet_api, secret, "gpu-2", workflow_slugs=slugs)
+        await fleet_api.done("POST", "workers/gpu-1/revoke")
+        fresh = await come(fleet_api, secret, "gpu-3", workflow_slugs=slugs)
         assert fresh.json()["is_approved"] is False
         poll = {"authorization": f"Bearer {fresh.json()['token']}"}
         answer = await client.post("/api/worker/poll", json={}, headers=poll)
         assert answer.json()["reason"] == "not_approved"
         # Nor under the id of an approved worker that is away.
-        await crew.silent_for(Agent("gpu-2", known.json()["token"]), 91)
-        assert (await come(crew, secret, "gpu-2", workflow_slugs=slugs)).json()["is_approved"] is False
+        await fleet_api.silent_for(Agent("gpu-2", known.json()["token"]), 91)
+        assert (await come(fleet_api, secret, "gpu-2", workflow_slugs=slugs)).json()["is_approved"] is False
         # A person decides, or the secret is changed.
-        await crew.done("POST", "workers/gpu-3/approve")
+        await fleet_api.done("POST", "workers/gpu-3/approve")
         assert (await client.post("/api/worker/poll", json={}, headers=poll)).json()["reason"] == "empty"
     async with started(fleet={"auto_approve": True, "secret": FleetSettings(secret="a-new-shared-secret").secret}) as (
         plane,
         client,
     ):
-        crew = await crew_of(plane, client)
-        fresh = await come(crew, crew.secret["x-fleet-secret"], "gpu-4", workflow_slugs=slugs)
+        fleet_api = await crew_of(plane, client)
+        fresh = await come(fleet_api, fleet_api.secret["x-fleet-secret"], "gpu-4", workflow_slugs=slugs)
         assert fresh.json()["is_approved"] is True
 
 
@@ -263,25 +265,25 @@ FORWARDED = {"x-forwarded-for": "192.0.2.7"}
 
 async def test_beyond_loopback_workers_with_the_shared_secret_wait_for_approval(started: Started) -> None:
     async with started(fleet={"auto_approve": None}) as (plane, client):
-        crew = await crew_of(plane, client)
-        body = {"worker_id": "far", "workflow_slugs": [crew.jobs_api.workflow]}
-        assert (await crew.register("near")).json()["is_approved"] is True
-        far = await client.post("/api/worker/register", json=body, headers=crew.secret | FORWARDED)
+        fleet_api = await crew_of(plane, client)
+        body = {"worker_id": "far", "workflow_slugs": [fleet_api.jobs_api.workflow]}
+        assert (await fleet_api.register("near")).json()["is_approved"] is True
+        far = await client.post("/api/worker/register", json=body, headers=fleet_api.secret | FORWARDED)
         assert far.json()["is_approved"] is False
-        await crew.done("POST", "workers/far/approve")
+        await fleet_api.done("POST", "workers/far/approve")
         # The approval is the id's: it is there after the worker said good-bye and came again.
         leaving = {"authorization": f"Bearer {far.json()['token']}"}
         assert (await client.post("/api/worker/deregister", headers=leaving)).status_code == 204
-        again = await client.post("/api/worker/register", json=body, headers=crew.secret | FORWARDED)
+        again = await client.post("/api/worker/register", json=body, headers=fleet_api.secret | FORWARDED)
         assert again.json()["is_approved"] is True
 
 
 async def test_the_secret_that_nobody_set_opens_the_door_from_this_machine_only(started: Started) -> None:
     async with started(fleet={"secret": None, "auto_approve": None}) as (plane, client):
-        crew = await crew_of(plane, client)
-        assert (await crew.register("near")).json()["is_approved"] is True
-        body = {"worker_id": "far", "workflow_slugs": [crew.jobs_api.workflow]}
-        far = await client.post("/api/worker/register", json=body, headers=crew.secret | FORWARDED)
+        fleet_api = await crew_of(plane, client)
+        assert (await fleet_api.register("near")).json()["is_approved"] is True
+        body = {"worker_id": "far", "workflow_slugs": [fleet_api.jobs_api.workflow]}
+        far = await client.post("/api/worker/register", json=body, headers=fleet_api.secret | FORWARDED)
         assert "callsheet fleets tokens create" in assert_refused(far, 401, "not_authenticated")["detail"]
     public = {"public_url": "https://callsheet.example.com"}
     async with started(fleet={"secret": None, "auto_approve": None}, server=public) as (plane, client):

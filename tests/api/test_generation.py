@@ -14,9 +14,9 @@ from callsheet.jobs.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.worker import CallbackAddress
 from tests.support.actor_harness import PRODUCT, ActorHarness
-from tests.support.answers import assert_refused
 from tests.support.core import Member
 from tests.support.people import Person
+from tests.support.responses import assert_refused
 from tests.support.waiting import until
 
 LAMP = {"title": "Lamp"}

@@ -10,8 +10,8 @@ import pytest
 
 from callsheet import __version__
 from callsheet.app import ControlPlane
-from tests.support.answers import assert_refused
 from tests.support.outages import away
+from tests.support.responses import assert_refused
 
 
 async def test_healthz_says_that_the_process_lives(client: httpx.AsyncClient) -> None:

@@ -15,8 +15,8 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
-from tests.support.answers import assert_refused
 from tests.support.people import People, Person, session_of, sign_in
+from tests.support.responses import assert_refused
 
 
 async def central(plane: ControlPlane, query: str, *arguments: object) -> list[asyncpg.Record]:

@@ -13,8 +13,8 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.plumbing.edge import _shown
 from callsheet.wire.identity import Role
-from tests.support.answers import assert_refused
 from tests.support.people import PASSWORD, People, Person
+from tests.support.responses import assert_refused
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.answers import assert_refused
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
+from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
 

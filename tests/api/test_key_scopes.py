@@ -17,9 +17,9 @@ from callsheet.identity.audit import AuditLog
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wire.audit import AuditEntry, AuditFilter
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, KeyScope, Role
-from tests.support.answers import assert_refused
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person, session_of
+from tests.support.responses import assert_refused
 
 OF_ROLE = {
     Role.USER: ["read", "submit"],

@@ -16,40 +16,40 @@ from callsheet.library.search import Filters
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
 from tests.support.actor_harness import ActorHarness
-from tests.support.answers import assert_refused
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.people import People, Person
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.worker_harness import OUTPUT, WorkerHarness
 
 
 @pytest.fixture
-async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
-    return await Studio.open(plane, client, people)
+async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> CatalogApi:
+    return await CatalogApi.open(plane, client, people)
 
 
 @pytest.fixture
-async def ann(studio: Studio) -> Person:
-    return await studio.person()
+async def ann(catalog_api: CatalogApi) -> Person:
+    return await catalog_api.person()
 
 
-async def listed(studio: Studio, person: Person, **query: Any) -> list[dict[str, Any]]:
-    answer = await studio.client.get("/api/library/jobs", params=query, headers=person.headers)
+async def listed(catalog_api: CatalogApi, person: Person, **query: Any) -> list[dict[str, Any]]:
+    answer = await catalog_api.client.get("/api/library/jobs", params=query, headers=person.headers)
     assert answer.status_code == 200, answer.text
     items: list[dict[str, Any]] = answer.json()["items"]
     return items
 
 
-async def found(studio: Studio, person: Person, **query: Any) -> list[str]:
-    return [item["id"] for item in await listed(studio, person, **query)]
+async def found(catalog_api: CatalogApi, person: Person, **query: Any) -> list[str]:
+    return [item["id"] for item in await listed(catalog_api, person, **query)]
 
 
-async def test_a_row_has_what_a_list_shows_and_no_payload(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect(name="Claymation", credits_cost=7)
-    file_id = await studio.file(ann, name="Fox & Hound.mp4")
+async def test_a_row_has_what_a_list_shows_and_no_payload(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect(name="Claymation", credits_cost=7)
+    file_id = await catalog_api.file(ann, name="Fox & Hound.mp4")
     prompt = "A FOX " + "on the moon " * 40
-    job = await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": prompt})
-    [row] = await listed(studio, ann)
+    job = await catalog_api.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": prompt})
+    [row] = await listed(catalog_api, ann)
     assert {name: row[name] for name in ("id", "kind", "status", "title", "input_name", "medium", "cost")} == {
         "id": job["id"],
         "kind": "effect",
@@ -62,9 +62,9 @@ async def test_a_row_has_what_a_list_shows_and_no_payload(studio: Studio, ann: P
     assert row["prompt"] == prompt[:200]
     assert (row["effect_slug"], row["task_id"], row["output"], row["output_count"]) == (effect["slug"], None, None, 0)
     assert row["input"]["id"] == file_id
-    assert (await studio.client.get(row["input"]["url"])).status_code == 200
+    assert (await catalog_api.client.get(row["input"]["url"])).status_code == 200
     assert {"payload", "result", "sent", "search_text"}.isdisjoint(row)
-    one = await studio.client.get(f"/api/library/jobs/{job['id']}", headers=ann.headers)
+    one = await catalog_api.client.get(f"/api/library/jobs/{job['id']}", headers=ann.headers)
     assert {**one.json(), "input": None} == {**row, "input": None}
 
 
@@ -101,62 +101,66 @@ async def test_a_row_follows_its_job_to_its_output(worker_harness: WorkerHarness
         ("  ", ["fox", "cat"]),
     ],
 )
-async def test_words_are_found_in_prompts_and_names(studio: Studio, ann: Person, words: str, finds: list[str]) -> None:
-    effect = await studio.effect(name="Claymation")
-    fox = await studio.file(ann, name="hound.mp4")
-    cat = await studio.file(ann, name="b.mp4")
+async def test_words_are_found_in_prompts_and_names(
+    catalog_api: CatalogApi, ann: Person, words: str, finds: list[str]
+) -> None:
+    effect = await catalog_api.effect(name="Claymation")
+    fox = await catalog_api.file(ann, name="hound.mp4")
+    cat = await catalog_api.file(ann, name="b.mp4")
     jobs = {
-        "fox": await studio.submit(ann, effect, input_file_id=fox, input_payload={"prompt": "A Fox on the Moon"}),
-        "cat": await studio.submit(ann, effect, input_file_id=cat, input_payload={"prompt": "cat 100% in der Straße"}),
+        "fox": await catalog_api.submit(ann, effect, input_file_id=fox, input_payload={"prompt": "A Fox on the Moon"}),
+        "cat": await catalog_api.submit(
+            ann, effect, input_file_id=cat, input_payload={"prompt": "cat 100% in der Straße"}
+        ),
     }
-    assert set(await found(studio, ann, q=words)) == {jobs[name]["id"] for name in finds}
+    assert set(await found(catalog_api, ann, q=words)) == {jobs[name]["id"] for name in finds}
 
 
-async def test_filters_work_together_and_counts_ignore_the_status(studio: Studio, ann: Person) -> None:
-    first, second = [await studio.effect(credits_cost=1) for _ in range(2)]
-    file_id = await studio.file(ann)
-    kept, dropped = [await studio.submit(ann, first, input_file_id=file_id) for _ in range(2)]
-    other = await studio.submit(ann, second, input_file_id=file_id)
-    assert (await studio.call("POST", f"/api/ai-jobs/{dropped['id']}/cancel", person=ann)).status_code == 200
+async def test_filters_work_together_and_counts_ignore_the_status(catalog_api: CatalogApi, ann: Person) -> None:
+    first, second = [await catalog_api.effect(credits_cost=1) for _ in range(2)]
+    file_id = await catalog_api.file(ann)
+    kept, dropped = [await catalog_api.submit(ann, first, input_file_id=file_id) for _ in range(2)]
+    other = await catalog_api.submit(ann, second, input_file_id=file_id)
+    assert (await catalog_api.call("POST", f"/api/ai-jobs/{dropped['id']}/cancel", person=ann)).status_code == 200
     everything = {kept["id"], dropped["id"], other["id"]}
-    assert set(await found(studio, ann, status=["queued", "canceled"])) == everything
-    assert await found(studio, ann, status="canceled") == [dropped["id"]]
-    assert set(await found(studio, ann, effect=first["slug"])) == {kept["id"], dropped["id"]}
-    assert await found(studio, ann, effect=[first["id"]], status="queued", q="cat", medium="video") == [kept["id"]]
-    assert set(await found(studio, ann, effect=[first["slug"], second["id"]])) == everything
-    assert await found(studio, ann, effect="no-such-effect") == []
-    assert await found(studio, ann, medium="image") == []
-    assert await found(studio, ann, kind="task") == []
-    assert set(await found(studio, ann, kind=["task", "effect"])) == everything
-    assert await found(studio, ann, run_id=str(uuid7())) == []
-    counts = await studio.shown(ann, f"/api/library/counts?effect={first['slug']}&status=failed")
+    assert set(await found(catalog_api, ann, status=["queued", "canceled"])) == everything
+    assert await found(catalog_api, ann, status="canceled") == [dropped["id"]]
+    assert set(await found(catalog_api, ann, effect=first["slug"])) == {kept["id"], dropped["id"]}
+    assert await found(catalog_api, ann, effect=[first["id"]], status="queued", q="cat", medium="video") == [kept["id"]]
+    assert set(await found(catalog_api, ann, effect=[first["slug"], second["id"]])) == everything
+    assert await found(catalog_api, ann, effect="no-such-effect") == []
+    assert await found(catalog_api, ann, medium="image") == []
+    assert await found(catalog_api, ann, kind="task") == []
+    assert set(await found(catalog_api, ann, kind=["task", "effect"])) == everything
+    assert await found(catalog_api, ann, run_id=str(uuid7())) == []
+    counts = await catalog_api.shown(ann, f"/api/library/counts?effect={first['slug']}&status=failed")
     assert (counts["total"], counts["by_status"]["queued"], counts["by_status"]["canceled"]) == (2, 1, 1)
     assert (counts["by_status"]["failed"], counts["is_partial"]) == (0, False)
 
 
-async def test_a_range_of_time_is_exact(studio: Studio, ann: Person) -> None:
-    effect, file_id = await studio.effect(), await studio.file(ann)
-    jobs = [await studio.submit(ann, effect, input_file_id=file_id) for _ in range(3)]
+async def test_a_range_of_time_is_exact(catalog_api: CatalogApi, ann: Person) -> None:
+    effect, file_id = await catalog_api.effect(), await catalog_api.file(ann)
+    jobs = [await catalog_api.submit(ann, effect, input_file_id=file_id) for _ in range(3)]
     middle = jobs[1]["created_at"]
-    assert await found(studio, ann, created_from=middle) == [jobs[2]["id"], jobs[1]["id"]]
-    assert await found(studio, ann, created_to=middle) == [jobs[0]["id"]]
-    assert await found(studio, ann, created_from=middle, created_to=jobs[2]["created_at"]) == [jobs[1]["id"]]
-    assert await found(studio, ann, created_from=(datetime.now(UTC) + timedelta(days=9)).isoformat()) == []
-    assert await found(studio, ann, created_to="0001-01-01T00:00:00Z") == []
+    assert await found(catalog_api, ann, created_from=middle) == [jobs[2]["id"], jobs[1]["id"]]
+    assert await found(catalog_api, ann, created_to=middle) == [jobs[0]["id"]]
+    assert await found(catalog_api, ann, created_from=middle, created_to=jobs[2]["created_at"]) == [jobs[1]["id"]]
+    assert await found(catalog_api, ann, created_from=(datetime.now(UTC) + timedelta(days=9)).isoformat()) == []
+    assert await found(catalog_api, ann, created_to="0001-01-01T00:00:00Z") == []
 
 
 async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
-    plane: ControlPlane, studio: Studio, ann: Person
+    plane: ControlPlane, catalog_api: CatalogApi, ann: Person
 ) -> None:
-    effect, file_id = await studio.effect(), await studio.file(ann)
+    effect, file_id = await catalog_api.effect(), await catalog_api.file(ann)
     jobs = [
-        (await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"the {word}"}))["id"]
+        (await catalog_api.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"the {word}"}))["id"]
         for word in ("first", "second", "third", "fourth", "fifth")
     ]
     newest = [*reversed(jobs)]
-    first = await studio.shown(ann, "/api/library/jobs?limit=2")
-    second = await studio.shown(ann, f"/api/library/jobs?limit=2&cursor={first['next_cursor']}")
-    third = await studio.shown(ann, f"/api/library/jobs?limit=2&cursor={second['next_cursor']}")
+    first = await catalog_api.shown(ann, "/api/library/jobs?limit=2")
+    second = await catalog_api.shown(ann, f"/api/library/jobs?limit=2&cursor={first['next_cursor']}")
+    third = await catalog_api.shown(ann, f"/api/library/jobs?limit=2&cursor={second['next_cursor']}")
     assert [item["id"] for page in (first, second, third) for item in page["items"]] == newest
     assert third["next_cursor"] is None
     lists = JobLists(plane.databases, plane.catalog.effects, plane.media.files)
@@ -197,12 +201,12 @@ async def test_tasks_stand_in_the_same_list_and_are_found_by_actor_and_words(act
     assert (row["title"], row["prompt"], row["actor"]) == ("Echo", "hello there", "echo")
 
 
-async def test_others_find_nothing(studio: Studio, ann: Person) -> None:
-    job = await studio.submit(ann, await studio.effect(), input_file_id=await studio.file(ann))
-    for other in (await studio.person(tenant_of=ann), await studio.person("pool_2")):
-        assert await found(studio, other, q="cat") == []
-        assert (await studio.shown(other, "/api/library/counts"))["total"] == 0
-        answer = await studio.call("GET", f"/api/library/jobs/{job['id']}", person=other)
+async def test_others_find_nothing(catalog_api: CatalogApi, ann: Person) -> None:
+    job = await catalog_api.submit(ann, await catalog_api.effect(), input_file_id=await catalog_api.file(ann))
+    for other in (await catalog_api.person(tenant_of=ann), await catalog_api.person("pool_2")):
+        assert await found(catalog_api, other, q="cat") == []
+        assert (await catalog_api.shown(other, "/api/library/counts"))["total"] == 0
+        answer = await catalog_api.call("GET", f"/api/library/jobs/{job['id']}", person=other)
         assert_refused(answer, 404, "not_found")
 
 
@@ -221,24 +225,26 @@ async def test_others_find_nothing(studio: Studio, ann: Person) -> None:
         ("&".join(f"kind=k{n}" for n in range(51)), "kind"),
     ],
 )
-async def test_bad_filters_are_named(studio: Studio, ann: Person, query: str, field: str) -> None:
-    answer = await studio.call("GET", f"/api/library/jobs?{query}", person=ann)
+async def test_bad_filters_are_named(catalog_api: CatalogApi, ann: Person, query: str, field: str) -> None:
+    answer = await catalog_api.call("GET", f"/api/library/jobs?{query}", person=ann)
     assert answer.status_code == 422
     assert [error["field"].split(".")[:2] for error in answer.json()["errors"]] == [["query", field]]
 
 
-async def test_a_single_job_says_what_was_sent_so_that_a_form_can_be_filled_again(studio: Studio, ann: Person) -> None:
-    effect = await studio.effect(name="Claymation")
+async def test_a_single_job_says_what_was_sent_so_that_a_form_can_be_filled_again(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
+    effect = await catalog_api.effect(name="Claymation")
     sent = {"prompt": "a fox", "style": "pastel", "strength": 2.5, "tiled": True}
-    job = await studio.submit(ann, effect, input_file_id=await studio.file(ann), input_payload=sent)
-    shown = await studio.shown(ann, f"/api/ai-jobs/{job['id']}")
+    job = await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann), input_payload=sent)
+    shown = await catalog_api.shown(ann, f"/api/ai-jobs/{job['id']}")
     assert (shown["title"], shown["prompt"], shown["input_payload"]) == ("Claymation", "a fox", sent)
-    again = await studio.submit(ann, effect, input_file_id=shown["inputs"][0]["file_id"], input_payload=sent)
+    again = await catalog_api.submit(ann, effect, input_file_id=shown["inputs"][0]["file_id"], input_payload=sent)
     assert again["id"] != job["id"]
 
 
-async def test_an_effect_says_which_files_it_takes(studio: Studio, ann: Person) -> None:
-    effect = await studio.shown(ann, f"/api/effects/{(await studio.effect())['slug']}")
+async def test_an_effect_says_which_files_it_takes(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.shown(ann, f"/api/effects/{(await catalog_api.effect())['slug']}")
     assert effect["input"]["accept"] == ["video/*"]
     accepted = {each["key"]: each["accept"] for each in effect["properties"]}
     assert (accepted["overlay"], accepted["prompt"]) == (["image/*"], [])

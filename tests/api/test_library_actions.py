@@ -12,43 +12,43 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import Failure
 from callsheet.toolbox.ids import uuid7
-from tests.support.answers import assert_refused
 from tests.support.core import report
-from tests.support.media import CLIP, Studio
+from tests.support.media_api import CLIP, MediaApi
+from tests.support.responses import assert_refused
 
 
 @pytest.fixture
-async def ann(plane: ControlPlane) -> AsyncIterator[Studio]:
-    async with Studio.opened(plane) as studio:
-        yield studio
+async def ann(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    async with MediaApi.opened(plane) as media_api:
+        yield media_api
 
 
-async def act(person: Studio, action: str, *job_ids: object) -> list[dict[str, Any]]:
+async def act(person: MediaApi, action: str, *job_ids: object) -> list[dict[str, Any]]:
     answer = await person.ask("POST", f"/api/library/{action}", {"job_ids": [str(each) for each in job_ids]})
     assert answer.status_code == 200, answer.text
     items: list[dict[str, Any]] = answer.json()["items"]
     return items
 
 
-async def made(ann: Studio, *outputs: bytes) -> str:
+async def made(ann: MediaApi, *outputs: bytes) -> str:
     """A job that has completed with these."""
     job = await ann.jobs_api.submit(ann.person)
     await ann.complete(await ann.jobs_api.start(), *outputs)
     return str(job["id"])
 
 
-async def failed(ann: Studio, cost: int = 10) -> str:
+async def failed(ann: MediaApi, cost: int = 10) -> str:
     job = await ann.jobs_api.submit(ann.person, cost=cost)
     started = await ann.jobs_api.start()
     await ann.jobs_api.core.room.lease_reports.fail(report(started), Failure("broken", "It broke."))
     return str(job["id"])
 
 
-async def balance(ann: Studio) -> int:
+async def balance(ann: MediaApi) -> int:
     return int((await ann.ask("GET", "/api/wallet")).json()["balance"])
 
 
-async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(ann: Studio) -> None:
+async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(ann: MediaApi) -> None:
     done, before = await made(ann), await balance(ann)
     waiting, nobodys = (await ann.jobs_api.submit(ann.person))["id"], str(uuid7())
     colleague = await ann.colleague()
@@ -67,7 +67,7 @@ async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(an
     assert (await colleague.ask("GET", f"/api/ai-jobs/{others}")).json()["status"] == "queued"
 
 
-async def test_a_retry_of_several_reserves_each_once_and_stops_where_the_tokens_end(ann: Studio) -> None:
+async def test_a_retry_of_several_reserves_each_once_and_stops_where_the_tokens_end(ann: MediaApi) -> None:
     dear, cheap = await failed(ann, 990), await failed(ann, 20)
     first = await act(ann, "retry", dear, cheap)
     assert [(item["outcome"], item["code"]) for item in first] == [("done", None), ("refused", "insufficient_tokens")]
@@ -76,7 +76,7 @@ async def test_a_retry_of_several_reserves_each_once_and_stops_where_the_tokens_
     assert await balance(ann) == 10
 
 
-async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: Studio) -> None:
+async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: MediaApi) -> None:
     job_id = await made(ann, CLIP, CLIP + b"second")
     balance_before = await balance(ann)
     assert len(await ann.paths()) == 2
@@ -97,7 +97,7 @@ async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: 
     assert [item["code"] for item in await act(ann, "retry", job_id)] == ["not_found"]
 
 
-async def test_a_job_that_has_not_ended_is_not_deleted(ann: Studio) -> None:
+async def test_a_job_that_has_not_ended_is_not_deleted(ann: MediaApi) -> None:
     job = await ann.jobs_api.submit(ann.person)
     [item] = await act(ann, "delete", job["id"])
     assert (item["outcome"], item["code"]) == ("refused", "wrong_state")
@@ -105,7 +105,7 @@ async def test_a_job_that_has_not_ended_is_not_deleted(ann: Studio) -> None:
     assert (await ann.ask("GET", f"/api/ai-jobs/{job['id']}")).status_code == 200
 
 
-async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: Studio) -> None:
+async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: MediaApi) -> None:
     video = await ann.video()
     [output] = await ann.run(video, CLIP + b"made")
     job_id = (await ann.look(video))["job_id"]
@@ -115,7 +115,7 @@ async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: Studio) -> 
     assert (await ann.jobs_api.client.get(shown["processed_file_url"])).content == CLIP + b"made"
 
 
-async def test_what_an_active_job_reads_is_not_deleted(ann: Studio) -> None:
+async def test_what_an_active_job_reads_is_not_deleted(ann: MediaApi) -> None:
     job_id = await made(ann, CLIP)
     [file] = [row for row in await ann.file_rows() if row["purpose"] == "output"]
     await ann.jobs_api.core.submit(ann.member, input_file_ids=(file["id"],))
@@ -124,7 +124,7 @@ async def test_what_an_active_job_reads_is_not_deleted(ann: Studio) -> None:
     assert (await ann.ask("GET", f"/api/ai-jobs/{job_id}")).json()["status"] == "completed"
 
 
-async def test_results_of_several_jobs_come_as_one_zip(ann: Studio) -> None:
+async def test_results_of_several_jobs_come_as_one_zip(ann: MediaApi) -> None:
     first, second = await made(ann, CLIP, CLIP + b"second"), await made(ann, CLIP + b"third")
     unfinished = (await ann.jobs_api.submit(ann.person))["id"]
     answer = await ann.ask("GET", f"/api/library/download?job_id={second}&job_id={first}&job_id={unfinished}")
@@ -141,7 +141,7 @@ async def test_results_of_several_jobs_come_as_one_zip(ann: Studio) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 101])
-async def test_a_request_names_one_to_a_hundred_jobs(ann: Studio, count: int) -> None:
+async def test_a_request_names_one_to_a_hundred_jobs(ann: MediaApi, count: int) -> None:
     ids = [str(uuid7()) for _ in range(count)]
     for action in ("cancel", "retry", "delete"):
         answer = await ann.ask("POST", f"/api/library/{action}", {"job_ids": ids})

@@ -22,9 +22,9 @@ from callsheet.identity.authentication import Authentication
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret
 from tests.api.conftest import calling, new_address, shared_plane
-from tests.support.answers import assert_refused
 from tests.support.installation import changed
 from tests.support.people import PASSWORD, People, Person, sign_in
+from tests.support.responses import assert_refused
 
 
 def people_of(plane: ControlPlane) -> People:

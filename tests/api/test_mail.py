@@ -26,9 +26,9 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import MailSettings, Settings, SettingsError, load_settings
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import shared_plane
-from tests.support.holding import stalled_at
 from tests.support.people import PASSWORD, People, Person, sign_in
 from tests.support.ports import free_port
+from tests.support.race_control import paused_at
 from tests.support.smtp_server import SmtpServer, smtp_server
 from tests.support.waiting import until
 
@@ -150,7 +150,7 @@ async def test_a_mail_counts_as_sent_when_its_link_is_used_before_that_is_writte
     at: Office, server: SmtpServer
 ) -> None:
     await at.invite()
-    async with stalled_at(Failpoint.MAIL_SENT_BEFORE_ROW, at.sender.tick(SystemClock().now())) as sending:
+    async with paused_at(Failpoint.MAIL_SENT_BEFORE_ROW, at.sender.tick(SystemClock().now())) as sending:
         assert (await at.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
     assert await sending
     listed = await at.invitation()

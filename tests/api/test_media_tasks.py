@@ -12,15 +12,15 @@ from callsheet.app import running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from tests.support.actor_harness import ActorHarness
-from tests.support.answers import assert_refused
-from tests.support.catalog import MP4
-from tests.support.fleet import Crew
+from tests.support.catalog_api import MP4
+from tests.support.fleet_api import FleetApi
 from tests.support.installation import changed, installation, isolate
 from tests.support.jobs_api import JobsApi
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import HERE, service_table
 from tests.support.media_service import HTML, PNG, SECRET, MediaService, answered, media_service
 from tests.support.people import People, Person
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
 
@@ -155,9 +155,9 @@ async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(
 
 
 async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: ActorHarness, ann: Person) -> None:
-    studio = await house.studio()
-    effect = await studio.effect(credits_cost=7)
-    params = {"effect": effect["slug"], "style": "pastel", "input_file_id": await studio.file(ann)}
+    catalog_api = await house.catalog_api()
+    effect = await catalog_api.effect(credits_cost=7)
+    params = {"effect": effect["slug"], "style": "pastel", "input_file_id": await catalog_api.file(ann)}
     for wrong, field in (
         ({"prompt": ""}, "payload.prompt"),
         ({"params": {**params, "style": "baroque"}}, "payload.params.style"),
@@ -167,7 +167,7 @@ async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: 
         assert_refused(await house.try_submit(ann, "media", payload), 422, "invalid_request", field)
     task = await house.submit(ann, "media", asked("comfyui", action_type="effect", params=params))
     assert task["cost"] == 7
-    secret = Crew(house.plane, house.jobs_api).secret["x-fleet-secret"]
+    secret = FleetApi(house.plane, house.jobs_api).secret["x-fleet-secret"]
     worker = await ScriptedWorker(house.client, "engine-1").register(secret, workflow_slugs=[effect["workflow"]])
     job = await worker.job(wait_seconds=10)
     assert job["input_payload"]["workflow"]["3"]["inputs"]["text"] == "a lighthouse, in a pastel look"

@@ -10,10 +10,10 @@ import pytest
 
 from callsheet.plumbing.openapi_texts import PARAMETERS, TEXTS
 from tests.support.actor_harness import ActorHarness
-from tests.support.catalog import MP4, Studio
+from tests.support.authorization_setup import AuthorizationSetup
+from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.core import Core, Member
 from tests.support.people import PASSWORD, Person
-from tests.support.world import World
 
 Operation = dict[str, Any]
 # The words that the rules of plain English leave out.
@@ -90,10 +90,10 @@ async def test_every_body_has_an_example(client: httpx.AsyncClient) -> None:
 class Sender:
     """Sends the examples, with ids of things that are there."""
 
-    def __init__(self, actor_harness: ActorHarness, world: World, studio: Studio, owner: Person):
+    def __init__(self, actor_harness: ActorHarness, setup: AuthorizationSetup, catalog_api: CatalogApi, owner: Person):
         self.actor_harness = actor_harness
-        self.world = world
-        self.studio = studio
+        self.setup = setup
+        self.catalog_api = catalog_api
         self.owner = owner
         self.holder: dict[str, str] = {}
 
@@ -101,27 +101,27 @@ class Sender:
         names = await self._names(name)
         body = _filled(example, names)
         method, _, path = address.partition(" ")
-        for part, value in (self.world.names | names).items():
+        for part, value in (self.setup.names | names).items():
             path = path.replace(f"{{{part}}}", str(value))
-        headers = self.holder if name in WORKER_REPORTS else self.world.headers[_caller(address)]
-        return await self.world.client.request(method, path, json=body, headers=headers)
+        headers = self.holder if name in WORKER_REPORTS else self.setup.headers[_caller(address)]
+        return await self.setup.client.request(method, path, json=body, headers=headers)
 
     async def _names(self, name: str) -> dict[str, Any]:
-        world = self.world.names
+        setup = self.setup.names
         names: dict[str, Any] = {
-            "effect_id": world["effect"],
-            "user_id": world["user_id"],
-            "job_id": world["job_id"],
-            "tenant": world["tenant"],
-            "workflow": world["workflow"],
-            "workflow_slugs": [world["workflow"]],
-            "winner_id": world["candidate_id"],
-            "loser_id": world["rival_id"],
+            "effect_id": setup["effect"],
+            "user_id": setup["user_id"],
+            "job_id": setup["job_id"],
+            "tenant": setup["tenant"],
+            "workflow": setup["workflow"],
+            "workflow_slugs": [setup["workflow"]],
+            "winner_id": setup["candidate_id"],
+            "loser_id": setup["rival_id"],
             "provider": "sketches",
         }
         if name in ("submit_effect_job", "create_video"):
-            names["video_id"] = await self.studio.video(self.owner)
-            names["original_file_id"] = await self.studio.file(self.owner)
+            names["video_id"] = await self.catalog_api.video(self.owner)
+            names["original_file_id"] = await self.catalog_api.file(self.owner)
         elif name == "login":
             names |= {"email": self.owner.user.email, "password": PASSWORD}
         elif name in WORKER_REPORTS:
@@ -133,7 +133,7 @@ class Sender:
                 "save": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
                 "1": {"class_type": "PaintPicture", "inputs": {"text": "a gym"}},
             }
-            names["workflow"] = await self.studio.sold_picture(graph)
+            names["workflow"] = await self.catalog_api.sold_picture(graph)
         elif name == "change_role":
             names["user_id"] = (await self.actor_harness.person(tenant_of=self.owner)).user.id
         elif name in ("accept_invitation", "reset_password"):
@@ -143,18 +143,18 @@ class Sender:
         return names
 
     async def _lease(self, name: str) -> dict[str, Any]:
-        video_id = await self.studio.video(self.owner)
-        effect = {"slug": self.world.names["effect"]}
-        await self.studio.submit(self.owner, effect, video_id=video_id)
+        video_id = await self.catalog_api.video(self.owner)
+        effect = {"slug": self.setup.names["effect"]}
+        await self.catalog_api.submit(self.owner, effect, video_id=video_id)
         # A worker of its own: the world's has a job already.
-        place = {"worker_id": f"sent-{name}", "workflow_slugs": [self.world.names["workflow"]]}
-        secret = self.world.headers["fleet secret"]
-        registered = await self.world.client.post("/api/worker/register", json=place, headers=secret)
+        place = {"worker_id": f"sent-{name}", "workflow_slugs": [self.setup.names["workflow"]]}
+        secret = self.setup.headers["fleet secret"]
+        registered = await self.setup.client.post("/api/worker/register", json=place, headers=secret)
         self.holder = {"authorization": f"Bearer {registered.json()['token']}"}
-        answer = await self.world.client.post("/api/worker/poll", json={}, headers=self.holder)
+        answer = await self.setup.client.post("/api/worker/poll", json={}, headers=self.holder)
         job = answer.json()["job"]
         if name == "complete":
-            await self.world.client.put(job["output_url"], content=MP4, headers=job["output_headers"])
+            await self.setup.client.put(job["output_url"], content=MP4, headers=job["output_headers"])
         return {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"]}
 
     async def _job(self, *, started: bool, failed: bool) -> dict[str, Any]:
@@ -175,17 +175,17 @@ class Sender:
     async def _token(self, name: str) -> str:
         """Of a link that was not used yet, and is shown because no mail server is configured."""
         if name == "accept_invitation":
-            invited = {"tenant": self.world.names["tenant"], "email": "dora@example.com"}
-            answer = await self.studio.made("/api/admin/invitations", invited)
+            invited = {"tenant": self.setup.names["tenant"], "email": "dora@example.com"}
+            answer = await self.catalog_api.made("/api/admin/invitations", invited)
         else:
             user = (await self.actor_harness.person(tenant_of=self.owner)).user
-            created = await self.studio.call("POST", f"/api/admin/users/{user.id}/password-reset")
+            created = await self.catalog_api.call("POST", f"/api/admin/users/{user.id}/password-reset")
             answer = created.json()
         return str(answer["link"]).rpartition("/")[2]
 
     async def _pipeline(self, workflow: str) -> str:
         body = {"slug": "sent", "name": "Sent", "steps": [{"name": "Base", "workflow": workflow}]}
-        return str((await self.studio.made("/api/pipelines", body, person=self.owner))["slug"])
+        return str((await self.catalog_api.made("/api/pipelines", body, person=self.owner))["slug"])
 
 
 def _caller(address: str) -> str:
@@ -210,12 +210,12 @@ async def test_every_example_is_taken(actor_harness: ActorHarness) -> None:
     async with httpx.AsyncClient(
         base_url=actor_harness.plane.settings.public_url, trust_env=False, timeout=60
     ) as client:
-        world = await World.open(actor_harness.plane, client)
-        studio = await actor_harness.studio()
-        key = world.headers["owner"]["authorization"].removeprefix("Bearer ")
-        found = (await client.get("/api/me", headers=world.headers["owner"])).json()
+        setup = await AuthorizationSetup.open(actor_harness.plane, client)
+        catalog_api = await actor_harness.catalog_api()
+        key = setup.headers["owner"]["authorization"].removeprefix("Bearer ")
+        found = (await client.get("/api/me", headers=setup.headers["owner"])).json()
         owner = await _person(actor_harness, found, key)
-        sender = Sender(actor_harness, world, studio, owner)
+        sender = Sender(actor_harness, setup, catalog_api, owner)
         operations = await operations_of(client)
         # What ends the worker's session or the owner's password comes last.
         order = sorted(

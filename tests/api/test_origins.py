@@ -12,8 +12,8 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.settings import load_settings
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
 from tests.support.people import PASSWORD, People
+from tests.support.responses import assert_refused
 
 ALL_ADDRESSES = "0.0.0.0"
 

@@ -11,8 +11,8 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
 from tests.api.conftest import new_address
-from tests.support.answers import assert_refused
 from tests.support.people import PASSWORD, People, Person, session_of, sign_in
+from tests.support.responses import assert_refused
 
 CHANGED = "another long password"
 

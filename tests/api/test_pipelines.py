@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.answers import assert_refused
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.people import People, Person
 from tests.support.pipeline_harness import BASE, FIX
+from tests.support.responses import assert_refused
 
 _numbers = itertools.count(1)
 STRENGTH = {
@@ -33,14 +33,14 @@ STYLED: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class PipelinesApi:
-    studio: Studio
+    catalog_api: CatalogApi
     ann: Person
 
     async def workflow(self, graph: dict[str, Any], *, sold: bool = True, **changes: Any) -> str:
         picture = {"output_extension": "png", "output_mime_type": "image/png", "properties": []}
-        made = await self.studio.workflow(graph=graph, **{**picture, **changes})
+        made = await self.catalog_api.workflow(graph=graph, **{**picture, **changes})
         if sold:
-            await self.studio.effect(made["slug"], credits_cost=3)
+            await self.catalog_api.effect(made["slug"], credits_cost=3)
         return str(made["slug"])
 
     async def steps(self) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ class PipelinesApi:
         ]
 
     async def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return await self.studio.call(method, path, body, person=self.ann)
+        return await self.catalog_api.call(method, path, body, person=self.ann)
 
     async def define(self, steps: list[dict[str, Any]], **changes: Any) -> httpx.Response:
         request = {"slug": f"pipe-{next(_numbers)}", "name": "A pipeline", "steps": steps, **changes}
@@ -71,8 +71,8 @@ class PipelinesApi:
 @pytest.fixture
 async def pipelines_api(plane: ControlPlane) -> AsyncIterator[PipelinesApi]:
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-        yield PipelinesApi(studio, await studio.person())
+        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        yield PipelinesApi(catalog_api, await catalog_api.person())
 
 
 def problems(answer: httpx.Response, status: int = 422) -> dict[str, str]:
@@ -99,7 +99,7 @@ async def test_a_pipeline_is_made_read_changed_and_deleted(pipelines_api: Pipeli
 async def test_the_number_of_pipelines_of_a_user_and_of_their_versions_has_a_limit(pipelines_api: PipelinesApi) -> None:
     quotas = f"/api/admin/tenants/{pipelines_api.ann.tenant.id}/quotas"
     limits = {"pipelines_per_user": 1, "versions_per_pipeline": 2}
-    assert (await pipelines_api.studio.call("PATCH", quotas, limits)).status_code == 200
+    assert (await pipelines_api.catalog_api.call("PATCH", quotas, limits)).status_code == 200
     steps = await pipelines_api.steps()
     made = await pipelines_api.pipeline(steps)
     problem = assert_refused(await pipelines_api.define(steps), 409, "quota_exceeded")
@@ -116,7 +116,7 @@ async def test_the_number_of_pipelines_of_a_user_and_of_their_versions_has_a_lim
 
 async def test_a_step_with_a_large_payload_is_refused_by_its_field(pipelines_api: PipelinesApi) -> None:
     quotas = f"/api/admin/tenants/{pipelines_api.ann.tenant.id}/quotas"
-    assert (await pipelines_api.studio.call("PATCH", quotas, {"payload_bytes": 100})).status_code == 200
+    assert (await pipelines_api.catalog_api.call("PATCH", quotas, {"payload_bytes": 100})).status_code == 200
     [base, _] = await pipelines_api.steps()
     refused = problems(await pipelines_api.define([{**base, "values": {"style": "x" * 100}}]))
     assert "the limit is 100 (payload_bytes)" in refused["steps.0.values"]
@@ -174,10 +174,10 @@ async def test_steps_may_be_sent_in_any_order(pipelines_api: PipelinesApi) -> No
 async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_field(pipelines_api: PipelinesApi) -> None:
     base, fix = await pipelines_api.steps()
     off = await pipelines_api.workflow(BASE)
-    await pipelines_api.studio.call("PATCH", f"/api/admin/workflows/{off}", {"is_active": False})
+    await pipelines_api.catalog_api.call("PATCH", f"/api/admin/workflows/{off}", {"is_active": False})
     unsold = await pipelines_api.workflow(BASE, sold=False)
     twice = await pipelines_api.workflow(BASE)
-    await pipelines_api.studio.effect(twice)
+    await pipelines_api.catalog_api.effect(twice)
     for workflow, field, reason in (
         ("nobody-made-this", "workflow", "There is no workflow"),
         (off, "workflow", "is switched off"),
@@ -194,7 +194,7 @@ async def test_a_run_of_a_pipeline_whose_workflow_was_switched_off_is_a_conflict
     pipelines_api: PipelinesApi,
 ) -> None:
     made = await pipelines_api.pipeline()
-    await pipelines_api.studio.call(
+    await pipelines_api.catalog_api.call(
         "PATCH", f"/api/admin/workflows/{made['steps'][1]['workflow']}", {"is_active": False}
     )
     refused = await pipelines_api.begin(made)
@@ -355,7 +355,7 @@ async def test_the_same_key_once_more_answers_the_same_run(pipelines_api: Pipeli
     other = await pipelines_api.begin(pipeline, idempotency_key="once", budget=7)
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
     # Another user's key is another key.
-    stranger = PipelinesApi(pipelines_api.studio, await pipelines_api.studio.person())
+    stranger = PipelinesApi(pipelines_api.catalog_api, await pipelines_api.catalog_api.person())
     theirs = await stranger.pipeline(await pipelines_api.steps())
     assert (await stranger.begin(theirs, idempotency_key="once")).status_code == 201
 
@@ -378,7 +378,7 @@ async def test_a_workflow_that_is_not_sold_is_told_from_none_by_nobody(pipelines
         await pipelines_api.workflow(STYLED, sold=False),
         await pipelines_api.workflow(STYLED, sold=False),
     )
-    await pipelines_api.studio.effect(unpublished, is_published=False)
+    await pipelines_api.catalog_api.effect(unpublished, is_published=False)
     told = []
     for workflow in (unsold, unpublished, "nobody-made-this"):
         found = problems(

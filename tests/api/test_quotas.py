@@ -13,37 +13,37 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
 from callsheet.wire.quotas import QuotaLimits
-from tests.support.answers import assert_refused
-from tests.support.media import CLIP, Studio, declared
+from tests.support.media_api import CLIP, MediaApi, declared
 from tests.support.people import Person
+from tests.support.responses import assert_refused
 
 SIZE = len(CLIP)
 
 
 @pytest.fixture
-async def studio(plane: ControlPlane) -> AsyncIterator[Studio]:
-    async with Studio.opened(plane) as studio:
-        yield studio
+async def media_api(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    async with MediaApi.opened(plane) as media_api:
+        yield media_api
 
 
 @pytest.fixture
-async def operator(studio: Studio) -> Person:
-    return await studio.jobs_api.people.admin()
+async def operator(media_api: MediaApi) -> Person:
+    return await media_api.jobs_api.people.admin()
 
 
-async def change(studio: Studio, operator: Person, **limits: int | None) -> dict[str, Any]:
-    path = f"/api/admin/tenants/{studio.tenant_id}/quotas"
-    answer = await studio.jobs_api.client.patch(path, json=limits, headers=operator.headers)
+async def change(media_api: MediaApi, operator: Person, **limits: int | None) -> dict[str, Any]:
+    path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"
+    answer = await media_api.jobs_api.client.patch(path, json=limits, headers=operator.headers)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
 
-async def storage(studio: Studio) -> dict[str, Any]:
-    return dict((await studio.ask("GET", "/api/me")).json()["storage"])
+async def storage(media_api: MediaApi) -> dict[str, Any]:
+    return dict((await media_api.ask("GET", "/api/me")).json()["storage"])
 
 
-async def test_me_shows_what_files_take_and_may_take(studio: Studio) -> None:
-    quotas = studio.plane.settings.quotas
+async def test_me_shows_what_files_take_and_may_take(media_api: MediaApi) -> None:
+    quotas = media_api.plane.settings.quotas
     nothing = {
         "user": {
             "bytes": 0,
@@ -58,29 +58,29 @@ async def test_me_shows_what_files_take_and_may_take(studio: Studio) -> None:
             "files_limit": quotas.tenant_storage_files,
         },
     }
-    assert await storage(studio) == nothing
+    assert await storage(media_api) == nothing
     # An upload that is waited for counts with the size it was declared with.
-    created = (await studio.create()).json()
-    taken = await storage(studio)
+    created = (await media_api.create()).json()
+    taken = await storage(media_api)
     assert (taken["user"]["bytes"], taken["user"]["files"]) == (SIZE, 1)
-    await studio.send(created)
-    await studio.confirm(created["file"])
-    assert await storage(studio) == taken
-    colleague = await studio.colleague()
+    await media_api.send(created)
+    await media_api.confirm(created["file"])
+    assert await storage(media_api) == taken
+    colleague = await media_api.colleague()
     assert (await storage(colleague))["user"] == nothing["user"]
     assert (await storage(colleague))["tenant"] == taken["tenant"]
-    assert await storage(await studio.stranger()) == nothing
-    assert (await studio.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
-    assert await storage(studio) == nothing
+    assert await storage(await media_api.stranger()) == nothing
+    assert (await media_api.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
+    assert await storage(media_api) == nothing
 
 
-async def test_results_of_jobs_count_and_go_with_their_video(studio: Studio) -> None:
-    video = await studio.video()
-    await studio.run(video, b"\x01" * 70, b"\x02" * 30)
-    assert (await storage(studio))["user"]["files"] == 3
-    assert (await storage(studio))["user"]["bytes"] == SIZE + 100
-    assert (await studio.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
-    assert (await storage(studio))["tenant"]["bytes"] == 0
+async def test_results_of_jobs_count_and_go_with_their_video(media_api: MediaApi) -> None:
+    video = await media_api.video()
+    await media_api.run(video, b"\x01" * 70, b"\x02" * 30)
+    assert (await storage(media_api))["user"]["files"] == 3
+    assert (await storage(media_api))["user"]["bytes"] == SIZE + 100
+    assert (await media_api.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    assert (await storage(media_api))["tenant"]["bytes"] == 0
 
 
 @pytest.mark.parametrize(
@@ -93,53 +93,53 @@ async def test_results_of_jobs_count_and_go_with_their_video(studio: Studio) -> 
     ],
 )
 async def test_an_upload_beyond_the_quota_is_refused_and_names_the_limit(
-    studio: Studio, operator: Person, quota: str, limit: int, used: int
+    media_api: MediaApi, operator: Person, quota: str, limit: int, used: int
 ) -> None:
-    await change(studio, operator, **{quota: limit})
-    first = await studio.uploaded()
-    assert (await studio.confirm(first)).status_code == 200
-    other = await studio.colleague() if quota.startswith("tenant") else studio
+    await change(media_api, operator, **{quota: limit})
+    first = await media_api.uploaded()
+    assert (await media_api.confirm(first)).status_code == 200
+    other = await media_api.colleague() if quota.startswith("tenant") else media_api
     problem = assert_refused(await other.create(), 409, "quota_exceeded")
     assert (problem["quota"], problem["limit"], problem["used"]) == (quota, limit, used)
     assert f"the limit is {limit} ({quota}). Delete videos or files, or ask an operator" in problem["detail"]
-    assert len(await studio.file_rows()) == 1
-    assert (await studio.ask("DELETE", f"/api/files/{first['id']}")).status_code == 204
+    assert len(await media_api.file_rows()) == 1
+    assert (await media_api.ask("DELETE", f"/api/files/{first['id']}")).status_code == 204
     assert (await other.create()).status_code == 201
 
 
-async def test_an_upload_that_was_given_up_counts_until_its_url_is_dead(studio: Studio, operator: Person) -> None:
+async def test_an_upload_that_was_given_up_counts_until_its_url_is_dead(media_api: MediaApi, operator: Person) -> None:
     """A client that has the URL can still store bytes there."""
-    await change(studio, operator, user_storage_bytes=SIZE)
-    created = (await studio.create()).json()
-    assert (await studio.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
-    assert_refused(await studio.create(), 409, "quota_exceeded")
+    await change(media_api, operator, user_storage_bytes=SIZE)
+    created = (await media_api.create()).json()
+    assert (await media_api.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
+    assert_refused(await media_api.create(), 409, "quota_exceeded")
     later = datetime.now(UTC) + timedelta(days=3)
-    while await studio.plane.media.sweeper.sweep(studio.pool, later):
+    while await media_api.plane.media.sweeper.sweep(media_api.pool, later):
         pass
-    assert (await studio.create()).status_code == 201
+    assert (await media_api.create()).status_code == 201
 
 
-async def test_a_stranger_is_not_touched_by_the_quota_of_a_tenant(studio: Studio, operator: Person) -> None:
-    await change(studio, operator, tenant_storage_bytes=0)
-    assert_refused(await studio.create(), 409, "quota_exceeded")
-    assert (await (await studio.stranger()).create()).status_code == 201
+async def test_a_stranger_is_not_touched_by_the_quota_of_a_tenant(media_api: MediaApi, operator: Person) -> None:
+    await change(media_api, operator, tenant_storage_bytes=0)
+    assert_refused(await media_api.create(), 409, "quota_exceeded")
+    assert (await (await media_api.stranger()).create()).status_code == 201
 
 
-async def test_no_job_begins_for_who_has_no_room_and_what_runs_is_kept(studio: Studio, operator: Person) -> None:
-    video, second = await studio.video(), await studio.video()
-    await studio.submit(video)
-    await change(studio, operator, user_storage_bytes=SIZE)
+async def test_no_job_begins_for_who_has_no_room_and_what_runs_is_kept(media_api: MediaApi, operator: Person) -> None:
+    video, second = await media_api.video(), await media_api.video()
+    await media_api.submit(video)
+    await change(media_api, operator, user_storage_bytes=SIZE)
     # Its result is kept though it exceeds the quota: its work was done and paid for.
-    [made] = await studio.complete(await studio.jobs_api.start(), b"\x01" * 50)
-    assert (await studio.ask("GET", f"/api/files/{made.file_id}")).status_code == 200
-    balance = (await studio.ask("GET", "/api/wallet")).json()["balance"]
+    [made] = await media_api.complete(await media_api.jobs_api.start(), b"\x01" * 50)
+    assert (await media_api.ask("GET", f"/api/files/{made.file_id}")).status_code == 200
+    balance = (await media_api.ask("GET", "/api/wallet")).json()["balance"]
     task = {"actor": "copy", "payload": {"product": {"title": "Lamp"}}}
-    problem = assert_refused(await studio.ask("POST", "/api/task", task), 409, "quota_exceeded")
+    problem = assert_refused(await media_api.ask("POST", "/api/task", task), 409, "quota_exceeded")
     assert (problem["quota"], problem["used"]) == ("user_storage_bytes", 2 * SIZE + 50)
-    assert (await studio.ask("GET", "/api/wallet")).json()["balance"] == balance
+    assert (await media_api.ask("GET", "/api/wallet")).json()["balance"] == balance
     for each in (video, second):
-        assert (await studio.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
-    assert (await studio.ask("POST", "/api/task", task)).status_code == 201
+        assert (await media_api.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
+    assert (await media_api.ask("POST", "/api/task", task)).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -150,51 +150,55 @@ async def test_no_job_begins_for_who_has_no_room_and_what_runs_is_kept(studio: S
     ],
 )
 async def test_a_large_payload_is_refused_by_its_field(
-    studio: Studio, operator: Person, payload: dict[str, Any], field: str, quota: str
+    media_api: MediaApi, operator: Person, payload: dict[str, Any], field: str, quota: str
 ) -> None:
-    await change(studio, operator, payload_bytes=3000, source_data_bytes=500)
-    answer = await studio.ask("POST", "/api/task", {"actor": "copy", "payload": payload})
+    await change(media_api, operator, payload_bytes=3000, source_data_bytes=500)
+    answer = await media_api.ask("POST", "/api/task", {"actor": "copy", "payload": payload})
     problem = assert_refused(answer, 422, "invalid_request", field)
     assert f"({quota}). Send less data, or a file." in problem["errors"][0]["reason"]
-    assert (await studio.ask("GET", "/api/task")).json()["items"] == []
+    assert (await media_api.ask("GET", "/api/task")).json()["items"] == []
 
 
-async def test_the_default_bounds_a_payload_below_the_largest_body(studio: Studio) -> None:
+async def test_the_default_bounds_a_payload_below_the_largest_body(media_api: MediaApi) -> None:
     body = {"actor": "copy", "payload": {"notes": "x" * 262_144}}
-    assert_refused(await studio.ask("POST", "/api/task", body), 422, "invalid_request", "payload")
+    assert_refused(await media_api.ask("POST", "/api/task", body), 422, "invalid_request", "payload")
     effect = {"effect_id": "any", "input_payload": {str(number): "x" * 20_000 for number in range(14)}}
-    assert_refused(await studio.ask("POST", "/api/ai-jobs", effect), 422, "invalid_request", "input_payload")
+    assert_refused(await media_api.ask("POST", "/api/ai-jobs", effect), 422, "invalid_request", "input_payload")
 
 
-async def test_keys_have_a_limit_and_revoked_and_expired_ones_do_not_count(studio: Studio, operator: Person) -> None:
+async def test_keys_have_a_limit_and_revoked_and_expired_ones_do_not_count(
+    media_api: MediaApi, operator: Person
+) -> None:
     # The studio's own key is one.
-    await change(studio, operator, keys_per_user=2)
-    path = f"/api/admin/users/{studio.person.user.id}/keys"
+    await change(media_api, operator, keys_per_user=2)
+    path = f"/api/admin/users/{media_api.person.user.id}/keys"
 
     async def create() -> httpx.Response:
-        return await studio.jobs_api.client.post(path, json={"name": "another"}, headers=operator.headers)
+        return await media_api.jobs_api.client.post(path, json={"name": "another"}, headers=operator.headers)
 
     created = await create()
     assert created.status_code == 201
     problem = assert_refused(await create(), 409, "quota_exceeded")
     assert (problem["quota"], problem["limit"], problem["used"]) == ("keys_per_user", 2, 2)
-    assert (await studio.ask("DELETE", f"/api/keys/{created.json()['id']}")).status_code == 200
+    assert (await media_api.ask("DELETE", f"/api/keys/{created.json()['id']}")).status_code == 200
     created = await create()
     assert created.status_code == 201
-    async with studio.plane.databases.central.connection() as connection:
+    async with media_api.plane.databases.central.connection() as connection:
         await connection.execute(
             "UPDATE api_keys SET expires_at = clock_timestamp() WHERE id = $1", UUID(created.json()["id"])
         )
     assert (await create()).status_code == 201
 
 
-async def test_an_operator_changes_single_limits_and_takes_the_default_again(studio: Studio, operator: Person) -> None:
-    defaults = studio.plane.settings.quotas.model_dump(include=set(QuotaLimits.model_fields))
-    await studio.uploaded()
-    await change(studio, operator, user_storage_files=7)
-    changed = await change(studio, operator, keys_per_user=3)
+async def test_an_operator_changes_single_limits_and_takes_the_default_again(
+    media_api: MediaApi, operator: Person
+) -> None:
+    defaults = media_api.plane.settings.quotas.model_dump(include=set(QuotaLimits.model_fields))
+    await media_api.uploaded()
+    await change(media_api, operator, user_storage_files=7)
+    changed = await change(media_api, operator, keys_per_user=3)
     assert changed == {
-        "tenant": studio.person.tenant.slug,
+        "tenant": media_api.person.tenant.slug,
         "limits": {**defaults, "user_storage_files": 7, "keys_per_user": 3},
         "changed": {"user_storage_files": 7, "keys_per_user": 3},
         "storage": {
@@ -204,12 +208,12 @@ async def test_an_operator_changes_single_limits_and_takes_the_default_again(stu
             "files_limit": defaults["tenant_storage_files"],
         },
     }
-    assert (await storage(studio))["user"]["files_limit"] == 7
-    assert (await change(studio, operator, user_storage_files=None))["changed"] == {"keys_per_user": 3}
-    lines = await studio.jobs_api.client.get(
+    assert (await storage(media_api))["user"]["files_limit"] == 7
+    assert (await change(media_api, operator, user_storage_files=None))["changed"] == {"keys_per_user": 3}
+    lines = await media_api.jobs_api.client.get(
         "/api/admin/audit-logs", params={"action": "tenant.quotas"}, headers=operator.headers
     )
-    own = [line["details"] for line in lines.json()["items"] if line["tenant_id"] == str(studio.tenant_id)]
+    own = [line["details"] for line in lines.json()["items"] if line["tenant_id"] == str(media_api.tenant_id)]
     assert own == [{"user_storage_files": None}, {"keys_per_user": 3}, {"user_storage_files": 7}]
 
 
@@ -218,24 +222,24 @@ async def test_an_operator_changes_single_limits_and_takes_the_default_again(stu
     [({"keys_per_user": -1}, "keys_per_user"), ({"keys_per_user": "3"}, "keys_per_user"), ({"keys": 3}, "keys")],
 )
 async def test_a_limit_that_is_none_is_refused(
-    studio: Studio, operator: Person, body: dict[str, Any], field: str
+    media_api: MediaApi, operator: Person, body: dict[str, Any], field: str
 ) -> None:
-    path = f"/api/admin/tenants/{studio.tenant_id}/quotas"
-    answer = await studio.jobs_api.client.patch(path, json=body, headers=operator.headers)
+    path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"
+    answer = await media_api.jobs_api.client.patch(path, json=body, headers=operator.headers)
     assert_refused(answer, 422, "invalid_request", field)
 
 
-async def test_a_tenant_admin_sees_the_limits_and_does_not_change_them(studio: Studio) -> None:
-    boss = await studio.jobs_api.people.user(studio.person.tenant, Role.TENANT_ADMIN)
-    path = f"/api/admin/tenants/{studio.tenant_id}/quotas"
-    assert (await studio.jobs_api.client.get(path, headers=boss.headers)).json()["changed"] == {}
-    refused = await studio.jobs_api.client.patch(path, json={"keys_per_user": 9}, headers=boss.headers)
+async def test_a_tenant_admin_sees_the_limits_and_does_not_change_them(media_api: MediaApi) -> None:
+    boss = await media_api.jobs_api.people.user(media_api.person.tenant, Role.TENANT_ADMIN)
+    path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"
+    assert (await media_api.jobs_api.client.get(path, headers=boss.headers)).json()["changed"] == {}
+    refused = await media_api.jobs_api.client.patch(path, json={"keys_per_user": 9}, headers=boss.headers)
     assert_refused(refused, 403, "forbidden")
 
 
-async def test_an_upload_larger_than_the_whole_quota_writes_nothing(studio: Studio, operator: Person) -> None:
-    await change(studio, operator, user_storage_bytes=10)
-    answer = await studio.ask("POST", "/api/videos/uploads", declared(CLIP))
+async def test_an_upload_larger_than_the_whole_quota_writes_nothing(media_api: MediaApi, operator: Person) -> None:
+    await change(media_api, operator, user_storage_bytes=10)
+    answer = await media_api.ask("POST", "/api/videos/uploads", declared(CLIP))
     assert_refused(answer, 409, "quota_exceeded")
-    assert await studio.file_rows() == []
-    assert (await storage(studio))["user"]["files"] == 0
+    assert await media_api.file_rows() == []
+    assert (await storage(media_api))["user"]["files"] == 0

@@ -16,8 +16,8 @@ from callsheet.identity.authentication import COOKIE
 from callsheet.identity.devices import device_of
 from callsheet.identity.keys import KeyUsage
 from callsheet.wire.identity import Role
-from tests.support.answers import assert_refused
 from tests.support.people import PASSWORD, People, Person
+from tests.support.responses import assert_refused
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 IPHONE = (

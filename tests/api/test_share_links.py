@@ -17,22 +17,22 @@ from callsheet.media.previews.maker import PreviewMaker
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
-from tests.support.media import CLIP, Studio
+from tests.support.media_api import CLIP, MediaApi
 from tests.support.people import People
 from tests.support.previews import clip
+from tests.support.responses import assert_refused
 
 PROMPT = "a fox, for my mother only"
 MADE = CLIP + b"made"
 
 
 @pytest.fixture
-async def ann(plane: ControlPlane) -> AsyncIterator[Studio]:
-    async with Studio.opened(plane) as studio:
-        yield studio
+async def ann(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    async with MediaApi.opened(plane) as media_api:
+        yield media_api
 
 
-async def finished(ann: Studio, *outputs: bytes) -> str:
+async def finished(ann: MediaApi, *outputs: bytes) -> str:
     """A job on an upload of ann's that has made these."""
     file = (await ann.confirm(await ann.uploaded(name="holiday in Rome.mp4"))).json()
     described = Description("Claymation", ("holiday in Rome.mp4",), {"prompt": PROMPT}, "video")
@@ -41,7 +41,7 @@ async def finished(ann: Studio, *outputs: bytes) -> str:
     return str(job.id)
 
 
-async def shared(ann: Studio, job_id: str, **wanted: Any) -> dict[str, Any]:
+async def shared(ann: MediaApi, job_id: str, **wanted: Any) -> dict[str, Any]:
     answer = await ann.ask("POST", f"/api/ai-jobs/{job_id}/shares", wanted)
     assert answer.status_code == 201, answer.text
     link: dict[str, Any] = answer.json()
@@ -52,12 +52,12 @@ def path_of(link: dict[str, Any]) -> str:
     return "/api/shares/" + str(link["url"]).rpartition("/")[2]
 
 
-async def opened(ann: Studio, link: dict[str, Any]) -> httpx.Response:
+async def opened(ann: MediaApi, link: dict[str, Any]) -> httpx.Response:
     """Requested by a person without an account."""
     return await ann.jobs_api.client.get(path_of(link))
 
 
-async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio, plane: ControlPlane) -> None:
+async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: MediaApi, plane: ControlPlane) -> None:
     job_id = await finished(ann, MADE, MADE + b"second")
     link = await shared(ann, job_id)
     assert link["url"].startswith(f"{plane.settings.public_url}/share/csp_")
@@ -83,7 +83,7 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio
 
 
 @pytest.mark.thorough
-async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path) -> None:
+async def test_a_link_shows_posters_that_end_with_it(ann: MediaApi, tmp_path: Path) -> None:
     job_id = await finished(ann, clip(tmp_path / "after.mp4", 24, width=640, height=480))
     others = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"
     await ann.jobs_api.core.rows(ann.pool, others, ann.tenant_id)
@@ -102,7 +102,7 @@ async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path
     assert_refused(await ann.jobs_api.client.get(after["poster_url"]), 404, "not_found")
 
 
-async def test_the_owner_decides_about_prompt_and_input(ann: Studio) -> None:
+async def test_the_owner_decides_about_prompt_and_input(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id, show_prompt=True, show_input=False)
     found = (await opened(ann, link)).json()
@@ -110,7 +110,7 @@ async def test_the_owner_decides_about_prompt_and_input(ann: Studio) -> None:
     assert_refused(await ann.jobs_api.client.get(path_of(link) + "/media/before"), 404, "not_found")
 
 
-async def test_links_are_listed_and_revoked_by_their_owner_only(ann: Studio) -> None:
+async def test_links_are_listed_and_revoked_by_their_owner_only(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     first, second = await shared(ann, job_id), await shared(ann, job_id)
     address = f"/api/ai-jobs/{job_id}/shares"
@@ -140,7 +140,7 @@ async def test_links_are_listed_and_revoked_by_their_owner_only(ann: Studio) -> 
 
 
 @pytest.mark.parametrize("end", ["expired", "job", "file", "user", "tenant"])
-async def test_a_link_ends_with_what_it_stands_on(ann: Studio, people: People, end: str) -> None:
+async def test_a_link_ends_with_what_it_stands_on(ann: MediaApi, people: People, end: str) -> None:
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id)
     admin = (await people.admin()).headers
@@ -175,27 +175,27 @@ async def test_a_link_ends_with_what_it_stands_on(ann: Studio, people: People, e
     [secret_token("csp"), "csp_short", "css_" + "a" * 43, "%00", "a" * 101, "..%2Fme"],
     ids=["random", "short", "other_prefix", "nul", "long", "path"],
 )
-async def test_a_token_that_was_guessed_shows_nothing(ann: Studio, token: str) -> None:
+async def test_a_token_that_was_guessed_shows_nothing(ann: MediaApi, token: str) -> None:
     for path in (f"/api/shares/{token}", f"/api/shares/{token}/media/after"):
         answer = await ann.jobs_api.client.get(path)
         assert answer.status_code in (400, 404, 422)
         assert "after" not in answer.json()
 
 
-async def test_what_is_not_finished_or_has_no_file_is_not_shared(ann: Studio) -> None:
+async def test_what_is_not_finished_or_has_no_file_is_not_shared(ann: MediaApi) -> None:
     waiting = (await ann.jobs_api.submit(ann.person))["id"]
     assert_refused(await ann.ask("POST", f"/api/ai-jobs/{waiting}/shares", {}), 409, "wrong_state")
     await ann.complete(await ann.jobs_api.start())
     assert_refused(await ann.ask("POST", f"/api/ai-jobs/{waiting}/shares", {}), 409, "wrong_state")
 
 
-async def test_a_viewer_makes_no_links(ann: Studio, people: People) -> None:
+async def test_a_viewer_makes_no_links(ann: MediaApi, people: People) -> None:
     viewer = await people.user(ann.person.tenant, Role.VIEWER)
     answer = await ann.jobs_api.client.post(f"/api/ai-jobs/{uuid7()}/shares", json={}, headers=viewer.headers)
     assert_refused(answer, 403, "forbidden")
 
 
-async def test_openings_are_counted_behind_the_requests(ann: Studio) -> None:
+async def test_openings_are_counted_behind_the_requests(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id)
     for _ in range(3):
@@ -207,7 +207,7 @@ async def test_openings_are_counted_behind_the_requests(ann: Studio) -> None:
     assert listed["last_opened_at"] > listed["created_at"]
 
 
-async def test_links_are_swept_a_day_after_their_end(ann: Studio) -> None:
+async def test_links_are_swept_a_day_after_their_end(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     kept, ended = await shared(ann, job_id), await shared(ann, job_id)
     await ann.ask("DELETE", f"/api/ai-jobs/{job_id}/shares/{ended['id']}")
@@ -222,7 +222,7 @@ async def test_links_are_swept_a_day_after_their_end(ann: Studio) -> None:
     assert await ids(datetime.now(UTC) + timedelta(days=2)) == {kept["id"]}
 
 
-async def test_a_user_makes_a_hundred_links_in_an_hour(ann: Studio) -> None:
+async def test_a_user_makes_a_hundred_links_in_an_hour(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     async with ann.plane.databases.central.transaction() as connection:
         for _ in range(100):
@@ -242,7 +242,7 @@ async def test_a_user_makes_a_hundred_links_in_an_hour(ann: Studio) -> None:
 
 @pytest.mark.thorough
 async def test_the_operator_limits_the_life_of_links_and_switches_them_off(started: Started) -> None:
-    async with started(sharing={"link_days": 3, "longest_link_days": 5}) as (plane, _), Studio.opened(plane) as ann:
+    async with started(sharing={"link_days": 3, "longest_link_days": 5}) as (plane, _), MediaApi.opened(plane) as ann:
         job_id = await finished(ann, MADE)
         link = await shared(ann, job_id)
         life = datetime.fromisoformat(link["expires_at"]) - datetime.fromisoformat(link["created_at"])

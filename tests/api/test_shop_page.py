@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.event_stream import EventStream
 from tests.support.people import People, Person
 
@@ -25,19 +25,19 @@ SECRET = "whsec_of_the_tests"
 
 
 @pytest.fixture
-async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
-    return await Studio.open(plane, client, people)
+async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> CatalogApi:
+    return await CatalogApi.open(plane, client, people)
 
 
 @pytest.fixture
-async def shop(plane: ControlPlane, studio: Studio, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+async def shop(plane: ControlPlane, catalog_api: CatalogApi, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     """The page's module, as the page starts it."""
     found = re.search(r"<<'SHOP'\n(.*?)\nSHOP\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     monkeypatch.setenv("API_URL", plane.settings.public_url)
-    monkeypatch.setenv("OPERATOR_KEY", studio.admin.key)
+    monkeypatch.setenv("OPERATOR_KEY", catalog_api.admin.key)
     monkeypatch.setenv("PAYMENT_SECRET", SECRET)
-    monkeypatch.setenv("SHOP_TENANT", (await studio.people.tenant()).slug)
+    monkeypatch.setenv("SHOP_TENANT", (await catalog_api.people.tenant()).slug)
     names: dict[str, Any] = {"__name__": "shop"}
     exec(compile(found[1], "shop.py", "exec"), names)
     yield SimpleNamespace(**names)
@@ -82,13 +82,13 @@ async def test_what_the_payment_provider_did_not_sign_is_not_believed(shop: Any)
 
 
 async def test_an_order_is_one_job_that_the_customers_page_watches_and_a_refund_is_seen(
-    shop: Any, studio: Studio, client: httpx.AsyncClient
+    shop: Any, catalog_api: CatalogApi, client: httpx.AsyncClient
 ) -> None:
-    effect = await studio.effect(credits_cost=7)
+    effect = await catalog_api.effect(credits_cost=7)
     await asked(shop, "/customers", {"customer": "cid"})
     customer = shop.customers["cid"]
     person = Person(None, None, customer["key"])  # type: ignore[arg-type]
-    file_id = await studio.file(person)
+    file_id = await catalog_api.file(person)
     order = {"customer": "cid", "order": "order-1", "effect": effect["id"], "fields": {"prompt": "a cat"}}
     order["input_file_id"] = file_id
     poor = await asked(shop, "/orders", order)

@@ -21,8 +21,8 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.server import AddressInUse, HttpServer
 from callsheet.settings import Settings
-from tests.support.answers import assert_refused
 from tests.support.people import People, Person
+from tests.support.responses import assert_refused
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 

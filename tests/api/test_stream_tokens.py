@@ -17,10 +17,10 @@ from callsheet.jobs import feeds as feeds_module
 from callsheet.plumbing.secrets import master_secret
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.identity import CreateKeyRequest
-from tests.support.answers import assert_refused
 from tests.support.event_stream import EventStream
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person, sign_in
+from tests.support.responses import assert_refused
 
 ALL = "/api/ai-jobs/stream"
 Token = dict[str, Any]

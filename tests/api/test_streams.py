@@ -18,11 +18,11 @@ from callsheet.plumbing.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
 from callsheet.wire.wallet import Wallet
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
 from tests.support.core import report
 from tests.support.event_stream import EventStream, opened
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person, sign_in
+from tests.support.responses import assert_refused
 from tests.support.waiting import until
 
 ALL = "/api/ai-jobs/stream"

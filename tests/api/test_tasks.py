@@ -12,11 +12,11 @@ import pytest
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.tasks import task_id_of
 from tests.support.actor_harness import ActorHarness
-from tests.support.answers import assert_refused
-from tests.support.catalog import MP4
+from tests.support.catalog_api import MP4
 from tests.support.event_stream import opened
-from tests.support.fleet import Crew
+from tests.support.fleet_api import FleetApi
 from tests.support.people import Person
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
 
@@ -332,14 +332,14 @@ async def test_providers_are_listed_and_say_what_they_would_do(actor_harness: Ac
 async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_task(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
-    studio = await actor_harness.studio()
-    effect = await studio.effect(credits_cost=7)
-    file_id = await studio.file(ann)
+    catalog_api = await actor_harness.catalog_api()
+    effect = await catalog_api.effect(credits_cost=7)
+    file_id = await catalog_api.file(ann)
     payload = {"effect": effect["slug"], "params": {"prompt": "a cat"}, "input_file_id": file_id}
     task = await actor_harness.submit(ann, "engine", payload, max_retries=0)
     assert (task["cost"], task["payload"], task["max_retries"]) == (7, payload, 0)
     assert await actor_harness.balance(ann) == 93
-    secret = Crew(actor_harness.plane, actor_harness.jobs_api).secret["x-fleet-secret"]
+    secret = FleetApi(actor_harness.plane, actor_harness.jobs_api).secret["x-fleet-secret"]
     worker = await ScriptedWorker(actor_harness.client, "engine-1").register(
         secret, workflow_slugs=[effect["workflow"]]
     )
@@ -361,9 +361,9 @@ async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_tas
 async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_wrote_it(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
-    studio = await actor_harness.studio()
-    effect = await studio.effect()
-    theirs = await studio.file(await actor_harness.person(tenant_of=ann))
+    catalog_api = await actor_harness.catalog_api()
+    effect = await catalog_api.effect()
+    theirs = await catalog_api.file(await actor_harness.person(tenant_of=ann))
     for changes, field in (
         ({"params": {}}, "payload.params.prompt"),
         ({"input_file_id": None}, "payload.input_file_id"),

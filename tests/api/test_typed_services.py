@@ -17,11 +17,11 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from tests.api.conftest import shared_plane
-from tests.support.answers import assert_refused
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
+from tests.support.responses import assert_refused
 from tests.support.services import LOCAL
 from tests.support.waiting import until
 

@@ -21,11 +21,11 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
-from tests.support.answers import assert_refused
 from tests.support.core import Core, Member, open_core
 from tests.support.installation import installation, isolate
 from tests.support.people import People, Person
 from tests.support.ports import free_port
+from tests.support.responses import assert_refused
 
 
 @dataclass(frozen=True)

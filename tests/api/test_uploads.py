@@ -16,43 +16,43 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.answers import assert_refused
-from tests.support.media import CLIP, PICTURE, Studio, declared
+from tests.support.media_api import CLIP, PICTURE, MediaApi, declared
+from tests.support.responses import assert_refused
 
 HASH = hashlib.sha256(CLIP).hexdigest()
 
 
 @pytest.fixture
-async def studio(stored_plane: ControlPlane) -> AsyncIterator[Studio]:
+async def media_api(stored_plane: ControlPlane) -> AsyncIterator[MediaApi]:
     """On local storage, then on S3."""
-    async with Studio.opened(stored_plane) as studio:
-        yield studio
+    async with MediaApi.opened(stored_plane) as media_api:
+        yield media_api
 
 
 @pytest.fixture
-async def local(plane: ControlPlane) -> AsyncIterator[Studio]:
-    async with Studio.opened(plane) as studio:
-        yield studio
+async def local(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    async with MediaApi.opened(plane) as media_api:
+        yield media_api
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_plane: ControlPlane, pool: str) -> None:
-    async with Studio.opened(stored_plane, pool) as studio:
-        answer = await studio.create(sha256=HASH)
+    async with MediaApi.opened(stored_plane, pool) as media_api:
+        answer = await media_api.create(sha256=HASH)
         assert answer.status_code == 201
         created = answer.json()
         assert created["file"] | {"status": "pending", "purpose": "upload", "size": len(CLIP)} == created["file"]
         assert (created["file"]["url"], created["file"]["job_id"]) == (None, None)
         assert created["upload"]["method"] == "PUT"
-        assert (await studio.send(created)).status_code == 200
-        confirmed = await studio.confirm(created["file"])
+        assert (await media_api.send(created)).status_code == 200
+        confirmed = await media_api.confirm(created["file"])
         assert confirmed.status_code == 200
         file = confirmed.json()
         assert (file["status"], file["sha256"], file["expires_at"]) == ("ready", HASH, None)
-        video = (await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})).json()
+        video = (await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})).json()
         assert (video["status"], video["title"]) == ("uploaded", "clip.mp4")
         for url in (file["url"], video["original_file_url"]):
-            fetched = await studio.jobs_api.client.get(url)
+            fetched = await media_api.jobs_api.client.get(url)
             assert (fetched.status_code, fetched.content) == (200, CLIP)
             assert fetched.headers["content-type"] == "video/mp4"
 
@@ -71,7 +71,7 @@ async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_pl
         ("archive.tar.gz", "archive.tar.gz", "archive.tar.mp4"),
     ],
 )
-async def test_a_hostile_name_is_harmless_in_storage(local: Studio, name: str, shown: str, segment: str) -> None:
+async def test_a_hostile_name_is_harmless_in_storage(local: MediaApi, name: str, shown: str, segment: str) -> None:
     file = await local.uploaded(name=name)
     assert file["name"] == shown
     path = f"tenants/{local.tenant_id}/uploads/{file['id']}/{segment}"
@@ -92,7 +92,7 @@ async def test_a_hostile_name_is_harmless_in_storage(local: Studio, name: str, s
     ],
 )
 async def test_pictures_and_sound_are_uploaded_the_same_way(
-    local: Studio, content: bytes, mime_type: str, stored: str
+    local: MediaApi, content: bytes, mime_type: str, stored: str
 ) -> None:
     file = await local.uploaded(content, mime_type=mime_type)
     answer = await local.confirm(file)
@@ -126,14 +126,14 @@ async def test_pictures_and_sound_are_uploaded_the_same_way(
     ids=str,
 )
 async def test_a_bad_upload_names_the_field_and_writes_nothing(
-    local: Studio, change: dict[str, Any], field: str
+    local: MediaApi, change: dict[str, Any], field: str
 ) -> None:
     answer = await local.ask("POST", "/api/videos/uploads", declared(CLIP) | change)
     assert_refused(answer, 422, "invalid_request", field)
     assert await local.file_rows() == []
 
 
-async def test_everything_that_is_over_its_limit_is_named_at_once(local: Studio) -> None:
+async def test_everything_that_is_over_its_limit_is_named_at_once(local: MediaApi) -> None:
     answer = await local.create(size=2**50, mime_type="text/html")
     problem = assert_refused(answer, 422, "invalid_request", "mime_type", "size")
     assert "video/*, image/*, audio/*" in problem["detail"]
@@ -141,39 +141,39 @@ async def test_everything_that_is_over_its_limit_is_named_at_once(local: Studio)
 
 async def test_the_limits_come_from_the_settings(strict: ControlPlane) -> None:
     most = strict.settings.storage.max_upload_bytes
-    async with Studio.opened(strict) as studio:
-        assert_refused(await studio.create(size=most + 1, mime_type="image/png"), 422, "invalid_request", "size")
+    async with MediaApi.opened(strict) as media_api:
+        assert_refused(await media_api.create(size=most + 1, mime_type="image/png"), 422, "invalid_request", "size")
         for mime_type, status in (("image/png", 201), ("audio/x", 201), ("image/jpeg", 422), ("video/webm", 422)):
-            assert (await studio.create(size=most, mime_type=mime_type)).status_code == status
+            assert (await media_api.create(size=most, mime_type=mime_type)).status_code == status
 
 
 async def test_only_so_many_uploads_of_a_user_are_waited_for_also_at_once(strict: ControlPlane) -> None:
-    async with Studio.opened(strict) as studio:
-        answers = await asyncio.gather(*(studio.create() for _ in range(10)))
+    async with MediaApi.opened(strict) as media_api:
+        answers = await asyncio.gather(*(media_api.create() for _ in range(10)))
         assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 7
         refused = next(answer for answer in answers if answer.status_code == 429)
         assert assert_refused(refused, 429, "too_many_pending_uploads")["limit"] == 3
-        assert len(await studio.file_rows()) == 3
+        assert len(await media_api.file_rows()) == 3
         # Neither a colleague's nor what was confirmed or deleted counts.
-        assert (await (await studio.colleague()).create()).status_code == 201
+        assert (await (await media_api.colleague()).create()).status_code == 201
         first, second, _ = (answer.json() for answer in answers if answer.status_code == 201)
-        await studio.send(first)
-        assert (await studio.confirm(first["file"])).status_code == 200
-        assert (await studio.ask("DELETE", f"/api/files/{second['file']['id']}")).status_code == 204
-        assert [(await studio.create()).status_code for _ in range(3)] == [201, 201, 429]
+        await media_api.send(first)
+        assert (await media_api.confirm(first["file"])).status_code == 200
+        assert (await media_api.ask("DELETE", f"/api/files/{second['file']['id']}")).status_code == 204
+        assert [(await media_api.create()).status_code for _ in range(3)] == [201, 201, 429]
 
 
-async def test_what_was_not_uploaded_cannot_be_confirmed_and_the_answer_says_what_to_do(studio: Studio) -> None:
-    created = (await studio.create()).json()
-    problem = assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "file_id")
+async def test_what_was_not_uploaded_cannot_be_confirmed_and_the_answer_says_what_to_do(media_api: MediaApi) -> None:
+    created = (await media_api.create()).json()
+    problem = assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "file_id")
     assert "Send the bytes to `upload.url`" in problem["detail"]
-    await studio.send(created)
-    assert (await studio.confirm(created["file"])).status_code == 200
+    await media_api.send(created)
+    assert (await media_api.confirm(created["file"])).status_code == 200
 
 
-async def test_confirming_again_answers_the_same(studio: Studio) -> None:
-    file = await studio.uploaded()
-    first, again = (await studio.confirm(file)).json(), (await studio.confirm(file)).json()
+async def test_confirming_again_answers_the_same(media_api: MediaApi) -> None:
+    file = await media_api.uploaded()
+    first, again = (await media_api.confirm(file)).json(), (await media_api.confirm(file)).json()
     addresses = {"url", "url_expires_at"}
     assert {name: first[name] for name in first.keys() - addresses} == {
         name: again[name] for name in again.keys() - addresses
@@ -199,20 +199,20 @@ async def test_confirming_again_answers_the_same(studio: Studio) -> None:
     ids=["shorter", "longer", "hash", "html", "pdf", "png", "program", "zip", "hls", "ffconcat", "sdp"],
 )
 async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_replaced(
-    studio: Studio, content: bytes, declaration: dict[str, Any], field: str
+    media_api: MediaApi, content: bytes, declaration: dict[str, Any], field: str
 ) -> None:
-    created = (await studio.create(**declaration)).json()
-    [row] = await studio.file_rows()
+    created = (await media_api.create(**declaration)).json()
+    [row] = await media_api.file_rows()
     # Written directly to storage: the signed URL would have refused most of it.
-    await studio.plane.storage.put(row["path"], content, content_type="video/mp4")
-    problem = assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", field)
+    await media_api.plane.storage.put(row["path"], content, content_type="video/mp4")
+    problem = assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", field)
     assert "Upload the right bytes to the same URL" in problem["detail"]
-    assert (await studio.file_rows())[0]["status"] == "pending"
-    assert (await studio.send(created)).status_code == 200
-    assert (await studio.confirm(created["file"])).status_code == 200
+    assert (await media_api.file_rows())[0]["status"] == "pending"
+    assert (await media_api.send(created)).status_code == 200
+    assert (await media_api.confirm(created["file"])).status_code == 200
 
 
-async def test_a_session_description_far_behind_other_bytes_is_refused(local: Studio) -> None:
+async def test_a_session_description_far_behind_other_bytes_is_refused(local: MediaApi) -> None:
     """FFmpeg looks for its line in the first megabyte."""
     hidden = b"\x80" * 900_000 + b"\nc=IN IP4 10.0.0.1\nm=video 5000 RTP/AVP 96\n"
     file = await local.uploaded(hidden)
@@ -220,100 +220,100 @@ async def test_a_session_description_far_behind_other_bytes_is_refused(local: St
     assert "the bytes look like a session description (SDP)" in problem["detail"]
 
 
-async def test_an_object_of_another_type_is_refused(studio: Studio) -> None:
-    created = (await studio.create()).json()
-    [row] = await studio.file_rows()
-    await studio.plane.storage.put(row["path"], CLIP, content_type="video/webm")
-    assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "mime_type")
+async def test_an_object_of_another_type_is_refused(media_api: MediaApi) -> None:
+    created = (await media_api.create()).json()
+    [row] = await media_api.file_rows()
+    await media_api.plane.storage.put(row["path"], CLIP, content_type="video/webm")
+    assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "mime_type")
 
 
 @pytest.mark.parametrize("sha256", [None, HASH], ids=["undeclared", "declared"])
-async def test_what_was_confirmed_cannot_be_replaced(studio: Studio, sha256: str | None) -> None:
+async def test_what_was_confirmed_cannot_be_replaced(media_api: MediaApi, sha256: str | None) -> None:
     """The signed URL is still good after the confirmation, and nothing that it stores is ever served."""
     other = CLIP[::-1]
-    created = (await studio.create(sha256=sha256)).json()
-    assert (await studio.send(created, other)).is_success is (sha256 is None)
-    assert (await studio.send(created)).is_success
-    file = (await studio.confirm(created["file"])).json()
+    created = (await media_api.create(sha256=sha256)).json()
+    assert (await media_api.send(created, other)).is_success is (sha256 is None)
+    assert (await media_api.send(created)).is_success
+    file = (await media_api.confirm(created["file"])).json()
     assert file["sha256"] in ((HASH,) if sha256 else (HASH, None))
     for bytes_sent in (other, CLIP):
-        await studio.send(created, bytes_sent)
-        assert (await studio.confirm(created["file"])).json()["sha256"] == file["sha256"]
-        assert (await studio.jobs_api.client.get(file["url"])).content == CLIP
+        await media_api.send(created, bytes_sent)
+        assert (await media_api.confirm(created["file"])).json()["sha256"] == file["sha256"]
+        assert (await media_api.jobs_api.client.get(file["url"])).content == CLIP
 
 
 @pytest.mark.parametrize(
     ("width", "height", "is_taken"), [(30_000, 30_000, False), (10_001, 10_000, False), (10_000, 10_000, True)]
 )
 async def test_an_image_with_too_many_pixels_is_refused_by_its_header(
-    studio: Studio, width: int, height: int, is_taken: bool
+    media_api: MediaApi, width: int, height: int, is_taken: bool
 ) -> None:
     """A few bytes may make a decoder allocate gigabytes. Nothing here decodes them."""
     data = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + data + struct.pack(">I", zlib.crc32(data))
-    created = (await studio.create(bomb, mime_type="image/png", name="bomb.png")).json()
-    await studio.send(created, bomb)
-    answer = await studio.confirm(created["file"])
+    created = (await media_api.create(bomb, mime_type="image/png", name="bomb.png")).json()
+    await media_api.send(created, bomb)
+    answer = await media_api.confirm(created["file"])
     if is_taken:
         assert answer.status_code == 200
         return
     problem = assert_refused(answer, 422, "invalid_request", "dimensions")
     assert f"{width} x {height} = {width * height} pixels. At most 100000000 are allowed" in problem["detail"]
-    assert (await studio.file_rows())[0]["status"] == "pending"
+    assert (await media_api.file_rows())[0]["status"] == "pending"
 
 
-async def test_an_upload_may_be_repeated_until_it_is_confirmed(studio: Studio) -> None:
+async def test_an_upload_may_be_repeated_until_it_is_confirmed(media_api: MediaApi) -> None:
     """The answer to the first PUT may be lost on the way; and a confirmation that was refused asks for other bytes."""
-    created = (await studio.create()).json()
-    await studio.send(created, b"%PDF-1.7".ljust(len(CLIP)))
-    assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "mime_type")
+    created = (await media_api.create()).json()
+    await media_api.send(created, b"%PDF-1.7".ljust(len(CLIP)))
+    assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "mime_type")
     for _ in range(2):
-        assert (await studio.send(created)).is_success
-    file = (await studio.confirm(created["file"])).json()
-    assert (await studio.jobs_api.client.get(file["url"])).content == CLIP
-    paths = [entry.key async for entry in studio.plane.storage.list(f"tenants/{studio.tenant_id}/uploads")]
+        assert (await media_api.send(created)).is_success
+    file = (await media_api.confirm(created["file"])).json()
+    assert (await media_api.jobs_api.client.get(file["url"])).content == CLIP
+    paths = [entry.key async for entry in media_api.plane.storage.list(f"tenants/{media_api.tenant_id}/uploads")]
     assert len(paths) == 1, "neither copies that were refused nor the uploaded object stay"
 
 
-async def test_a_file_has_a_fresh_address_and_may_be_saved_under_its_name(studio: Studio) -> None:
-    file = await studio.uploaded(name="Übung.mp4")
-    assert (await studio.ask("GET", f"/api/files/{file['id']}")).json() == file
-    await studio.confirm(file)
-    shown = (await studio.ask("GET", f"/api/files/{file['id']}")).json()
-    assert "content-disposition" not in (await studio.jobs_api.client.get(shown["url"])).headers
-    saved = (await studio.ask("GET", f"/api/files/{file['id']}?download=true")).json()
-    assert "%C3%9Cbung.mp4" in (await studio.jobs_api.client.get(saved["url"])).headers["content-disposition"]
+async def test_a_file_has_a_fresh_address_and_may_be_saved_under_its_name(media_api: MediaApi) -> None:
+    file = await media_api.uploaded(name="Übung.mp4")
+    assert (await media_api.ask("GET", f"/api/files/{file['id']}")).json() == file
+    await media_api.confirm(file)
+    shown = (await media_api.ask("GET", f"/api/files/{file['id']}")).json()
+    assert "content-disposition" not in (await media_api.jobs_api.client.get(shown["url"])).headers
+    saved = (await media_api.ask("GET", f"/api/files/{file['id']}?download=true")).json()
+    assert "%C3%9Cbung.mp4" in (await media_api.jobs_api.client.get(saved["url"])).headers["content-disposition"]
 
 
-async def test_what_a_browser_could_run_is_saved_whatever_storage_it_comes_from(studio: Studio) -> None:
+async def test_what_a_browser_could_run_is_saved_whatever_storage_it_comes_from(media_api: MediaApi) -> None:
     drawing = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
-    file = await studio.uploaded(drawing, name="drawing.svg", mime_type="image/svg+xml")
-    url = (await studio.confirm(file)).json()["url"]
-    served = await studio.jobs_api.client.get(url)
+    file = await media_api.uploaded(drawing, name="drawing.svg", mime_type="image/svg+xml")
+    url = (await media_api.confirm(file)).json()["url"]
+    served = await media_api.jobs_api.client.get(url)
     assert (served.status_code, served.content) == (200, drawing)
     assert served.headers["content-disposition"] == 'attachment; filename="drawing.svg"'
 
 
-async def test_g6_another_user_and_another_tenant_find_nothing(studio: Studio) -> None:
-    file = await studio.uploaded()
-    for other in (await studio.colleague(), await studio.stranger("pool_1"), await studio.stranger("pool_2")):
+async def test_g6_another_user_and_another_tenant_find_nothing(media_api: MediaApi) -> None:
+    file = await media_api.uploaded()
+    for other in (await media_api.colleague(), await media_api.stranger("pool_1"), await media_api.stranger("pool_2")):
         assert_refused(await other.confirm(file), 404, "not_found")
         for method in ("GET", "DELETE"):
             assert_refused(await other.ask(method, f"/api/files/{file['id']}"), 404, "not_found")
         made = await other.ask("POST", "/api/videos", {"original_file_id": file["id"]})
         assert_refused(made, 422, "invalid_request", "original_file_id")
-    assert (await studio.file_rows())[0]["status"] == "pending"
-    assert (await studio.confirm(file)).status_code == 200
+    assert (await media_api.file_rows())[0]["status"] == "pending"
+    assert (await media_api.confirm(file)).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_a_file_that_never_was_is_not_there(local: Studio, method: str) -> None:
+async def test_a_file_that_never_was_is_not_there(local: MediaApi, method: str) -> None:
     assert_refused(await local.ask(method, f"/api/files/{uuid7()}"), 404, "not_found")
     assert_refused(await local.ask(method, "/api/files/x"), 422, "invalid_request", "path.file_id")
     assert_refused(await local.confirm({"id": uuid7()}), 404, "not_found")
 
 
-async def test_nothing_is_given_without_a_key(local: Studio) -> None:
+async def test_nothing_is_given_without_a_key(local: MediaApi) -> None:
     file = await local.uploaded()
     for method, path in (
         ("POST", "/api/videos/uploads"),
@@ -327,35 +327,35 @@ async def test_nothing_is_given_without_a_key(local: Studio) -> None:
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
-async def test_a_deleted_file_is_gone_and_so_is_its_object(studio: Studio, confirmed: bool) -> None:
-    file = await studio.uploaded()
+async def test_a_deleted_file_is_gone_and_so_is_its_object(media_api: MediaApi, confirmed: bool) -> None:
+    file = await media_api.uploaded()
     if confirmed:
-        await studio.confirm(file)
-    assert len(await studio.paths()) == 1
-    assert (await studio.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
-    assert await studio.paths() == set()
-    assert_refused(await studio.ask("GET", f"/api/files/{file['id']}"), 404, "not_found")
-    assert_refused(await studio.ask("DELETE", f"/api/files/{file['id']}"), 404, "not_found")
-    assert_refused(await studio.confirm(file), 404, "not_found")
-    made = await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+        await media_api.confirm(file)
+    assert len(await media_api.paths()) == 1
+    assert (await media_api.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
+    assert await media_api.paths() == set()
+    assert_refused(await media_api.ask("GET", f"/api/files/{file['id']}"), 404, "not_found")
+    assert_refused(await media_api.ask("DELETE", f"/api/files/{file['id']}"), 404, "not_found")
+    assert_refused(await media_api.confirm(file), 404, "not_found")
+    made = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})
     assert_refused(made, 422, "invalid_request", "original_file_id")
 
 
-async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(studio: Studio) -> None:
-    file = await studio.uploaded(PICTURE, mime_type="image/png")
-    await studio.confirm(file)
-    await studio.jobs_api.core.submit(studio.member, input_file_ids=(UUID(file["id"]),))
-    assert_refused(await studio.ask("DELETE", f"/api/files/{file['id']}"), 409, "in_use")
-    await studio.jobs_api.core.complete(await studio.jobs_api.start())
-    assert (await studio.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
-    video = await studio.video()
-    problem = assert_refused(await studio.ask("DELETE", f"/api/files/{video['original_file_id']}"), 409, "in_use")
+async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(media_api: MediaApi) -> None:
+    file = await media_api.uploaded(PICTURE, mime_type="image/png")
+    await media_api.confirm(file)
+    await media_api.jobs_api.core.submit(media_api.member, input_file_ids=(UUID(file["id"]),))
+    assert_refused(await media_api.ask("DELETE", f"/api/files/{file['id']}"), 409, "in_use")
+    await media_api.jobs_api.core.complete(await media_api.jobs_api.start())
+    assert (await media_api.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
+    video = await media_api.video()
+    problem = assert_refused(await media_api.ask("DELETE", f"/api/files/{video['original_file_id']}"), 409, "in_use")
     assert re.search("Delete the video", problem["detail"])
 
 
-async def test_what_an_upload_may_be_is_known_before_it_is_sent(studio: Studio) -> None:
-    answer = await studio.ask("GET", "/api/videos/uploads/limits")
-    settings = studio.plane.settings
+async def test_what_an_upload_may_be_is_known_before_it_is_sent(media_api: MediaApi) -> None:
+    answer = await media_api.ask("GET", "/api/videos/uploads/limits")
+    settings = media_api.plane.settings
     assert answer.json() == {
         "accepted_types": list(settings.media.allowed_types),
         "max_bytes": settings.storage.max_upload_bytes,
@@ -365,8 +365,8 @@ async def test_what_an_upload_may_be_is_known_before_it_is_sent(studio: Studio) 
     }
 
 
-async def test_an_upload_that_broke_is_sent_again_to_the_same_url(studio: Studio) -> None:
-    created = (await studio.create()).json()
+async def test_an_upload_that_broke_is_sent_again_to_the_same_url(media_api: MediaApi) -> None:
+    created = (await media_api.create()).json()
 
     async def broken() -> AsyncIterator[bytes]:
         yield CLIP[:100]
@@ -374,7 +374,7 @@ async def test_an_upload_that_broke_is_sent_again_to_the_same_url(studio: Studio
 
     upload = created["upload"]
     with pytest.raises((httpx.HTTPError, OSError)):
-        await studio.jobs_api.client.put(upload["url"], content=broken(), headers=upload["headers"])
-    assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "file_id")
-    assert (await studio.send(created)).status_code == 200
-    assert (await studio.confirm(created["file"])).json()["status"] == "ready"
+        await media_api.jobs_api.client.put(upload["url"], content=broken(), headers=upload["headers"])
+    assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "file_id")
+    assert (await media_api.send(created)).status_code == 200
+    assert (await media_api.confirm(created["file"])).json()["status"] == "ready"

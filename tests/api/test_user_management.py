@@ -14,10 +14,10 @@ from callsheet.identity.managers import COMMAND_LINE
 from callsheet.pipelines.user_work import UserWork
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
-from tests.support.answers import assert_refused
 from tests.support.event_stream import opened
 from tests.support.jobs_api import JobsApi
 from tests.support.people import PASSWORD, People, Person, sign_in
+from tests.support.responses import assert_refused
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.toolbox.ids import uuid7
-from tests.support.answers import assert_refused
 from tests.support.core import report
-from tests.support.media import CLIP, PICTURE, Studio
+from tests.support.media_api import CLIP, PICTURE, MediaApi
+from tests.support.responses import assert_refused
 
 PROGRESS = """INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message,
                   elapsed_ms, preview, preview_type, preview_at)
@@ -23,20 +23,20 @@ PROGRESS = """INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle
 
 
 @pytest.fixture
-async def studio(stored_plane: ControlPlane) -> AsyncIterator[Studio]:
+async def media_api(stored_plane: ControlPlane) -> AsyncIterator[MediaApi]:
     """On local storage, then on S3."""
-    async with Studio.opened(stored_plane) as studio:
-        yield studio
+    async with MediaApi.opened(stored_plane) as media_api:
+        yield media_api
 
 
 @pytest.fixture
-async def local(plane: ControlPlane) -> AsyncIterator[Studio]:
-    async with Studio.opened(plane) as studio:
-        yield studio
+async def local(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    async with MediaApi.opened(plane) as media_api:
+        yield media_api
 
 
 async def say(
-    studio: Studio,
+    media_api: MediaApi,
     started: StartedLease,
     *,
     charge_cycle: int = 1,
@@ -45,32 +45,32 @@ async def say(
 ) -> None:
     """What a heartbeat of this lease, or of another, leaves behind."""
     lease_seq = started.lease.lease_seq if lease_seq is None else lease_seq
-    values = (studio.tenant_id, started.lease.job_id, charge_cycle, lease_seq, PICTURE, kind)
-    await studio.jobs_api.core.rows(studio.pool, PROGRESS, *values)
+    values = (media_api.tenant_id, started.lease.job_id, charge_cycle, lease_seq, PICTURE, kind)
+    await media_api.jobs_api.core.rows(media_api.pool, PROGRESS, *values)
 
 
 def state(video: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(video[name] for name in ("status", "progress", "preview_url", "error", "processed_file_url"))
 
 
-async def test_a_video_confirms_its_upload_on_the_way(studio: Studio) -> None:
-    file = await studio.uploaded()
-    answer = await studio.ask("POST", "/api/videos", {"original_file_id": file["id"], "title": "  Holiday  "})
+async def test_a_video_confirms_its_upload_on_the_way(media_api: MediaApi) -> None:
+    file = await media_api.uploaded()
+    answer = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"], "title": "  Holiday  "})
     assert answer.status_code == 201
     video = answer.json()
     assert (video["title"], video["original_file_id"], video["job_id"]) == ("Holiday", file["id"], None)
     assert state(video) == ("uploaded", None, None, None, None)
     assert video["outputs"] == []
-    assert (await studio.file_rows())[0]["status"] == "ready"
-    seen = await studio.look(video)
+    assert (await media_api.file_rows())[0]["status"] == "ready"
+    seen = await media_api.look(video)
     assert {**seen, "original_file_url": None} == {**video, "original_file_url": None}
 
 
-async def test_an_upload_that_never_came_makes_no_video(studio: Studio) -> None:
-    file = (await studio.create()).json()["file"]
-    answer = await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+async def test_an_upload_that_never_came_makes_no_video(media_api: MediaApi) -> None:
+    file = (await media_api.create()).json()["file"]
+    answer = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})
     assert_refused(answer, 422, "content_mismatch", "file_id")
-    assert (await studio.ask("GET", "/api/videos")).json() == {"items": [], "next_cursor": None}
+    assert (await media_api.ask("GET", "/api/videos")).json() == {"items": [], "next_cursor": None}
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ async def test_an_upload_that_never_came_makes_no_video(studio: Studio) -> None:
         ({"original_file_id": str(uuid7()), "surprise": 1}, "surprise"),
     ],
 )
-async def test_a_bad_video_names_the_field(local: Studio, body: dict[str, Any], field: str) -> None:
+async def test_a_bad_video_names_the_field(local: MediaApi, body: dict[str, Any], field: str) -> None:
     assert_refused(await local.ask("POST", "/api/videos", body), 422, "invalid_request", field)
 
 
-async def test_what_is_no_id_is_no_video(local: Studio) -> None:
+async def test_what_is_no_id_is_no_video(local: MediaApi) -> None:
     assert_refused(await local.ask("GET", "/api/videos/x"), 404, "not_found")
     assert_refused(await local.ask("GET", f"/api/videos/{uuid7()}"), 404, "not_found")
     answer = await local.ask("GET", "/api/videos/uploads")
@@ -96,7 +96,7 @@ async def test_what_is_no_id_is_no_video(local: Studio) -> None:
     assert answer.headers["allow"] == "POST"
 
 
-async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: Studio) -> None:
+async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: MediaApi) -> None:
     videos = [await local.video() for _ in range(3)]
     await local.submit(videos[1])
     seen: list[str] = []
@@ -115,7 +115,7 @@ async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: 
         assert_refused(await local.ask("GET", f"/api/videos?{query}"), 422, "invalid_request", field)
 
 
-async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where_to_go_on(local: Studio) -> None:
+async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where_to_go_on(local: MediaApi) -> None:
     """A page has one video at least; nothing is left out, nothing comes twice."""
     ids = []
     for listed in (10, 1500, 2000, 2000, 5000, 10):
@@ -138,32 +138,32 @@ async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where
     assert pages == [ids[:3], ids[3:6], ids[6:]]
 
 
-async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(studio: Studio) -> None:
-    video = await studio.video()
-    job_id = await studio.submit(video)
-    seen = await studio.look(video)
+async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(media_api: MediaApi) -> None:
+    video = await media_api.video()
+    job_id = await media_api.submit(video)
+    seen = await media_api.look(video)
     assert (seen["status"], seen["job_id"]) == ("queued", str(job_id))
-    started = await studio.jobs_api.start()
-    assert state(await studio.look(video)) == ("processing", None, None, None, None)
-    await say(studio, started)
-    running = await studio.look(video)
+    started = await media_api.jobs_api.start()
+    assert state(await media_api.look(video)) == ("processing", None, None, None, None)
+    await say(media_api, started)
+    running = await media_api.look(video)
     assert (
         running["progress"] | {"percent": 41.5, "message": "frame 83 of 200", "elapsed_ms": 12000}
         == running["progress"]
     )
     assert running["preview_url"] == f"/api/videos/{video['id']}/preview"
-    first, second = await studio.complete(started, b"the result", b"its depth map")
-    done = await studio.look(video)
+    first, second = await media_api.complete(started, b"the result", b"its depth map")
+    done = await media_api.look(video)
     assert state(done)[:4] == ("completed", None, None, None)
     assert done["processed_file_id"] == str(first.file_id)
-    assert (await studio.jobs_api.client.get(done["processed_file_url"])).content == b"the result"
+    assert (await media_api.jobs_api.client.get(done["processed_file_url"])).content == b"the result"
     assert [output["id"] for output in done["outputs"]] == [str(first.file_id), str(second.file_id)]
     assert [output["purpose"] for output in done["outputs"]] == ["output", "output"]
-    assert (await studio.jobs_api.client.get(done["outputs"][1]["url"])).content == b"its depth map"
-    assert (await studio.ask("GET", "/api/videos")).json()["items"][0]["outputs"][1]["id"] == str(second.file_id)
+    assert (await media_api.jobs_api.client.get(done["outputs"][1]["url"])).content == b"its depth map"
+    assert (await media_api.ask("GET", "/api/videos")).json()["items"][0]["outputs"][1]["id"] == str(second.file_id)
 
 
-async def test_a_failure_is_told_and_a_retry_takes_it_back(local: Studio) -> None:
+async def test_a_failure_is_told_and_a_retry_takes_it_back(local: MediaApi) -> None:
     video = await local.video()
     job_id = await local.submit(video)
     await local.jobs_api.core.fail(await local.jobs_api.start())
@@ -172,7 +172,7 @@ async def test_a_failure_is_told_and_a_retry_takes_it_back(local: Studio) -> Non
     assert state(await local.look(video)) == ("queued", None, None, None, None)
 
 
-async def test_only_the_run_that_goes_on_is_heard(local: Studio) -> None:
+async def test_only_the_run_that_goes_on_is_heard(local: MediaApi) -> None:
     video = await local.video()
     job_id = await local.submit(video)
     stale = await local.jobs_api.start()
@@ -194,7 +194,7 @@ async def test_only_the_run_that_goes_on_is_heard(local: Studio) -> None:
 
 
 @pytest.mark.parametrize(("kind", "disposition"), [("image/png", None), ("image/svg+xml", "attachment")])
-async def test_a_preview_is_a_picture_that_can_do_no_harm(local: Studio, kind: str, disposition: str | None) -> None:
+async def test_a_preview_is_a_picture_that_can_do_no_harm(local: MediaApi, kind: str, disposition: str | None) -> None:
     video = await local.video()
     address = f"/api/videos/{video['id']}/preview"
     assert_refused(await local.ask("GET", address), 404, "not_found")
@@ -211,7 +211,7 @@ async def test_a_preview_is_a_picture_that_can_do_no_harm(local: Studio, kind: s
     assert_refused(await local.ask("GET", address), 404, "not_found")
 
 
-async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> None:
+async def test_a_result_of_another_shape_is_no_list_of_files(local: MediaApi) -> None:
     """An actor may return any result, but a file that the result names is not shown unless the job made it."""
     other = await local.video()
     foreign = other["original_file_id"]
@@ -226,53 +226,53 @@ async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> N
         assert (await local.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []
 
 
-async def test_g6_another_user_and_another_tenant_find_no_video(studio: Studio) -> None:
-    video = await studio.video()
-    await studio.submit(video)
-    await say(studio, await studio.jobs_api.start())
-    assert (await studio.ask("GET", f"/api/videos/{video['id']}/preview")).status_code == 200
-    for other in (await studio.colleague(), await studio.stranger("pool_1"), await studio.stranger("pool_2")):
+async def test_g6_another_user_and_another_tenant_find_no_video(media_api: MediaApi) -> None:
+    video = await media_api.video()
+    await media_api.submit(video)
+    await say(media_api, await media_api.jobs_api.start())
+    assert (await media_api.ask("GET", f"/api/videos/{video['id']}/preview")).status_code == 200
+    for other in (await media_api.colleague(), await media_api.stranger("pool_1"), await media_api.stranger("pool_2")):
         for method, path in (("GET", ""), ("GET", "/preview"), ("DELETE", "")):
             assert_refused(await other.ask(method, f"/api/videos/{video['id']}{path}"), 404, "not_found")
         assert (await other.ask("GET", "/api/videos")).json()["items"] == []
 
 
-async def test_a_deleted_video_takes_everything_with_it_that_was_made_of_it(studio: Studio) -> None:
-    video = await studio.video()
-    await studio.run(video, b"first run", b"and its mask")
-    await studio.run(video, b"second run")
-    kept = await studio.video()
-    assert len(await studio.paths()) == 5
-    assert (await studio.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
-    [left] = await studio.paths()
+async def test_a_deleted_video_takes_everything_with_it_that_was_made_of_it(media_api: MediaApi) -> None:
+    video = await media_api.video()
+    await media_api.run(video, b"first run", b"and its mask")
+    await media_api.run(video, b"second run")
+    kept = await media_api.video()
+    assert len(await media_api.paths()) == 5
+    assert (await media_api.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    [left] = await media_api.paths()
     assert kept["original_file_id"] in left
     for method in ("GET", "DELETE"):
-        assert_refused(await studio.ask(method, f"/api/videos/{video['id']}"), 404, "not_found")
-    assert_refused(await studio.ask("GET", f"/api/files/{video['original_file_id']}"), 404, "not_found")
-    assert [shown["id"] for shown in (await studio.ask("GET", "/api/videos")).json()["items"]] == [kept["id"]]
+        assert_refused(await media_api.ask(method, f"/api/videos/{video['id']}"), 404, "not_found")
+    assert_refused(await media_api.ask("GET", f"/api/files/{video['original_file_id']}"), 404, "not_found")
+    assert [shown["id"] for shown in (await media_api.ask("GET", "/api/videos")).json()["items"]] == [kept["id"]]
 
 
-async def test_a_video_that_a_job_needs_is_not_deleted(studio: Studio) -> None:
-    video = await studio.video()
-    await studio.submit(video)
+async def test_a_video_that_a_job_needs_is_not_deleted(media_api: MediaApi) -> None:
+    video = await media_api.video()
+    await media_api.submit(video)
     address = f"/api/videos/{video['id']}"
-    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    started = await studio.jobs_api.start()
-    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    [output] = await studio.complete(started, b"a result")
+    assert_refused(await media_api.ask("DELETE", address), 409, "in_use")
+    started = await media_api.jobs_api.start()
+    assert_refused(await media_api.ask("DELETE", address), 409, "in_use")
+    [output] = await media_api.complete(started, b"a result")
     # Also by a job that does not read its file.
-    other = await studio.jobs_api.core.submit(studio.member, video_id=UUID(video["id"]))
-    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    await studio.jobs_api.post_as(studio.person, f"/api/ai-jobs/{other.id}/cancel")
+    other = await media_api.jobs_api.core.submit(media_api.member, video_id=UUID(video["id"]))
+    assert_refused(await media_api.ask("DELETE", address), 409, "in_use")
+    await media_api.jobs_api.post_as(media_api.person, f"/api/ai-jobs/{other.id}/cancel")
     # Its result is the input of a job that has nothing to do with the video.
-    await studio.jobs_api.core.submit(studio.member, input_file_ids=(output.file_id,))
-    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
-    await studio.jobs_api.core.fail(await studio.jobs_api.start())
-    assert (await studio.ask("DELETE", address)).status_code == 204
-    assert await studio.paths() == set()
+    await media_api.jobs_api.core.submit(media_api.member, input_file_ids=(output.file_id,))
+    assert_refused(await media_api.ask("DELETE", address), 409, "in_use")
+    await media_api.jobs_api.core.fail(await media_api.jobs_api.start())
+    assert (await media_api.ask("DELETE", address)).status_code == 204
+    assert await media_api.paths() == set()
 
 
-async def test_what_another_video_shows_stays_until_that_one_goes_too(local: Studio) -> None:
+async def test_what_another_video_shows_stays_until_that_one_goes_too(local: MediaApi) -> None:
     video = await local.video()
     [output] = await local.run(video, b"a result")
     twin = (await local.ask("POST", "/api/videos", {"original_file_id": video["original_file_id"]})).json()
@@ -285,7 +285,7 @@ async def test_what_another_video_shows_stays_until_that_one_goes_too(local: Stu
     assert await local.paths() == set()
 
 
-async def test_a_job_on_a_deleted_video_is_refused(local: Studio) -> None:
+async def test_a_job_on_a_deleted_video_is_refused(local: MediaApi) -> None:
     video = await local.video()
     job_id = await local.submit(video)
     await local.jobs_api.core.fail(await local.jobs_api.start())

@@ -21,12 +21,12 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.api.conftest import shared_plane
 from tests.api.test_worker_requests import spied, without_looks
-from tests.support.answers import assert_refused
 from tests.support.core import Member
 from tests.support.jobs_api import JobsApi
 from tests.support.people import Person
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, in_an_hour
 from tests.support.services import LOCAL, service_settings
 from tests.support.waiting import until

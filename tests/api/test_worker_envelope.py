@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.answers import assert_refused
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import described
 from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import httpx
 import pytest
 
-from tests.support.answers import assert_refused
 from tests.support.people import Person
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness
 

@@ -13,8 +13,8 @@ import pytest
 from callsheet.fleet import worker_polls as polls_module
 from callsheet.wire.errors import Unavailable
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
-from tests.support.holding import holding
+from tests.support.race_control import open_transaction
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.waiting import until
 from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harness
@@ -276,7 +276,7 @@ class TestLongPolls:
         monkeypatch.setattr(polls_module.WorkerPolls, "_end", notice)
         pool = await worker_harness.plane.databases.pool(person.tenant.pool)
         # Leased in central, not started yet in the pool.
-        async with holding(pool, "SELECT 1 FROM ai_jobs WHERE id = $1 FOR UPDATE", UUID(submitted["id"])):
+        async with open_transaction(pool, "SELECT 1 FROM ai_jobs WHERE id = $1 FOR UPDATE", UUID(submitted["id"])):
             before = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))
             await until(is_leased)
             repeated = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))

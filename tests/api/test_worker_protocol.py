@@ -14,12 +14,12 @@ from callsheet.app import ControlPlane
 from callsheet.fleet.protocol import open_protocol
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.worker import CompleteAnswer, CompleteRequest
-from tests.support.answers import assert_refused
-from tests.support.catalog import MP4, Studio
-from tests.support.catalog import PNG as OVERLAY
+from tests.support.catalog_api import MP4, CatalogApi
+from tests.support.catalog_api import PNG as OVERLAY
 from tests.support.crashes import crashed_at
-from tests.support.holding import stalled_at
 from tests.support.people import Person
+from tests.support.race_control import paused_at
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.waiting import until
 from tests.support.worker_harness import INPUT, OUTPUT, PNG, WorkerHarness, open_worker_harness
@@ -323,7 +323,7 @@ async def test_bytes_put_while_the_completion_runs_are_not_the_output(worker_har
     submitted = await worker_harness.engine_job(person)
     job = await worker.job()
     await worker.deliver(job, OUTPUT)
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, reported(worker_harness, worker, job)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, reported(worker_harness, worker, job)) as completing:
         await worker.deliver(job, OUTPUT[::-1])
     assert (await completing).status == "completed"
     [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
@@ -364,12 +364,12 @@ async def test_a_refused_completion_keeps_no_copy(worker_harness: WorkerHarness)
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 async def test_an_effect_is_applied_to_a_video_from_upload_to_result(worker_harness: WorkerHarness, pool: str) -> None:
     """All by HTTP: the catalog's graph and assets, a person's upload, the worker, and the result to download."""
-    studio = await Studio.open(worker_harness.plane, worker_harness.client, worker_harness.jobs_api.people)
-    recipe = await studio.workflow()
-    effect = await studio.effect(recipe["slug"], credits_cost=5)
-    person = await studio.person(pool, tokens=8)
-    video = await studio.video(person)
-    submitted = await studio.submit(person, effect, video_id=video)
+    catalog_api = await CatalogApi.open(worker_harness.plane, worker_harness.client, worker_harness.jobs_api.people)
+    recipe = await catalog_api.workflow()
+    effect = await catalog_api.effect(recipe["slug"], credits_cost=5)
+    person = await catalog_api.person(pool, tokens=8)
+    video = await catalog_api.video(person)
+    submitted = await catalog_api.submit(person, effect, video_id=video)
 
     worker = await worker_harness.worker(workflow_slugs=[recipe["slug"]])
     job = await worker.job(wait_seconds=20)
@@ -379,18 +379,18 @@ async def test_an_effect_is_applied_to_a_video_from_upload_to_result(worker_harn
     assert downloads == {"input": MP4, "overlay": OVERLAY}
     assert await worker.download(job["input_url"]) == MP4
     await worker.heartbeat(job, run_started=True, progress={"percent": 50, "message": "half"})
-    shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
+    shown = (await catalog_api.call("GET", f"/api/videos/{video}", person=person)).json()
     assert (shown["status"], shown["progress"]["percent"]) == ("processing", 50)
     await worker.deliver(job, OUTPUT)
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
 
-    shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
+    shown = (await catalog_api.call("GET", f"/api/videos/{video}", person=person)).json()
     assert shown["status"] == "completed"
     assert await worker.download(shown["processed_file_url"]) == OUTPUT
     assert await worker_harness.balance(person) == 3
 
     async def is_timed() -> bool:
-        sold = (await studio.call("GET", f"/api/effects/{effect['slug']}")).json()
+        sold = (await catalog_api.call("GET", f"/api/effects/{effect['slug']}")).json()
         return sold["last_processing_time_seconds"] is not None
 
     await until(is_timed)

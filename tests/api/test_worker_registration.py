@@ -15,33 +15,33 @@ from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
-from tests.support.answers import assert_refused
-from tests.support.fleet import Agent, Crew, join, registry
+from tests.support.fleet_api import Agent, FleetApi, join, registry
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, sign_in
+from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
 
 
 @pytest.fixture
-async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, people))
+async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, people))
 
 
-async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> Crew:
-    return Crew(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
+async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> FleetApi:
+    return FleetApi(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
 
 
-async def session_of(crew: Crew, agent: Agent) -> dict[str, Any]:
-    [session, *_] = (await crew.done("GET", f"worker-sessions?worker_id={agent.worker_id}"))["items"]
+async def session_of(fleet_api: FleetApi, agent: Agent) -> dict[str, Any]:
+    [session, *_] = (await fleet_api.done("GET", f"worker-sessions?worker_id={agent.worker_id}"))["items"]
     return dict(session)
 
 
-async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(crew: Crew) -> None:
+async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(fleet_api: FleetApi) -> None:
     off = f"off-for-registration-{next(numbers)}"
-    await crew.jobs_api.core.add_workflow(off, active=False)
-    fleet = await crew.fleet(crew.jobs_api.workflow, off, stage="staging")
-    answer = await crew.register(
+    await fleet_api.jobs_api.core.add_workflow(off, active=False)
+    fleet = await fleet_api.fleet(fleet_api.jobs_api.workflow, off, stage="staging")
+    answer = await fleet_api.register(
         "i-0abc",
         fleet_slug=fleet["slug"],
         stage="staging",
@@ -58,19 +58,19 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
     assert len(token) == 64
     assert body == {
         "worker_id": "i-0abc",
-        "workflows_assigned": [crew.jobs_api.workflow],
+        "workflows_assigned": [fleet_api.jobs_api.workflow],
         "fleet_slug": fleet["slug"],
         "stage": "staging",
         "is_approved": True,
         "cannot_run": [],
     }
-    worker = await crew.done("GET", "workers/i-0abc")
+    worker = await fleet_api.done("GET", "workers/i-0abc")
     expected = {
         "display_name": "GPU one",
         "registration_source": "fleet",
         "fleet_id": fleet["id"],
         "providers": ["self_hosted", "cloud"],
-        "workflows": [crew.jobs_api.workflow],
+        "workflows": [fleet_api.jobs_api.workflow],
         "max_concurrency": 2,
         "capabilities": {"gpu": "L4"},
         "capacity_type": "spot",
@@ -79,36 +79,36 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
     }
     assert {name: worker[name] for name in expected} == expected
     agent = Agent("i-0abc", token)
-    session = await session_of(crew, agent)
+    session = await session_of(fleet_api, agent)
     assert (session["fleet_slug"], session["stage"], session["ended_at"]) == (fleet["slug"], "staging", None)
-    assert await crew.is_known(agent)
-    assert await crew.events(agent) == ["registered"]
+    assert await fleet_api.is_known(agent)
+    assert await fleet_api.events(agent) == ["registered"]
 
 
-async def test_a_worker_may_name_workflows_instead_of_a_fleet(crew: Crew) -> None:
+async def test_a_worker_may_name_workflows_instead_of_a_fleet(fleet_api: FleetApi) -> None:
     other = f"other-{next(numbers)}"
-    await crew.jobs_api.core.add_workflow(other)
-    body = (await crew.register(workflow_slugs=[other, crew.jobs_api.workflow, other])).json()
-    assert body["workflows_assigned"] == sorted([crew.jobs_api.workflow, other])
+    await fleet_api.jobs_api.core.add_workflow(other)
+    body = (await fleet_api.register(workflow_slugs=[other, fleet_api.jobs_api.workflow, other])).json()
+    assert body["workflows_assigned"] == sorted([fleet_api.jobs_api.workflow, other])
     assert (body["fleet_slug"], body["stage"]) == (None, "production")
 
 
-async def test_what_is_stored_of_a_token_is_its_hash(crew: Crew) -> None:
-    agent = await crew.agent()
-    [row] = await crew.rows("SELECT * FROM comfyui_workers WHERE worker_id = $1", agent.worker_id)
+async def test_what_is_stored_of_a_token_is_its_hash(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    [row] = await fleet_api.rows("SELECT * FROM comfyui_workers WHERE worker_id = $1", agent.worker_id)
     assert row["token_hash"] == hashlib.sha256(agent.token.encode()).digest()
     assert agent.token not in str(row)
 
 
-async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_older_or_newer(crew: Crew) -> None:
+async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_older_or_newer(fleet_api: FleetApi) -> None:
     nothing = dict.fromkeys(
         ("display_name", "max_concurrency", "capabilities", "capacity_type", "instance_type", "providers", "stage")
     )
-    answer = await crew.register(
-        fleet_slug=None, workflow_slugs=[crew.jobs_api.workflow], **nothing, invented={"later": 1}
+    answer = await fleet_api.register(
+        fleet_slug=None, workflow_slugs=[fleet_api.jobs_api.workflow], **nothing, invented={"later": 1}
     )
     assert answer.status_code == 201
-    worker = await crew.done("GET", f"workers/{answer.json()['worker_id']}")
+    worker = await fleet_api.done("GET", f"workers/{answer.json()['worker_id']}")
     assert (worker["max_concurrency"], worker["providers"], worker["stage"]) == (1, ["self_hosted"], "production")
 
 
@@ -130,174 +130,178 @@ async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_olde
     ],
 )
 async def test_a_wrong_registration_is_refused_by_the_name_of_its_field(
-    crew: Crew, changes: dict[str, Any], field: str
+    fleet_api: FleetApi, changes: dict[str, Any], field: str
 ) -> None:
-    body = {"worker_id": f"wrong-{next(numbers)}", "workflow_slugs": [crew.jobs_api.workflow], **changes}
-    answer = await crew.client.post("/api/worker/register", json=body, headers=crew.secret)
+    body = {"worker_id": f"wrong-{next(numbers)}", "workflow_slugs": [fleet_api.jobs_api.workflow], **changes}
+    answer = await fleet_api.client.post("/api/worker/register", json=body, headers=fleet_api.secret)
     assert_refused(answer, 422, "invalid_request", field)
 
 
-async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(crew: Crew) -> None:
-    off, slug = f"off-for-registration-{next(numbers)}", crew.jobs_api.workflow
-    await crew.jobs_api.core.add_workflow(off, active=False)
-    idle, closed, here = await crew.fleet(off), await crew.fleet(), await crew.fleet(stage="staging")
-    await crew.done("PATCH", f"fleets/{closed['id']}", {"is_active": False})
-    assert_refused(await crew.register(fleet_slug="nowhere"), 404, "not_found")
-    assert_refused(await crew.register(fleet_slug=here["slug"]), 404, "not_found")
-    assert_refused(await crew.register(fleet_slug=idle["slug"]), 422, "invalid_request", "fleet_slug")
-    assert_refused(await crew.register(fleet_slug=closed["slug"]), 422, "invalid_request", "fleet_slug")
-    assert_refused(await crew.register(workflow_slugs=[off]), 422, "invalid_request", "workflow_slugs")
-    unknown = await crew.register(workflow_slugs=[slug, "nothing", off, "nowhere"])
+async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(fleet_api: FleetApi) -> None:
+    off, slug = f"off-for-registration-{next(numbers)}", fleet_api.jobs_api.workflow
+    await fleet_api.jobs_api.core.add_workflow(off, active=False)
+    idle, closed, here = await fleet_api.fleet(off), await fleet_api.fleet(), await fleet_api.fleet(stage="staging")
+    await fleet_api.done("PATCH", f"fleets/{closed['id']}", {"is_active": False})
+    assert_refused(await fleet_api.register(fleet_slug="nowhere"), 404, "not_found")
+    assert_refused(await fleet_api.register(fleet_slug=here["slug"]), 404, "not_found")
+    assert_refused(await fleet_api.register(fleet_slug=idle["slug"]), 422, "invalid_request", "fleet_slug")
+    assert_refused(await fleet_api.register(fleet_slug=closed["slug"]), 422, "invalid_request", "fleet_slug")
+    assert_refused(await fleet_api.register(workflow_slugs=[off]), 422, "invalid_request", "workflow_slugs")
+    unknown = await fleet_api.register(workflow_slugs=[slug, "nothing", off, "nowhere"])
     assert_refused(unknown, 422, "invalid_request", "workflow_slugs.1", "workflow_slugs.3")
 
 
-async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(crew: Crew) -> None:
-    body = {"worker_id": "stranger", "workflow_slugs": [crew.jobs_api.workflow]}
+async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(fleet_api: FleetApi) -> None:
+    body = {"worker_id": "stranger", "workflow_slugs": [fleet_api.jobs_api.workflow]}
     for headers in (
         {},
         {"x-fleet-secret": "wrong"},
         {"x-fleet-secret": "ünïcode".encode()},
-        crew.jobs_api.admin.headers,
+        fleet_api.jobs_api.admin.headers,
     ):
-        answer = await crew.client.post("/api/worker/register", json=body, headers=headers)
+        answer = await fleet_api.client.post("/api/worker/register", json=body, headers=headers)
         assert_refused(answer, 401, "not_authenticated")
-    assert await crew.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
+    assert await fleet_api.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
 
 
 async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    crew = await crew_of(strict, strict_client)
+    fleet_api = await crew_of(strict, strict_client)
     wrong = [
         await strict_client.post("/api/worker/register", json={}, headers={"x-fleet-secret": "wrong"}) for _ in range(4)
     ]
     assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
     limited = assert_refused(wrong[-1], 429, "rate_limited")
     assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
-    assert (await crew.register()).status_code == 201
+    assert (await fleet_api.register()).status_code == 201
     # Sign-ins from the same IP address are counted apart.
-    assert (await sign_in(strict_client, await crew.jobs_api.person())).status_code == 200
+    assert (await sign_in(strict_client, await fleet_api.jobs_api.person())).status_code == 200
 
 
 async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    crew = await crew_of(strict, strict_client)
-    assert crew.secret == {"x-fleet-secret": "sixteen-or-more!"}
-    assert (await crew.register()).status_code == 201
+    fleet_api = await crew_of(strict, strict_client)
+    assert fleet_api.secret == {"x-fleet-secret": "sixteen-or-more!"}
+    assert (await fleet_api.register()).status_code == 201
     derived = {"x-fleet-secret": fleet_secret(FleetSettings(), master_secret(strict.settings))}
-    body = {"worker_id": "late", "workflow_slugs": [crew.jobs_api.workflow]}
+    body = {"worker_id": "late", "workflow_slugs": [fleet_api.jobs_api.workflow]}
     answer = await strict_client.post("/api/worker/register", json=body, headers=derived)
     assert_refused(answer, 401, "not_authenticated")
 
 
 async def test_no_more_workers_than_allowed_but_one_that_is_known_may_come_back(started: Started) -> None:
     async with started(fleet={"max_workers": 2}) as (plane, client):
-        crew = await crew_of(plane, client)
-        one, two = await crew.agent("one"), await crew.agent("two")
-        full = assert_refused(await crew.register("three"), 403, "forbidden")
+        fleet_api = await crew_of(plane, client)
+        one, two = await fleet_api.agent("one"), await fleet_api.agent("two")
+        full = assert_refused(await fleet_api.register("three"), 403, "forbidden")
         assert "the limit is 2" in full["detail"]
-        await crew.silent_for(one, 91)
-        await crew.agent("one")
-        await crew.done("POST", f"workers/{two.worker_id}/revoke")
-        await crew.agent("three")
+        await fleet_api.silent_for(one, 91)
+        await fleet_api.agent("one")
+        await fleet_api.done("POST", f"workers/{two.worker_id}/revoke")
+        await fleet_api.agent("three")
 
 
-async def test_an_id_that_was_seen_a_moment_ago_is_taken(crew: Crew) -> None:
-    agent = await crew.agent()
-    taken = await crew.register(agent.worker_id)
+async def test_an_id_that_was_seen_a_moment_ago_is_taken(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    taken = await fleet_api.register(agent.worker_id)
     problem = assert_refused(taken, 409, "already_registered")
     assert int(taken.headers["retry-after"]) == problem["retry_after_seconds"]
     assert 30 < problem["retry_after_seconds"] <= 90
-    await crew.silent_for(agent, 60)
-    assert 0 < int((await crew.register(agent.worker_id)).headers["retry-after"]) <= 30
-    assert await crew.is_known(agent)
+    await fleet_api.silent_for(agent, 60)
+    assert 0 < int((await fleet_api.register(agent.worker_id)).headers["retry-after"]) <= 30
+    assert await fleet_api.is_known(agent)
 
 
-async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_and_leases_are_over(crew: Crew) -> None:
-    ann = await crew.jobs_api.person(tokens=10)
-    job = await crew.jobs_api.submit(ann)
-    old = await crew.agent()
-    await crew.jobs_api.core.start(old.worker_id)
-    await crew.silent_for(old, 91)
-    new = await crew.agent(old.worker_id)
-    assert not await crew.is_known(old)
-    assert await crew.is_known(new)
-    first, second = (await crew.done("GET", f"worker-sessions?worker_id={old.worker_id}"))["items"][::-1]
+async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_and_leases_are_over(
+    fleet_api: FleetApi,
+) -> None:
+    ann = await fleet_api.jobs_api.person(tokens=10)
+    job = await fleet_api.jobs_api.submit(ann)
+    old = await fleet_api.agent()
+    await fleet_api.jobs_api.core.start(old.worker_id)
+    await fleet_api.silent_for(old, 91)
+    new = await fleet_api.agent(old.worker_id)
+    assert not await fleet_api.is_known(old)
+    assert await fleet_api.is_known(new)
+    first, second = (await fleet_api.done("GET", f"worker-sessions?worker_id={old.worker_id}"))["items"][::-1]
     assert (first["end_reason"], first["jobs_requeued"]) == ("registered anew", 1)
     assert first["busy_seconds"] > 0
     assert second["ended_at"] is None
-    [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
+    [row] = await fleet_api.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
     assert (row["status"], row["attempts"], row["worker_id"]) == ("queued", 1, None)
-    assert (await crew.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
-    assert await crew.events(new) == ["registered", "superseded", "registered", "lease_put_back"]
+    assert (await fleet_api.jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
+    assert await fleet_api.events(new) == ["registered", "superseded", "registered", "lease_put_back"]
 
 
-async def test_what_is_held_under_an_id_that_is_new_goes_back_too(crew: Crew) -> None:
+async def test_what_is_held_under_an_id_that_is_new_goes_back_too(fleet_api: FleetApi) -> None:
     """Its worker was removed while a poll of it was under way."""
-    ann = await crew.jobs_api.person(tokens=10)
-    await crew.jobs_api.submit(ann)
-    await crew.jobs_api.core.start("left-over")
-    await crew.agent("left-over")
-    worker = await crew.done("GET", "workers/left-over")
+    ann = await fleet_api.jobs_api.person(tokens=10)
+    await fleet_api.jobs_api.submit(ann)
+    await fleet_api.jobs_api.core.start("left-over")
+    await fleet_api.agent("left-over")
+    worker = await fleet_api.done("GET", "workers/left-over")
     assert (worker["current_load"], worker["leases"]) == (0, [])
 
 
-async def test_a_revoked_id_stays_out_until_an_admin_approves_it(crew: Crew) -> None:
-    agent = await crew.agent()
-    await crew.done("POST", f"workers/{agent.worker_id}/revoke")
-    await crew.silent_for(agent, 100)
-    assert_refused(await crew.register(agent.worker_id), 403, "forbidden")
-    approved = await crew.done("POST", f"workers/{agent.worker_id}/approve")
+async def test_a_revoked_id_stays_out_until_an_admin_approves_it(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    await fleet_api.done("POST", f"workers/{agent.worker_id}/revoke")
+    await fleet_api.silent_for(agent, 100)
+    assert_refused(await fleet_api.register(agent.worker_id), 403, "forbidden")
+    approved = await fleet_api.done("POST", f"workers/{agent.worker_id}/approve")
     assert (approved["is_approved"], approved["revoked_at"]) == (True, None)
-    assert not await crew.is_known(agent)
+    assert not await fleet_api.is_known(agent)
     # Though it was touched this moment: there is no session that could be alive.
-    again = await crew.agent(agent.worker_id)
-    assert await crew.is_known(again)
+    again = await fleet_api.agent(agent.worker_id)
+    assert await fleet_api.is_known(again)
 
 
-async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(crew: Crew) -> None:
-    cautious = registry(crew.plane.databases, crew.plane.jobs.lease_reports, auto_approve=False, max_workers=100_000)
+async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(fleet_api: FleetApi) -> None:
+    cautious = registry(
+        fleet_api.plane.databases, fleet_api.plane.jobs.lease_reports, auto_approve=False, max_workers=100_000
+    )
     name = f"waits-{uuid4().hex}"
-    registered = await join(cautious, name, crew.jobs_api.workflow)
+    registered = await join(cautious, name, fleet_api.jobs_api.workflow)
     assert registered.is_approved is False
-    await crew.done("POST", f"workers/{name}/approve")
-    await crew.silent_for(Agent(name, registered.token), 91)
-    assert (await join(cautious, name, crew.jobs_api.workflow)).is_approved is True
+    await fleet_api.done("POST", f"workers/{name}/approve")
+    await fleet_api.silent_for(Agent(name, registered.token), 91)
+    assert (await join(cautious, name, fleet_api.jobs_api.workflow)).is_approved is True
 
 
-async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts(crew: Crew) -> None:
-    ann = await crew.jobs_api.person(tokens=10)
-    job = await crew.jobs_api.submit(ann)
-    agent = await crew.agent()
-    await crew.jobs_api.core.start(agent.worker_id)
-    answer = await crew.client.post(
+async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts(fleet_api: FleetApi) -> None:
+    ann = await fleet_api.jobs_api.person(tokens=10)
+    job = await fleet_api.jobs_api.submit(ann)
+    agent = await fleet_api.agent()
+    await fleet_api.jobs_api.core.start(agent.worker_id)
+    answer = await fleet_api.client.post(
         "/api/worker/deregister", json={"reason": "spot\0 notice", "worker_id": None}, headers=agent.headers
     )
     assert (answer.status_code, answer.content) == (204, b"")
-    [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
+    [row] = await fleet_api.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
     assert (row["status"], row["attempts"]) == ("queued", 0)
-    session = await session_of(crew, agent)
+    session = await session_of(fleet_api, agent)
     assert (session["end_reason"], session["jobs_requeued"]) == ("deregistered: spot notice", 1)
-    assert_refused(await crew.admin("GET", f"workers/{agent.worker_id}"), 404, "not_found")
-    assert await crew.events(agent) == ["registered", "lease_put_back", "deregistered"]
-    assert not await crew.is_known(agent)
+    assert_refused(await fleet_api.admin("GET", f"workers/{agent.worker_id}"), 404, "not_found")
+    assert await fleet_api.events(agent) == ["registered", "lease_put_back", "deregistered"]
+    assert not await fleet_api.is_known(agent)
     # It may come back at once.
-    await crew.agent(agent.worker_id)
+    await fleet_api.agent(agent.worker_id)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"reason": null}'])
-async def test_a_good_bye_needs_no_words(crew: Crew, content: bytes) -> None:
-    agent = await crew.agent()
+async def test_a_good_bye_needs_no_words(fleet_api: FleetApi, content: bytes) -> None:
+    agent = await fleet_api.agent()
     headers = agent.headers | ({"content-type": "application/json"} if content else {})
-    assert (await crew.client.post("/api/worker/deregister", content=content, headers=headers)).status_code == 204
+    assert (await fleet_api.client.post("/api/worker/deregister", content=content, headers=headers)).status_code == 204
 
 
-async def test_only_a_workers_token_deregisters_and_it_opens_nothing_else(crew: Crew) -> None:
-    agent = await crew.agent()
-    for headers in ({}, crew.jobs_api.admin.headers, crew.secret, {"authorization": "Basic abc"}):
-        answer = await crew.client.post("/api/worker/deregister", json={}, headers=headers)
+async def test_only_a_workers_token_deregisters_and_it_opens_nothing_else(fleet_api: FleetApi) -> None:
+    agent = await fleet_api.agent()
+    for headers in ({}, fleet_api.jobs_api.admin.headers, fleet_api.secret, {"authorization": "Basic abc"}):
+        answer = await fleet_api.client.post("/api/worker/deregister", json={}, headers=headers)
         assert_refused(answer, 401, "not_authenticated")
-    assert_refused(await crew.client.get("/api/me", headers=agent.headers), 401, "not_authenticated")
-    assert_refused(await crew.client.get("/api/admin/workers", headers=agent.headers), 401, "not_authenticated")
-    assert await crew.is_known(agent)
+    assert_refused(await fleet_api.client.get("/api/me", headers=agent.headers), 401, "not_authenticated")
+    assert_refused(await fleet_api.client.get("/api/admin/workers", headers=agent.headers), 401, "not_authenticated")
+    assert await fleet_api.is_known(agent)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from tests.support.answers import assert_refused
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import REPORTS, ScriptedWorker, described, in_an_hour
 from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 

@@ -13,8 +13,8 @@ from callsheet.app import ControlPlane
 from callsheet.fleet import worker_polls
 from callsheet.media.storage import owner
 from callsheet.plumbing.sql import Statement
-from tests.support.answers import assert_refused
 from tests.support.outages import closed
+from tests.support.responses import assert_refused
 from tests.support.scripted_worker import REPORTS, described, in_an_hour
 from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker_harness
 

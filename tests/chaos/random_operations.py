@@ -33,8 +33,8 @@ from callsheet.settings import JobSettings, Settings, load_settings
 from callsheet.toolbox.loops import LoopGroup
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
-from tests.chaos.lasting_oracle import LastingOracle, way_of
-from tests.support.oracle import NAME
+from tests.chaos.lasting_provider import LastingProvider, way_of
+from tests.support.memory_provider import NAME
 
 SUBMITTERS, WORKERS, PEOPLE = 2, 5, 1
 PROVIDERS = ("self_hosted", NAME)
@@ -49,7 +49,7 @@ class Play:
         databases: Databases,
         room: JobsRoom,
         calls: WebhooksRoom,
-        oracle: LastingOracle,
+        memory_provider: LastingProvider,
         cast: Path,
         acknowledged: Path,
         seed: int,
@@ -57,7 +57,7 @@ class Play:
         self._databases = databases
         self._room = room
         self._calls = calls
-        self._oracle = oracle
+        self._oracle = memory_provider
         roles = json.loads(cast.read_text())
         self._members = [(UUID(tenant_id), UUID(user_id)) for tenant_id, user_id in roles["members"]]
         self._criteria = Criteria((roles["workflow"],), providers=PROVIDERS)
@@ -180,18 +180,20 @@ def settings_of(home: Path) -> Settings:
     return load_settings(home=home, log={"level": "error"}, webhooks={"first_look_seconds": 0.2})
 
 
-def calls_of(databases: Databases, room: JobsRoom, settings: Settings, oracle: LastingOracle) -> WebhooksRoom:
+def calls_of(
+    databases: Databases, room: JobsRoom, settings: Settings, memory_provider: LastingProvider
+) -> WebhooksRoom:
     storage = open_storage(settings, SECRET)
-    return open_webhooks(databases, storage, room, lambda *_: None, settings, SECRET, {NAME: oracle})
+    return open_webhooks(databases, storage, room, lambda *_: None, settings, SECRET, {NAME: memory_provider})
 
 
 async def main(home: str, cast: str, acknowledged: str, seed: str) -> None:
     settings = settings_of(Path(home))
     databases = await open_databases(settings)
     room = open_jobs(databases, lambda *_: None, JobSettings(active_per_user=ACTIVE_PER_USER))
-    oracle = LastingOracle(book=Path(home) / "predictions")
-    calls = calls_of(databases, room, settings, oracle)
-    play = Play(databases, room, calls, oracle, Path(cast), Path(acknowledged), int(seed))
+    memory_provider = LastingProvider(book=Path(home) / "predictions")
+    calls = calls_of(databases, room, settings, memory_provider)
+    play = Play(databases, room, calls, memory_provider, Path(cast), Path(acknowledged), int(seed))
     LoopGroup([*room.dispatch.loops, *room.loops, *calls.loops]).start()
     print("playing", flush=True)  # noqa: T201
     await play.run()

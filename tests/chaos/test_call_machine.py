@@ -28,21 +28,21 @@ from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
 from tests.chaos.machines import Ground, SceneMachine, play
-from tests.support.calls import SECRET, Handed
 from tests.support.core import FAR, Core, Member, open_core, report
 from tests.support.installation import empty
-from tests.support.oracle import NAME, Oracle
+from tests.support.memory_provider import NAME, MemoryProvider
+from tests.support.provider_calls import SECRET, SubmittedCall
 
 
 class Plane:
     """A control plane that has just been started, and the worker beside it."""
 
-    def __init__(self, databases: Databases, chosen: Settings, oracle: Oracle, workflow: int):
+    def __init__(self, databases: Databases, chosen: Settings, memory_provider: MemoryProvider, workflow: int):
         self.core: Core = open_core(databases, active_per_user=100)
         self.core.workflow = workflow
         self.storage = open_storage(chosen, SECRET)
         self.room: WebhooksRoom = open_webhooks(
-            databases, self.storage, self.core.room, lambda *message: None, chosen, SECRET, {NAME: oracle}
+            databases, self.storage, self.core.room, lambda *message: None, chosen, SECRET, {NAME: memory_provider}
         )
 
     async def work(self) -> None:
@@ -61,11 +61,11 @@ class Scene:
     def __init__(self, databases: Databases, chosen: Settings):
         self.databases = databases
         self.chosen = chosen
-        self.oracle = Oracle()
+        self.memory_provider = MemoryProvider()
         self.jobs: list[UUID] = []
-        self.handed: list[Handed] = []
+        self.handed: list[SubmittedCall] = []
         # Handed over, and what the provider called it.
-        self.called: list[tuple[Handed, str]] = []
+        self.called: list[tuple[SubmittedCall, str]] = []
         self.workflow = 0
         self.planes: list[Plane] = []
 
@@ -79,7 +79,7 @@ class Scene:
             await self.submit(self.planes[0], Random(0))
 
     def plane(self) -> Plane:
-        return Plane(self.databases, self.chosen, self.oracle, self.workflow)
+        return Plane(self.databases, self.chosen, self.memory_provider, self.workflow)
 
     async def prepare(self, plane: Plane, random: Random, step: object) -> None:
         if step is Scene.work:
@@ -112,7 +112,7 @@ class Scene:
             await plane.core.room.starter.return_lease(started)
             return
         assert address is not None
-        self.handed.append(Handed(started, address))
+        self.handed.append(SubmittedCall(started, address))
 
     async def call(self, plane: Plane, random: Random) -> None:
         """A worker calls while it holds its lease; one whose call fails says so."""
@@ -125,8 +125,8 @@ class Scene:
             return
         callback = Callback(handed.callback.url, handed.callback.may_exist)
         try:
-            found = await self.oracle.find(callback) if callback.may_exist else None
-            prediction = found or await self.oracle.submit(Generation("say"), callback)
+            found = await self.memory_provider.find(callback) if callback.may_exist else None
+            prediction = found or await self.memory_provider.submit(Generation("say"), callback)
         except ProviderUnavailable as error:
             outcome = await plane.core.room.lease_reports.fail(
                 report(handed.started), Failure(error.type, error.message, retryable=True)
@@ -147,9 +147,11 @@ class Scene:
             await plane.room.gate.record(CallReport("deferred", outcome.settled))
 
     async def end(self, plane: Plane, random: Random) -> None:
-        running = [each.id for each in self.oracle.predictions.values() if each.status == "running"]
+        running = [each.id for each in self.memory_provider.predictions.values() if each.status == "running"]
         if running:
-            self.oracle.end(random.choice(running), random.choice(("succeeded", "succeeded", "failed", "canceled")))
+            self.memory_provider.end(
+                random.choice(running), random.choice(("succeeded", "succeeded", "failed", "canceled"))
+            )
 
     async def call_back(self, plane: Plane, random: Random) -> None:
         """The callback is early, late, repeated, sent to the URL of another job, or unsigned."""
@@ -192,12 +194,12 @@ class Scene:
         await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
 
     async def go_down_or_up(self, plane: Plane, random: Random) -> None:
-        self.oracle.is_down = not self.oracle.is_down
+        self.memory_provider.is_down = not self.memory_provider.is_down
 
     async def come_home(self) -> None:
         """Left alone with a provider that is well: every job ends, and every call with it."""
         plane, random = self.plane(), Random(1)
-        self.oracle.is_down = False
+        self.memory_provider.is_down = False
         try:
             for _ in range(60):
                 await plane.core.relay()
@@ -226,7 +228,7 @@ class Scene:
             assert [dict(call) for call in calls if call["work"] is not None] == []
             # Each charge cycle is paid once, and no prediction without a waiting job goes on.
             assert [url for url, times in Counter(self._urls()).items() if times > 1] == []
-            assert [each for each in self.oracle.predictions.values() if each.status == "running"] == []
+            assert [each for each in self.memory_provider.predictions.values() if each.status == "running"] == []
         finally:
             await plane.close()
 
@@ -243,10 +245,10 @@ class Scene:
         """Ends the predictions that a dispatch waits for; the control plane has to cancel the others."""
         waiting = "SELECT provider_job_id FROM ai_job_dispatches WHERE status = 'waiting'"
         for row in await self.planes[0].core.rows(self.databases.central, waiting):
-            self.oracle.end(row["provider_job_id"], "succeeded")
+            self.memory_provider.end(row["provider_job_id"], "succeeded")
 
     def _urls(self) -> Iterator[str | None]:
-        return (each.callback_url for each in self.oracle.predictions.values())
+        return (each.callback_url for each in self.memory_provider.predictions.values())
 
 
 Step = Callable[[Scene, Plane, Random], Awaitable[None]]
@@ -294,10 +296,10 @@ class CallMachine(SceneMachine[Scene]):
             Scene.call: scene.handed,
             Scene.defer: scene.called,
             Scene.call_back: scene.called,
-            Scene.end: [each for each in scene.oracle.predictions.values() if each.status == "running"],
+            Scene.end: [each for each in scene.memory_provider.predictions.values() if each.status == "running"],
         }
         weights = {step: weight if needs.get(step, True) else 0 for step, weight in STEPS}
-        if scene.oracle.is_down:
+        if scene.memory_provider.is_down:
             weights[Scene.go_down_or_up] = 5
         return random.choices(list(weights), list(weights.values()))[0]
 

@@ -24,7 +24,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.migrate import migrate
 from callsheet.settings import load_settings
 from callsheet.wire.jobs import TERMINAL
-from tests.chaos.lasting_oracle import LastingOracle
+from tests.chaos.lasting_provider import LastingProvider
 from tests.chaos.random_operations import calls_of, settings_of
 from tests.support.core import Core, open_core
 from tests.support.waiting import until
@@ -119,8 +119,8 @@ async def _last_words(process: asyncio.subprocess.Process) -> str:
 
 async def _end_calls(core: Core, home: Path) -> None:
     """What the loop does when it is left alone, in fast motion."""
-    settings, oracle = settings_of(home), LastingOracle(book=home / "predictions")
-    calls = calls_of(core.databases, core.room, settings, oracle)
+    settings, provider = settings_of(home), LastingProvider(book=home / "predictions")
+    calls = calls_of(core.databases, core.room, settings, provider)
     due = "UPDATE provider_calls SET next_at = clock_timestamp() WHERE work IS NOT NULL RETURNING call_id"
     while await core.rows(core.databases.central, due):
         await calls.calls.tick(datetime.now(UTC))

@@ -20,7 +20,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import Settings
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.control_plane_process import ControlPlaneProcess, control_plane_process
 from tests.support.core import open_core
 from tests.support.exact_trees import picture_problems, read_trees
@@ -144,9 +144,9 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=10) as client,
         running_control_plane(settings) as plane,
     ):
-        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-        ann = await studio.person(tokens=TOKENS)
-        slugs = [await studio.sold_picture(graph, COST) for graph in GRAPHS.values()]
+        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        ann = await catalog_api.person(tokens=TOKENS)
+        slugs = [await catalog_api.sold_picture(graph, COST) for graph in GRAPHS.values()]
         for slug, children, best in (("alone", 1, None), ("voted", 2, LEAVES // 2)):
             steps = [
                 {
@@ -160,7 +160,7 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
                 }
                 for place, (name, workflow) in enumerate(zip(GRAPHS, slugs, strict=True))
             ]
-            await studio.made("/api/pipelines", {"slug": slug, "name": slug, "steps": steps}, person=ann)
+            await catalog_api.made("/api/pipelines", {"slug": slug, "name": slug, "steps": steps}, person=ann)
     async with httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=10) as client:
         yield Production(settings, databases, await databases.pool("pool_1"), ann, slugs, client)
 

@@ -27,7 +27,7 @@ from callsheet.wire.fleet import CreateFleetRequest, Fleet
 from callsheet.wire.scaling import ScalingRequest
 from tests.support.control_plane_process import ControlPlaneProcess
 from tests.support.core import Core, Member, open_core
-from tests.support.fleet import join, registry
+from tests.support.fleet_api import join, registry
 from tests.support.scaling import AT_ONCE
 from tests.support.stopping_plane import ROOT, program
 from tests.support.waiting import until

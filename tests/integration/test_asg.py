@@ -21,7 +21,7 @@ from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import Forbidden, Unavailable
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.core import Core, Row
-from tests.support.fleet import join, registry
+from tests.support.fleet_api import join, registry
 from tests.support.ports import free_port
 
 STRANGER = "i-0123456789abcdef0"

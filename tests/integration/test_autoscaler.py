@@ -11,7 +11,7 @@ from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.fleet import UpdateFleetRequest
 from callsheet.wire.scaling import ScalingRequest, ScalingState
 from tests.support.core import Core, Member
-from tests.support.fleet import join
+from tests.support.fleet_api import join
 from tests.support.scaling import NOW, ScalingHarness, fails, queue
 
 STATE = set(ScalingState.model_fields)

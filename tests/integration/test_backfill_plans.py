@@ -12,7 +12,7 @@ from callsheet.media.previews.maker import SQL as PREVIEWS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
-from tests.support.crowd import LARGE_PAYLOADS, TENANT, fill_pool, job_id, numbered, quiet
+from tests.support.full_databases import LARGE_PAYLOADS, TENANT, fill_pool, job_id, numbered, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
 
@@ -86,7 +86,7 @@ async def seen(
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
     found: dict[tuple[str, str], Seen] = {}
     pool = await databases.pool("pool_1")
-    await quiet(pool, *TABLES)
+    await without_autovacuum(pool, *TABLES)
     async with pool.connection() as connection:
         await _plan(connection)
         await fill_pool(pool, ROWS)

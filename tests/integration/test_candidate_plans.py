@@ -11,7 +11,7 @@ from callsheet.pipelines.gallery import SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
-from tests.support.crowd import TENANT, quiet, user_id
+from tests.support.full_databases import TENANT, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
 
@@ -126,7 +126,7 @@ async def seen(
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
     found: dict[tuple[str, str], Seen] = {}
     pool = await databases.pool("pool_1")
-    await quiet(pool, "candidates", "candidate_slots", "votes")
+    await without_autovacuum(pool, "candidates", "candidate_slots", "votes")
     async with pool.connection() as connection:
         for when in WHENS:
             await _plan(connection)

@@ -8,7 +8,7 @@ from callsheet.fleet.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
 from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
 from tests.support.core import Core, Member
-from tests.support.fleet import join, registry
+from tests.support.fleet_api import join, registry
 
 NOBODY = RouteCapacity(0, 0, 0, 0, False)
 

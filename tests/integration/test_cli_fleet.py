@@ -18,7 +18,7 @@ from callsheet.settings import FleetSettings, Settings
 from callsheet.wire.errors import NotAuthenticated
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
-from tests.support.fleet import bearer, join
+from tests.support.fleet_api import bearer, join
 from tests.support.installation import empty
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")

@@ -10,21 +10,21 @@ import pytest
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import InsufficientTokens, InvalidTransition, NotFound, TooManyActiveJobs
 from tests.support.core import Core, Member, open_core, report
-from tests.support.lives import (
+from tests.support.job_states import (
     ACCEPTED,
     POOLS,
     REFUNDED,
     RESERVED,
     STARTED,
-    cancel,
-    deferred,
-    ended_as,
-    finished,
-    hot,
-    overdue,
-    retry,
-    running,
-    told,
+    active_dispatch,
+    cancel_job,
+    deferred_job,
+    ended_job,
+    finished_dispatch,
+    job_log_lines,
+    make_overdue,
+    retry_job,
+    running_job,
 )
 from tests.support.outages import away
 from tests.support.waiting import until
@@ -35,7 +35,7 @@ from tests.support.waiting import until
 @POOLS
 async def test_a_job_can_be_canceled_in_every_active_state(core: Core, pool: str, status: str) -> None:
     ann = await core.member(pool)
-    await core.complete((await running(core, ann))[1])
+    await core.complete((await running_job(core, ann))[1])
     if status == "pending":
         await core.databases.central.close()
         job = await core.submit(ann)
@@ -43,12 +43,12 @@ async def test_a_job_can_be_canceled_in_every_active_state(core: Core, pool: str
     elif status == "queued":
         job = await core.submit(ann)
     elif status == "waiting":
-        job, _ = await deferred(core, ann)
+        job, _ = await deferred_job(core, ann)
     else:
-        job, started = await running(core, ann)
+        job, started = await running_job(core, ann)
         if status == "delayed":
             await core.fail(started, retryable=True)
-    canceled = await cancel(core, ann, job)
+    canceled = await cancel_job(core, ann, job)
     if status == "pending":
         await core.databases.central.open()
         await core.relay()
@@ -65,8 +65,8 @@ async def test_a_job_can_be_canceled_in_every_active_state(core: Core, pool: str
 
 
 async def test_a_callback_after_the_cancel_changes_nothing(core: Core, ann: Member) -> None:
-    job, started = await deferred(core, ann)
-    await cancel(core, ann, job)
+    job, started = await deferred_job(core, ann)
+    await cancel_job(core, ann, job)
     callback = core.room.lease_reports.complete_callback
     assert (await callback(started.lease.dispatch_id, 1, {"output": "o"}, "provider:x")).status == "canceled"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
@@ -77,16 +77,16 @@ async def test_a_callback_after_the_cancel_changes_nothing(core: Core, ann: Memb
 async def test_a_job_that_has_ended_cannot_be_canceled_and_the_refusal_is_recorded(
     core: Core, ann: Member, status: str, logged: io.StringIO
 ) -> None:
-    job = await ended_as(core, ann, status)
+    job = await ended_job(core, ann, status)
     before = await core.ledger(ann, job.id)
     logged.truncate(0)
     with pytest.raises(InvalidTransition) as refused:
-        await cancel(core, ann, job)
+        await cancel_job(core, ann, job)
     assert refused.value.data == {"from_status": status, "to_status": "canceled"}
     event = (await core.events(ann, job.id))[-1]
     assert (event["event"], event["from_status"], event["to_status"]) == ("job.transition_denied", status, "canceled")
     assert (event["actor"], event["reason"]) == ("user:x", "changed my mind")
-    [line] = told(logged)
+    [line] = job_log_lines(logged)
     assert line == {
         "event": "job.transition_denied",
         "job_id": str(job.id),
@@ -102,9 +102,9 @@ async def test_a_job_that_has_ended_cannot_be_canceled_and_the_refusal_is_record
 @POOLS
 async def test_a_failed_or_expired_job_can_be_retried_in_a_new_charge_cycle(core: Core, pool: str, status: str) -> None:
     ann = await core.member(pool, tokens=100)
-    job = await ended_as(core, ann, status)
+    job = await ended_job(core, ann, status)
     old_deadline = (await core.job(ann, job.id))["deadline_at"]
-    again = await retry(core, ann, job)
+    again = await retry_job(core, ann, job)
     assert (again.id, again.status, again.charge_cycle, again.error, again.started_at) == (
         *(job.id, "queued", 2),
         *(None, None),
@@ -113,7 +113,7 @@ async def test_a_failed_or_expired_job_can_be_retried_in_a_new_charge_cycle(core
     assert (row["lease_seq"], row["completed_at"], row["result"]) == (0, None, None)
     assert row["deadline_at"] > old_deadline
     assert await core.balance(ann) == 90
-    dispatch = await hot(core, job)
+    dispatch = await active_dispatch(core, job)
     assert (dispatch["charge_cycle"], dispatch["attempts"], dispatch["deadline_at"]) == (2, 0, row["deadline_at"])
     await core.complete(await core.start())
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED, (2, "JOB_RESERVE", -10), (2, "JOB_CONSUME", 0)]
@@ -125,12 +125,12 @@ async def test_no_other_job_can_be_retried(core: Core, ann: Member, status: str)
     if status == "queued":
         job = await core.submit(ann)
     elif status == "processing":
-        job, _ = await running(core, ann)
+        job, _ = await running_job(core, ann)
     else:
-        job = await ended_as(core, ann, status)
+        job = await ended_job(core, ann, status)
     before = await core.ledger(ann, job.id)
     with pytest.raises(InvalidTransition) as refused:
-        await retry(core, ann, job)
+        await retry_job(core, ann, job)
     assert refused.value.data == {"from_status": status, "to_status": "pending"}
     assert (await core.steps(ann, job.id))[-1] == f"{status}!pending"
     assert await core.ledger(ann, job.id) == before
@@ -140,19 +140,19 @@ async def test_no_other_job_can_be_retried(core: Core, ann: Member, status: str)
 async def test_a_retry_respects_the_wallet_and_the_cap_which_admins_may_pass(shared_databases: Databases) -> None:
     core = await open_core(shared_databases, active_per_user=1).prepare()
     ann = await core.member("pool_2", tokens=25)
-    job = await ended_as(core, ann, "failed")
+    job = await ended_job(core, ann, "failed")
     active = await core.submit(ann, cost=25)
     with pytest.raises(InsufficientTokens) as poor:
-        await retry(core, ann, job, capped=False)
+        await retry_job(core, ann, job, capped=False)
     assert poor.value.data == {"required_tokens": 10, "balance": 0}
     await core.credit(ann, 50)
     with pytest.raises(TooManyActiveJobs) as many:
-        await retry(core, ann, job)
+        await retry_job(core, ann, job)
     assert many.value.data == {"active": 1, "limit": 1, "setting": "jobs.active_per_user"}
     assert await core.status(ann, job.id) == "failed"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     assert await core.balance(ann) == 50
-    assert (await retry(core, ann, job, capped=False)).status == "queued"
+    assert (await retry_job(core, ann, job, capped=False)).status == "queued"
     assert await core.balance(ann) == 40
     assert await core.status(ann, active.id) == "queued"
     await core.check()
@@ -161,7 +161,7 @@ async def test_a_retry_respects_the_wallet_and_the_cap_which_admins_may_pass(sha
 async def test_cancel_and_retry_of_a_job_that_does_not_exist_find_nothing(core: Core, ann: Member) -> None:
     bob = await core.member("pool_2")
     job = await core.submit(bob)
-    for call in (cancel, retry):
+    for call in (cancel_job, retry_job):
         with pytest.raises(NotFound):
             await call(core, ann, job)
     assert await core.steps(bob, job.id) == ACCEPTED
@@ -171,7 +171,7 @@ async def test_cancel_and_retry_of_a_job_that_does_not_exist_find_nothing(core: 
 @POOLS
 async def test_a_job_nobody_took_in_time_fails_and_is_refunded(core: Core, pool: str, status: str) -> None:
     ann = await core.member(pool)
-    await core.complete((await running(core, ann))[1])
+    await core.complete((await running_job(core, ann))[1])
     if status == "pending":
         await core.databases.central.close()
         job = await core.submit(ann)
@@ -179,11 +179,11 @@ async def test_a_job_nobody_took_in_time_fails_and_is_refunded(core: Core, pool:
     elif status == "queued":
         job = await core.submit(ann)
     else:
-        job, started = await running(core, ann)
+        job, started = await running_job(core, ann)
         await core.fail(started, retryable=True)
     await core.enforce_deadlines()
     assert await core.status(ann, job.id) in ("pending", "queued")
-    await overdue(core, ann, job)
+    await make_overdue(core, ann, job)
     # Past its deadline no worker gets it, even before the loop has run.
     assert await core.lease() is None
     await core.enforce_deadlines()
@@ -198,32 +198,32 @@ async def test_a_job_nobody_took_in_time_fails_and_is_refunded(core: Core, pool:
 @POOLS
 async def test_a_job_that_runs_past_its_deadline_expires_and_is_refunded(core: Core, pool: str, status: str) -> None:
     ann = await core.member(pool)
-    job, started = await (deferred if status == "waiting" else running)(core, ann)
-    await overdue(core, ann, job)
+    job, started = await (deferred_job if status == "waiting" else running_job)(core, ann)
+    await make_overdue(core, ann, job)
     await core.enforce_deadlines()
     row = await core.job(ann, job.id)
     assert (row["status"], row["error"]["type"]) == ("expired", "deadline")
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     if status == "processing":
         # Its worker keeps the slot until it reports.
-        assert (await hot(core, job))["status"] == "leased"
+        assert (await active_dispatch(core, job))["status"] == "leased"
         assert (await core.room.lease_reports.heartbeat(report(started))).cancel_requested
         assert (await core.complete(started)).status == "expired"
-    assert (await finished(core, job))["status"] == "expired"
+    assert (await finished_dispatch(core, job))["status"] == "expired"
     await core.check_drained()
 
 
 async def test_a_worker_that_vanishes_after_the_deadline_leaves_its_slot_when_the_lease_ends(
     core: Core, ann: Member
 ) -> None:
-    job, started = await running(core, ann)
-    await overdue(core, ann, job)
+    job, started = await running_job(core, ann)
+    await make_overdue(core, ann, job)
     await core.enforce_deadlines()
     await core.reap()
-    assert (await hot(core, job))["status"] == "leased"
+    assert (await active_dispatch(core, job))["status"] == "leased"
     await core.expire_lease(started.lease.dispatch_id)
     await core.reap()
-    assert (await finished(core, job))["status"] == "expired"
+    assert (await finished_dispatch(core, job))["status"] == "expired"
     await core.check_drained()
 
 
@@ -233,13 +233,13 @@ async def test_a_dispatch_whose_job_has_ended_is_closed_on_the_way_to_the_next_o
     for member, job in zip((ann, bob), left, strict=True):
         # The job ended in its pool, and central got no message.
         await core.databases.central.close()
-        await cancel(core, member, job)
+        await cancel_job(core, member, job)
         await core.databases.central.open()
         await core.rows(member.pool, "DELETE FROM outbox")
     wanted = await core.submit(bob)
     started = await core.start()
     assert started.lease.job_id == wanted.id
-    assert [(await finished(core, job))["status"] for job in left] == ["canceled", "canceled"]
+    assert [(await finished_dispatch(core, job))["status"] for job in left] == ["canceled", "canceled"]
     await core.complete(started)
     await core.check_drained()
 
@@ -249,7 +249,7 @@ async def test_an_error_between_lease_and_answer_gives_the_lease_back_with_its_a
     async with away(ann.pool):
         with pytest.raises(ConnectionRefusedError):
             await core.lease()
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["status"], row["attempts"], row["lease_seq"]) == ("queued", 0, 1)
     started = await core.start()
     assert (started.lease.lease_seq, started.lease.attempts) == (2, 1)
@@ -268,7 +268,7 @@ async def test_a_poll_that_is_given_up_while_it_starts_gives_the_job_back(core: 
         poll.cancel()
     with pytest.raises(asyncio.CancelledError):
         await poll
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["status"], row["attempts"], row["lease_seq"]) == ("queued", 0, 1)
     assert await core.status(ann, job.id) == "queued"
     assert (await core.events(ann, job.id))[-1]["reason"] == "its worker was gone before it had the job"
@@ -287,7 +287,7 @@ async def test_a_poll_that_is_given_up_while_it_leases_gives_the_lease_back(core
             await poll
 
     async def back() -> bool:
-        row = await hot(core, job)
+        row = await active_dispatch(core, job)
         return (row["status"], row["attempts"], row["lease_seq"]) == ("queued", 0, 1)
 
     await until(back)

@@ -20,7 +20,7 @@ from callsheet.wire.environment import Environment
 from callsheet.wire.errors import RateLimited
 from callsheet.wire.fleet import CreateFleetRequest
 from tests.support.core import Core
-from tests.support.fleet import bearer, join, registry
+from tests.support.fleet_api import bearer, join, registry
 
 _numbers = itertools.count(1)
 GRAPH = {

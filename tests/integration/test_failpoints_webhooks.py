@@ -9,78 +9,80 @@ from pathlib import Path
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.calls import HELD, Booth, open_booth
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import open_media_harness
+from tests.support.provider_calls import HELD, CallHarness, open_call_harness
 from tests.support.replicate_server import ReplicateServer, Scenario
 
 PICTURE = Scenario()
 
 
 @pytest.fixture
-async def booth(core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer) -> AsyncIterator[Booth]:
-    async with open_booth(core, ann, tmp_path, replicate) as booth:
-        yield booth
+async def call_harness(
+    core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer
+) -> AsyncIterator[CallHarness]:
+    async with open_call_harness(core, ann, tmp_path, replicate) as call_harness:
+        yield call_harness
 
 
-async def handed_over_but_nobody_was_told(booth: Booth) -> bool:
-    await booth.submit()
-    return await crashed_at(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER, booth.hand_over())
+async def handed_over_but_nobody_was_told(call_harness: CallHarness) -> bool:
+    await call_harness.submit()
+    return await crashed_at(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER, call_harness.hand_over())
 
 
-async def submitted_but_not_deferred(booth: Booth) -> bool:
-    await booth.call(await booth.new_call())
+async def submitted_but_not_deferred(call_harness: CallHarness) -> bool:
+    await call_harness.call(await call_harness.new_call())
     return True
 
 
-async def deferred_but_the_call_does_not_know(booth: Booth) -> bool:
-    handed = await booth.new_call()
-    prediction = await booth.call(handed)
-    return await crashed_at(Failpoint.WEBHOOK_DEFER_BEFORE_CALL, booth.defer(handed, prediction.id))
+async def deferred_but_the_call_does_not_know(call_harness: CallHarness) -> bool:
+    handed = await call_harness.new_call()
+    prediction = await call_harness.call(handed)
+    return await crashed_at(Failpoint.WEBHOOK_DEFER_BEFORE_CALL, call_harness.defer(handed, prediction.id))
 
 
-async def called_back_but_not_answered(booth: Booth) -> bool:
-    handed, prediction = await booth.waiting()
+async def called_back_but_not_answered(call_harness: CallHarness) -> bool:
+    handed, prediction = await call_harness.waiting()
     crashed = await crashed_at(
-        Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER, booth.call_back(handed, prediction.id, PICTURE)
+        Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER, call_harness.call_back(handed, prediction.id, PICTURE)
     )
     # The provider got no response, so it sends the callback again.
-    await booth.call_back(handed, prediction.id)
+    await call_harness.call_back(handed, prediction.id)
     return crashed
 
 
-async def asked_but_the_answer_is_not_kept(booth: Booth) -> bool:
-    _, prediction = await booth.waiting()
-    booth.replicate.end(prediction.id, PICTURE)
-    await booth.hurry()
-    return await crashed_at(Failpoint.WEBHOOK_LOOK_BEFORE_RECORD, booth.work())
+async def asked_but_the_answer_is_not_kept(call_harness: CallHarness) -> bool:
+    _, prediction = await call_harness.waiting()
+    call_harness.replicate.end(prediction.id, PICTURE)
+    await call_harness.hurry()
+    return await crashed_at(Failpoint.WEBHOOK_LOOK_BEFORE_RECORD, call_harness.work())
 
 
-async def fetched_but_not_completed(booth: Booth) -> bool:
-    handed, prediction = await booth.waiting()
-    await booth.call_back(handed, prediction.id, PICTURE)
-    crashed = await crashed_at(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE, booth.work())
+async def fetched_but_not_completed(call_harness: CallHarness) -> bool:
+    handed, prediction = await call_harness.waiting()
+    await call_harness.call_back(handed, prediction.id, PICTURE)
+    crashed = await crashed_at(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE, call_harness.work())
     # Nothing is paid for, and nothing is anybody's file yet.
-    assert len(await booth.core.ledger(booth.ann, handed.job_id)) == 1
-    assert await booth.files(handed.job_id) == []
-    assert len(await booth.objects()) == 1
+    assert len(await call_harness.core.ledger(call_harness.ann, handed.job_id)) == 1
+    assert await call_harness.files(handed.job_id) == []
+    assert len(await call_harness.objects()) == 1
     return crashed
 
 
-async def completed_but_the_dispatch_is_open(booth: Booth) -> bool:
-    handed, prediction = await booth.waiting()
-    await booth.call_back(handed, prediction.id, PICTURE)
-    return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, booth.work())
+async def completed_but_the_dispatch_is_open(call_harness: CallHarness) -> bool:
+    handed, prediction = await call_harness.waiting()
+    await call_harness.call_back(handed, prediction.id, PICTURE)
+    return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, call_harness.work())
 
 
-async def completed_but_the_call_is_open(booth: Booth) -> bool:
-    handed, prediction = await booth.waiting()
-    await booth.call_back(handed, prediction.id, PICTURE)
-    return await crashed_at(Failpoint.WEBHOOK_COMPLETE_BEFORE_END, booth.work())
+async def completed_but_the_call_is_open(call_harness: CallHarness) -> bool:
+    handed, prediction = await call_harness.waiting()
+    await call_harness.call_back(handed, prediction.id, PICTURE)
+    return await crashed_at(Failpoint.WEBHOOK_COMPLETE_BEFORE_END, call_harness.work())
 
 
-SCENES: tuple[Callable[[Booth], Awaitable[bool]], ...] = (
+SCENES: tuple[Callable[[CallHarness], Awaitable[bool]], ...] = (
     handed_over_but_nobody_was_told,
     submitted_but_not_deferred,
     deferred_but_the_call_does_not_know,
@@ -92,37 +94,40 @@ SCENES: tuple[Callable[[Booth], Awaitable[bool]], ...] = (
 )
 
 
-async def brought_home(booth: Booth) -> None:
+async def brought_home(call_harness: CallHarness) -> None:
     """What the loops and a worker do with what a crash left behind, in fast motion."""
     for _ in range(4):
-        for row in await booth.core.rows(booth.core.databases.central, "SELECT * FROM ai_job_dispatches"):
+        for row in await call_harness.core.rows(call_harness.core.databases.central, "SELECT * FROM ai_job_dispatches"):
             if row["status"] == "leased":
-                await booth.core.expire_lease(row["dispatch_id"])
-        await booth.core.reap()
-        started = await booth.core.lease(criteria=booth.core.criteria(providers=("replicate",)))
+                await call_harness.core.expire_lease(row["dispatch_id"])
+        await call_harness.core.reap()
+        started = await call_harness.core.lease(criteria=call_harness.core.criteria(providers=("replicate",)))
         if started is not None:
-            handed = await booth.hand_over(started)
-            await booth.defer(handed, (await booth.call(handed)).id)
-        for prediction in booth.replicate.predictions.values():
+            handed = await call_harness.hand_over(started)
+            await call_harness.defer(handed, (await call_harness.call(handed)).id)
+        for prediction in call_harness.replicate.predictions.values():
             if prediction["status"] in ("starting", "processing"):
-                booth.replicate.end(prediction["id"], PICTURE)
-        await booth.hurry()
-        await booth.work()
+                call_harness.replicate.end(prediction["id"], PICTURE)
+        await call_harness.hurry()
+        await call_harness.work()
 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
-    booth: Booth, scene: Callable[[Booth], Awaitable[bool]], tmp_path: Path, replicate: ReplicateServer
+    call_harness: CallHarness,
+    scene: Callable[[CallHarness], Awaitable[bool]],
+    tmp_path: Path,
+    replicate: ReplicateServer,
 ) -> None:
     replicate.scenario, replicate.deliver = HELD, "never"
-    assert await scene(booth)
-    await booth.core.check()
-    next_life = open_core(booth.core.databases)
-    next_life.workflow = booth.core.workflow
-    async with open_booth(next_life, booth.ann, tmp_path, replicate) as again:
+    assert await scene(call_harness)
+    await call_harness.core.check()
+    next_life = open_core(call_harness.core.databases)
+    next_life.workflow = call_harness.core.workflow
+    async with open_call_harness(next_life, call_harness.ann, tmp_path, replicate) as again:
         await brought_home(again)
-        [job] = await next_life.rows(booth.ann.pool, "SELECT id, status FROM ai_jobs")
+        [job] = await next_life.rows(call_harness.ann.pool, "SELECT id, status FROM ai_jobs")
         assert job["status"] == "completed"
         assert await again.consumed(job["id"])
         assert len(replicate.submitted) == 1
@@ -131,27 +136,27 @@ async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
         assert call["work"] is None
         await next_life.check_drained()
         # What a collector that died had fetched goes with the sweeper of outputs; what the user has stays.
-        async with open_media_harness(next_life, booth.ann, tmp_path) as media:
+        async with open_media_harness(next_life, call_harness.ann, tmp_path) as media:
             await media.sweep()
         assert await again.objects() == {file["path"]}
 
 
-async def test_a_cancel_that_crashed_is_sent_again_and_ends(booth: Booth) -> None:
-    handed, prediction = await booth.waiting()
-    await booth.core.room.cancellation.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
-    assert await crashed_at(Failpoint.WEBHOOK_CANCEL_BEFORE_END, booth.work())
-    assert booth.replicate.predictions[prediction.id]["status"] == "canceled"
-    assert (await booth.row(handed))["work"] == "cancel"
-    assert await booth.finished(handed) == "canceled"
-    assert (await booth.row(handed))["work"] is None
-    await booth.core.check_drained()
+async def test_a_cancel_that_crashed_is_sent_again_and_ends(call_harness: CallHarness) -> None:
+    handed, prediction = await call_harness.waiting()
+    await call_harness.core.room.cancellation.cancel(call_harness.ann.tenant_id, handed.job_id, actor="user")
+    assert await crashed_at(Failpoint.WEBHOOK_CANCEL_BEFORE_END, call_harness.work())
+    assert call_harness.replicate.predictions[prediction.id]["status"] == "canceled"
+    assert (await call_harness.row(handed))["work"] == "cancel"
+    assert await call_harness.finished(handed) == "canceled"
+    assert (await call_harness.row(handed))["work"] is None
+    await call_harness.core.check_drained()
 
 
-async def test_a_control_plane_that_stops_hands_its_work_to_the_next_at_once(booth: Booth) -> None:
-    handed, prediction = await booth.waiting()
-    await booth.call_back(handed, prediction.id, Scenario(output="{files}/slow.png"))
-    await booth.room.calls.tick(datetime.now(UTC))
-    await booth.room.calls.stop()
+async def test_a_control_plane_that_stops_hands_its_work_to_the_next_at_once(call_harness: CallHarness) -> None:
+    handed, prediction = await call_harness.waiting()
+    await call_harness.call_back(handed, prediction.id, Scenario(output="{files}/slow.png"))
+    await call_harness.room.calls.tick(datetime.now(UTC))
+    await call_harness.room.calls.stop()
     query = "SELECT next_at <= clock_timestamp() AS is_due FROM provider_calls"
-    assert await booth.core.rows(booth.core.databases.central, query) == [{"is_due": True}]
-    assert await booth.objects() == set()
+    assert await call_harness.core.rows(call_harness.core.databases.central, query) == [{"is_due": True}]
+    assert await call_harness.objects() == set()

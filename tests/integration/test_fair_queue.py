@@ -17,7 +17,7 @@ from callsheet.dispatch.turns import Arena
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.shares import ChangeShare
 from tests.support.core import Core, Member, open_core
-from tests.support.holding import holding, waiting
+from tests.support.race_control import open_transaction, start_blocked
 
 FLOOD = 30
 
@@ -82,7 +82,7 @@ async def test_a_lease_looks_behind_what_another_statement_of_this_process_takes
 
     monkeypatch.setattr(leasing, "_round", count)
     first = "SELECT FROM ai_job_dispatches WHERE status = 'queued' ORDER BY dispatch_id LIMIT 20 FOR UPDATE"
-    async with holding(core.databases.central, first):
+    async with open_transaction(core.databases.central, first):
         seat.taking = 20
         assert len(await leased(core, 15)) == 15
     assert statements == 1
@@ -248,8 +248,8 @@ async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_li
     cores[1].workflow = workflow
     flood = await flooded(cores[0], 8)
     lock = "SELECT 1 FROM tenants WHERE id = $1 FOR UPDATE"
-    async with holding(shared_databases.central, lock, flood.tenant_id):
-        tasks = await waiting(shared_databases.central, *(leased(core, 2) for core in cores))
+    async with open_transaction(shared_databases.central, lock, flood.tenant_id):
+        tasks = await start_blocked(shared_databases.central, *(leased(core, 2) for core in cores))
     assert sorted(map(len, await asyncio.gather(*tasks))) == [1, 2]
     assert [await leased(core, 2) for core in cores] == [[], []]
 
@@ -287,8 +287,8 @@ async def test_a_lane_that_is_removed_while_a_job_comes_is_opened_again(core: Co
         job = await core.submit(member, priority=priority)
         await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user")
     removed = "DELETE FROM dispatch_lanes WHERE workflow_id = $1 AND priority = 0 RETURNING lane_id"
-    async with holding(core.databases.central, removed, core.workflow):
-        [submitting] = await waiting(core.databases.central, core.submit(member))
+    async with open_transaction(core.databases.central, removed, core.workflow):
+        [submitting] = await start_blocked(core.databases.central, core.submit(member))
     job = await submitting
     assert [lease.job_id for lease in await leased(core)] == [job.id]
     await core.check()
@@ -300,10 +300,10 @@ async def test_a_lane_that_is_found_empty_while_a_job_comes_has_work(core: Core)
     job = await core.submit(member)
     await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user")
     empty = "UPDATE dispatch_lanes SET has_work = false WHERE workflow_id = $1 RETURNING lane_id"
-    async with holding(
+    async with open_transaction(
         core.databases.central, "SELECT 1 FROM dispatch_lanes WHERE workflow_id = $1 FOR UPDATE", core.workflow
     ) as connection:
-        [submitting] = await waiting(core.databases.central, core.submit(member))
+        [submitting] = await start_blocked(core.databases.central, core.submit(member))
         await connection.execute(empty, core.workflow)
     job = await submitting
     fresh = open_core(core.databases)

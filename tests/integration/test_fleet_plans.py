@@ -18,7 +18,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
 from callsheet.scaling.fleet_states import SQL as SCALING_SQL
 from callsheet.scaling.metric import SQL as METRIC_SQL
-from tests.support.crowd import fill_central, quiet
+from tests.support.full_databases import fill_central, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
 
@@ -139,7 +139,7 @@ async def forget(connection: Connection) -> None:
 
 async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
     central, found = databases.central, {}
-    await quiet(central, *TABLES)
+    await without_autovacuum(central, *TABLES)
     async with central.connection() as connection:
         await planned(connection)
         await fill_central(central, DISPATCHES)

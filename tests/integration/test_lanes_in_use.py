@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.dispatch.facts import PutBack
 from tests.support.core import Core
-from tests.support.holding import holding, waiting
+from tests.support.race_control import open_transaction, start_blocked
 
 REMOVE = "DELETE FROM dispatch_lanes WHERE workflow_id = $1 RETURNING lane_id"
 
@@ -75,9 +75,9 @@ async def test_a_lane_that_a_job_is_on_its_way_to_is_not_removed(core: Core) -> 
             await connection.execute(REMOVE, core.workflow)
 
     first = "DELETE FROM ai_job_dispatches WHERE dispatch_id = (SELECT min(dispatch_id) FROM ai_job_dispatches)"
-    async with holding(central, again, core.workflow) as connection:
+    async with open_transaction(central, again, core.workflow) as connection:
         await connection.execute(first)
-        [removing] = await waiting(central, remove())
+        [removing] = await start_blocked(central, remove())
     with pytest.raises(asyncpg.ForeignKeyViolationError, match="cannot be removed: dispatches are in it"):
         await removing
 

@@ -13,25 +13,25 @@ from callsheet.jobs.outcomes import Failure, Report
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
 from tests.support.core import Core, Member, open_core, report
-from tests.support.lives import (
+from tests.support.job_states import (
     CONSUMED,
     POOLS,
     REFUNDED,
     RESERVED,
     STARTED,
-    cancel,
-    deferred,
-    finished,
-    hot,
-    retry,
-    running,
+    active_dispatch,
+    cancel_job,
+    deferred_job,
+    finished_dispatch,
+    retry_job,
+    running_job,
 )
 
 
 @POOLS
 async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool: str) -> None:
     ann = await core.member(pool, tokens=100)
-    job, started = await running(core, ann, payload={"prompt": "a cat"}, cost=10)
+    job, started = await running_job(core, ann, payload={"prompt": "a cat"}, cost=10)
     lease = started.lease
     assert (started.user_id, started.payload) == (ann.user_id, {"prompt": "a cat"})
     assert (lease.tenant_id, lease.charge_cycle, lease.lease_seq, lease.attempts) == (ann.tenant_id, 1, 1, 1)
@@ -47,7 +47,7 @@ async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool
     row = await core.job(ann, job.id)
     assert (row["status"], row["result"], row["provider_job_id"]) == ("completed", {"output": "o.mp4"}, "prompt-7")
     assert row["completed_at"] is not None
-    past = await finished(core, job)
+    past = await finished_dispatch(core, job)
     assert (past["status"], past["lease_token"], past["worker_id"], past["provider_job_id"]) == (
         *("completed", lease.lease_token),
         *("worker-1", "prompt-7"),
@@ -63,13 +63,13 @@ async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool
 
 
 async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann, lease_seconds=100, run_limit_seconds=1000)
+    job, started = await running_job(core, ann, lease_seconds=100, run_limit_seconds=1000)
     beat = core.room.lease_reports.heartbeat
     extended = await beat(report(started), run_started=True)
     assert 90 < extended.ttl_seconds <= 100
-    first_start = (await hot(core, job))["run_started_at"]
+    first_start = (await active_dispatch(core, job))["run_started_at"]
     assert (await beat(report(started), run_started=True)).lease_expires_at >= extended.lease_expires_at
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert row["run_started_at"] == first_start
     assert row["heartbeat_at"] is not None
 
@@ -90,7 +90,7 @@ async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: 
 
 
 async def test_a_run_that_waits_for_its_engine_is_not_within_its_run_limit_yet(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann, lease_seconds=100, run_limit_seconds=1000)
+    job, started = await running_job(core, ann, lease_seconds=100, run_limit_seconds=1000)
     beat = core.room.lease_reports.heartbeat
     # As if it had been leased longer ago than a run may take.
     long_ago = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '1200 s', lease_expires_at = now()"
@@ -98,7 +98,7 @@ async def test_a_run_that_waits_for_its_engine_is_not_within_its_run_limit_yet(c
     # A worker that does not know the word is bound by its lease.
     assert (await beat(report(started))).ttl_seconds <= 0
     assert 90 < (await beat(report(started), run_waiting=True)).ttl_seconds <= 100
-    assert (await hot(core, job))["run_started_at"] is None
+    assert (await active_dispatch(core, job))["run_started_at"] is None
     await core.rows(core.databases.central, long_ago)
     assert 90 < (await beat(report(started), run_started=True)).ttl_seconds <= 100
     await core.rows(core.databases.central, long_ago)
@@ -109,17 +109,17 @@ async def test_a_run_that_waits_for_its_engine_is_not_within_its_run_limit_yet(c
 
 
 async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
-    before = (await hot(core, job))["lease_expires_at"]
+    job, started = await running_job(core, ann)
+    before = (await active_dispatch(core, job))["lease_expires_at"]
     with pytest.raises(NotFound):
         await core.room.lease_reports.heartbeat(
             Report(started.lease.dispatch_id, started.lease.lease_token, "another-worker")
         )
-    assert (await hot(core, job))["lease_expires_at"] == before
+    assert (await active_dispatch(core, job))["lease_expires_at"] == before
 
 
 async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_lease(core: Core, ann: Member) -> None:
-    leases = [(await running(core, ann))[1] for _ in range(4)]
+    leases = [(await running_job(core, ann))[1] for _ in range(4)]
     await core.complete(leases[0])
     foreign = Report(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
     answers = await asyncio.gather(
@@ -134,39 +134,39 @@ async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_l
 async def test_of_heartbeats_of_one_lease_that_arrive_together_the_start_of_the_run_is_kept(
     core: Core, ann: Member, started_first: bool
 ) -> None:
-    job, started = await running(core, ann)
-    _, other = await running(core, ann)
+    job, started = await running_job(core, ann)
+    _, other = await running_job(core, ann)
     beats = [core.room.lease_reports.heartbeat(report(started), said) for said in (started_first, not started_first)]
     # The first is alone with the database, and the others wait for it and go together.
     await asyncio.gather(core.room.lease_reports.heartbeat(report(other)), *beats)
-    assert (await hot(core, job))["run_started_at"] is not None
+    assert (await active_dispatch(core, job))["run_started_at"] is not None
 
 
 async def test_a_worker_that_stops_for_a_cancel_leaves_no_refusal_in_the_jobs_history(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
-    await cancel(core, ann, job)
+    job, started = await running_job(core, ann)
+    await cancel_job(core, ann, job)
     stopped = Failure("canceled", "The job was canceled.")
     assert (await core.room.lease_reports.fail(report(started), stopped)).status == "canceled"
     assert await core.steps(ann, job.id) == [*STARTED, "processing>canceled"]
-    assert (await finished(core, job))["status"] == "canceled"
+    assert (await finished_dispatch(core, job))["status"] == "canceled"
     await core.check_drained()
 
 
 async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until_the_report(
     core: Core, ann: Member
 ) -> None:
-    job, started = await running(core, ann)
-    assert (await cancel(core, ann, job)).status == "canceled"
+    job, started = await running_job(core, ann)
+    assert (await cancel_job(core, ann, job)).status == "canceled"
     assert await core.balance(ann) == 1000
     extended = await core.room.lease_reports.heartbeat(report(started))
     assert extended.cancel_requested
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["status"], row["worker_id"]) == ("leased", "worker-1")
     assert await core.lease("worker-2") is None
 
     # Whatever it reports now, the job stays canceled and is refunded once.
     assert (await core.complete(started)).status == "canceled"
-    assert (await finished(core, job))["status"] == "canceled"
+    assert (await finished_dispatch(core, job))["status"] == "canceled"
     assert await core.steps(ann, job.id) == [*STARTED, "processing>canceled", "canceled!completed"]
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     assert (await core.job(ann, job.id))["result"] is None
@@ -175,8 +175,8 @@ async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until
 
 @pytest.mark.parametrize("how", ["fail", "fail retryable", "requeue", "lease ends"])
 async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, ann: Member, how: str) -> None:
-    job, started = await running(core, ann)
-    await cancel(core, ann, job)
+    job, started = await running_job(core, ann)
+    await cancel_job(core, ann, job)
     if how == "requeue":
         assert (await core.room.lease_reports.requeue(report(started), "spot")).status == "canceled"
     elif how == "lease ends":
@@ -184,7 +184,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
         await core.reap()
     else:
         assert (await core.fail(started, retryable=how == "fail retryable")).status == "canceled"
-    assert (await finished(core, job))["status"] == "canceled"
+    assert (await finished_dispatch(core, job))["status"] == "canceled"
     assert await core.lease() is None
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
@@ -192,7 +192,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
 
 @pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
 async def test_a_repeated_report_is_answered_with_what_is_recorded(core: Core, ann: Member, what: str) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     reports, told = core.room.lease_reports, report(started)
 
     async def say() -> str:
@@ -223,7 +223,7 @@ async def test_a_repeated_report_is_answered_with_what_is_recorded(core: Core, a
 
 
 async def test_a_report_after_the_job_was_completed_is_answered_with_that(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.complete(started)
     assert (await core.fail(started)).status == "completed"
     assert (await core.room.lease_reports.requeue(report(started), "late")).status == "completed"
@@ -236,7 +236,7 @@ async def test_a_report_after_the_job_was_completed_is_answered_with_that(core: 
 async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_changes_nothing(
     core: Core, ann: Member
 ) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     lease, reports = started.lease, core.room.lease_reports
     foreign = [
         Report(lease.dispatch_id, uuid4(), "worker-1"),
@@ -262,7 +262,7 @@ async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_chan
 
 
 async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothing(core: Core, ann: Member) -> None:
-    job, old = await running(core, ann)
+    job, old = await running_job(core, ann)
     await core.expire_lease(old.lease.dispatch_id)
     await core.reap()
     new = await core.start("worker-2")
@@ -292,7 +292,7 @@ async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothin
 
 async def test_a_late_worker_may_still_complete_while_nobody_else_has_the_job(core: Core, ann: Member) -> None:
     """The lease expired, but the reaper has not run: the work is done, and no other worker has the job."""
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.expire_lease(started.lease.dispatch_id)
     assert (await core.complete(started)).status == "completed"
     await core.reap()
@@ -301,10 +301,10 @@ async def test_a_late_worker_may_still_complete_while_nobody_else_has_the_job(co
 
 
 async def test_a_retryable_failure_waits_its_delay_in_the_queue_and_is_tried_again(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     before = datetime.now(UTC)
     assert (await core.fail(started, retryable=True)).status == "queued"
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["status"], row["attempts"], row["requeues"], row["last_error"]) == (
         *("queued", 1, 0),
         "The engine stopped.",
@@ -324,7 +324,7 @@ async def test_a_retryable_failure_waits_its_delay_in_the_queue_and_is_tried_aga
 
 
 async def test_the_delay_grows_with_the_attempts(core: Core, ann: Member) -> None:
-    _, started = await running(core, ann, max_attempts=8)
+    _, started = await running_job(core, ann, max_attempts=8)
     delays = []
     for _ in range(7):
         now = datetime.now(UTC)
@@ -356,7 +356,7 @@ async def test_a_job_whose_attempts_are_used_up_fails_and_is_refunded(core: Core
         *STARTED,
         *("processing>queued", "queued>processing", "processing>failed"),
     ]
-    assert (await finished(core, job))["attempts"] == 2
+    assert (await finished_dispatch(core, job))["attempts"] == 2
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
 
@@ -364,7 +364,7 @@ async def test_a_job_whose_attempts_are_used_up_fails_and_is_refunded(core: Core
 @POOLS
 async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_what_admins_need(core: Core, pool: str) -> None:
     ann = await core.member(pool)
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     assert (await core.fail(started)).status == "failed"
     error = (await core.job(ann, job.id))["error"]
     assert error == {
@@ -373,16 +373,16 @@ async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_what_admi
         "details": {"node": 4},
         "traceback": "Traceback …",
     }
-    assert (await finished(core, job))["last_error"] == "The engine stopped."
+    assert (await finished_dispatch(core, job))["last_error"] == "The engine stopped."
     assert (await core.events(ann, job.id))[-1]["reason"] == "The engine stopped."
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
 
 
 async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann, max_attempts=2)
+    job, started = await running_job(core, ann, max_attempts=2)
     assert (await core.room.lease_reports.requeue(report(started), "spot instance")).status == "queued"
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["attempts"], row["requeues"], row["not_before"]) == (0, 1, None)
     assert (await core.events(ann, job.id))[-1]["reason"] == "Requeued: spot instance"
 
@@ -390,11 +390,11 @@ async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core
         core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", JobSettings().free_requeues - 1
     )
     await core.room.lease_reports.requeue(report(await core.start()), "spot")
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["attempts"], row["requeues"]) == (0, JobSettings().free_requeues)
     # From now on each costs its attempt, and the second of two is the last.
     await core.room.lease_reports.requeue(report(await core.start()), "spot")
-    assert (await hot(core, job))["attempts"] == 1
+    assert (await active_dispatch(core, job))["attempts"] == 1
     last = await core.room.lease_reports.requeue(report(await core.start()), "spot")
     assert last.status == "failed"
     assert (await core.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
@@ -405,8 +405,8 @@ async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core
 @POOLS
 async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(core: Core, pool: str) -> None:
     ann = await core.member(pool)
-    job, started = await deferred(core, ann)
-    row = await hot(core, job)
+    job, started = await deferred_job(core, ann)
+    row = await active_dispatch(core, job)
     assert (row["status"], row["worker_id"], row["lease_token"], row["provider_job_id"]) == (
         *("waiting", None),
         *(None, "prediction-9"),
@@ -427,13 +427,13 @@ async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(cor
         assert (await callback(row["dispatch_id"], 1, {"output": "o.png"}, "provider:x")).status == "completed"
     assert (await core.job(ann, job.id))["result"] == {"output": "o.png"}
     assert (await core.events(ann, job.id))[-1]["actor"] == "provider:x"
-    assert (await finished(core, job))["provider_job_id"] == "prediction-9"
+    assert (await finished_dispatch(core, job))["provider_job_id"] == "prediction-9"
     assert await core.ledger(ann, job.id) == [RESERVED, CONSUMED]
     await core.check_drained()
 
 
 async def test_a_callback_for_a_job_that_does_not_wait_changes_nothing(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     outcome = await core.room.lease_reports.complete_callback(
         started.lease.dispatch_id, 1, {"output": "x"}, "provider:x"
     )
@@ -442,7 +442,7 @@ async def test_a_callback_for_a_job_that_does_not_wait_changes_nothing(core: Cor
 
 
 async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_nothing(core: Core, ann: Member) -> None:
-    job, started = await deferred(core, ann)
+    job, started = await deferred_job(core, ann)
     dispatch_id = started.lease.dispatch_id
     await core.expire_lease(dispatch_id)
     await core.reap()
@@ -454,7 +454,7 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
     await core.check_drained()
 
     # Retried, the callback of the cycle before is as late as it was.
-    await retry(core, ann, job)
+    await retry_job(core, ann, job)
     second = await core.start()
     later = datetime.now(UTC) + timedelta(hours=1)
     await core.room.lease_reports.defer(report(second), "prediction-10", later)
@@ -469,16 +469,16 @@ async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_no
 
 
 async def test_a_wait_never_outlives_the_deadline(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.room.lease_reports.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert row["lease_expires_at"] == row["deadline_at"]
 
 
 async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without_a_second_line(
     core: Core, ann: Member
 ) -> None:
-    done, started = await running(core, ann)
+    done, started = await running_job(core, ann)
     await core.complete(started)
     again = """
         INSERT INTO ai_job_dispatches (
@@ -489,26 +489,26 @@ async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without
         WHERE h.dispatch_id = $1 RETURNING dispatch_id"""
     async with core.databases.central.connection() as connection:
         returned = await connection.fetchval(again, started.lease.dispatch_id)
-    _, other = await running(core, ann, priority=1)
+    _, other = await running_job(core, ann, priority=1)
     endings = [Ending(returned, "failed"), Ending(other.lease.dispatch_id, "completed", other.lease.lease_token)]
     nothing, closed = await core.room.queue.close_many(endings)
     assert nothing is None
     assert closed is not None
     assert closed.dispatch_id == other.lease.dispatch_id
     assert await core.dispatch(done.id) is None
-    assert (await finished(core, done))["dispatch_id"] == started.lease.dispatch_id
+    assert (await finished_dispatch(core, done))["dispatch_id"] == started.lease.dispatch_id
 
 
 async def test_lease_attempts_and_free_requeues_are_settings_and_a_job_may_have_its_own(core: Core) -> None:
     strict = open_core(core.databases, lease_seconds=60, max_attempts=1, free_requeues=0)
     strict.workflow = core.workflow
     ann = await strict.member()
-    job, started = await running(strict, ann)
+    job, started = await running_job(strict, ann)
     assert started.lease.lease_seconds == 60
     # The first requeue counts as an attempt, and it was the only one.
     assert (await strict.room.lease_reports.requeue(report(started), "spot")).status == "failed"
     assert (await strict.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
-    _, started = await running(strict, ann, lease_seconds=30, max_attempts=2)
+    _, started = await running_job(strict, ann, lease_seconds=30, max_attempts=2)
     assert started.lease.lease_seconds == 30
     assert (await strict.room.lease_reports.requeue(report(started), "spot")).status == "queued"
 

@@ -18,7 +18,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wire.library import Medium
-from tests.support.crowd import TENANT, fill_pool, job_id, quiet, user_id
+from tests.support.full_databases import TENANT, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, explain_once, literal, pairs, prepare
 
@@ -78,7 +78,7 @@ async def seen(
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
     found: dict[tuple[str, str], Seen] = {}
     pool = await databases.pool("pool_1")
-    await quiet(pool, "ai_jobs", "job_descriptions")
+    await without_autovacuum(pool, "ai_jobs", "job_descriptions")
     async with pool.connection() as connection:
         for when in WHENS:
             await _plan(connection)

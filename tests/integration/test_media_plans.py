@@ -14,7 +14,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
-from tests.support.crowd import TENANT, fill_pool, job_id, numbered, quiet, user_id
+from tests.support.full_databases import TENANT, fill_pool, job_id, numbered, user_id, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, pairs, prepare
 
@@ -205,7 +205,7 @@ async def seen(
         async with installation(postgres, templates_in_both_orders, home) as settings:
             databases = await open_databases(settings)
             pool = await databases.pool("pool_1")
-            await quiet(pool, *TABLES)
+            await without_autovacuum(pool, *TABLES)
             async with pool.connection() as connection:
                 await plan(connection)
                 await fill(pool)

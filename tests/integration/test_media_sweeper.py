@@ -15,7 +15,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import NotFound
 from tests.support.core import Core, Member, report
 from tests.support.crashes import crashed_at
-from tests.support.media import CLIP
+from tests.support.media_api import CLIP
 from tests.support.media_harness import LATER, MediaHarness, open_media_harness
 
 # A signed URL lives for 900 seconds and a PUT may take an hour. An upload is kept for another day. Signed URLs of

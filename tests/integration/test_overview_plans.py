@@ -22,7 +22,7 @@ from callsheet.jobs.sql import RETENTION_SQL as EVENT_RETENTION
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
-from tests.support.crowd import HELD, TENANT, fill_central, fill_pool, job_id, quiet, user_id
+from tests.support.full_databases import HELD, TENANT, fill_central, fill_pool, job_id, user_id, without_autovacuum
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, pairs, prepare
 
@@ -221,8 +221,8 @@ async def measured(connections: Mapping[str, Connection], rows: int) -> dict[str
 
 async def look(databases: Databases, rows: int) -> dict[tuple[str, str], Seen]:
     pool = await databases.pool("pool_1")
-    await quiet(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
-    await quiet(pool, "ai_jobs", "job_progress", "outbox")
+    await without_autovacuum(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
+    await without_autovacuum(pool, "ai_jobs", "job_progress", "outbox")
     found: dict[tuple[str, str], Seen] = {}
     async with databases.central.connection() as central, pool.connection() as other:
         connections = {"central": central, "pool": other}
@@ -244,19 +244,19 @@ async def look(databases: Databases, rows: int) -> dict[tuple[str, str], Seen]:
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class FullDatabase:
     rows: int
     seen: dict[int, dict[tuple[str, str], Seen]]
 
 
 @pytest.fixture(scope="module", params=LARGE)
-async def crowd(
+async def full_database(
     request: pytest.FixtureRequest,
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     restored_templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Crowd]:
+) -> AsyncIterator[FullDatabase]:
     home = tmp_path_factory.mktemp("overview")
     async with AsyncExitStack() as stack:
         isolate(stack.enter_context(pytest.MonkeyPatch.context()), home)
@@ -266,20 +266,20 @@ async def crowd(
             databases = await open_databases(settings)
             stack.push_async_callback(databases.close)
             seen[rows] = await look(databases, rows)
-        yield Crowd(request.param, seen)
+        yield FullDatabase(request.param, seen)
 
 
 @pytest.mark.parametrize(
     ("name", "when"), pairs({name: case.statement.text for name, case in cases(SMALL).items()}, WHENS)
 )
-def test_g11_what_is_looked_at_is_found_by_its_index(crowd: Crowd, name: str, when: str) -> None:
-    for rows in (SMALL, crowd.rows):
-        seen = crowd.seen[rows][when, name]
+def test_g11_what_is_looked_at_is_found_by_its_index(full_database: FullDatabase, name: str, when: str) -> None:
+    for rows in (SMALL, full_database.rows):
+        seen = full_database.seen[rows][when, name]
         assert seen.scanned & BIG == set()
         assert seen.buffers <= cases(rows)[name].most
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LIMITED])
-def test_g11_looking_costs_no_more_when_there_is_more_to_look_at(crowd: Crowd, name: str) -> None:
-    small, large = (crowd.seen[rows]["analyzed", name] for rows in (SMALL, crowd.rows))
+def test_g11_looking_costs_no_more_when_there_is_more_to_look_at(full_database: FullDatabase, name: str) -> None:
+    small, large = (full_database.seen[rows]["analyzed", name] for rows in (SMALL, full_database.rows))
     assert large.buffers <= small.buffers * 1.8 + 30

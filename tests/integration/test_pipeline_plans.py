@@ -14,7 +14,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
-from tests.support.crowd import TENANT, job_id, numbered, quiet, user_id
+from tests.support.full_databases import TENANT, job_id, numbered, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
 
@@ -247,7 +247,7 @@ async def seen(
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
     found: dict[tuple[str, str], Seen] = {}
     pool = await databases.pool("pool_1")
-    await quiet(pool, *BIG)
+    await without_autovacuum(pool, *BIG)
     async with pool.connection() as connection:
         for when in WHENS:
             await _plan(connection)

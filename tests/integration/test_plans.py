@@ -25,7 +25,17 @@ from callsheet.jobs.transitions import statuses_of, steps_of
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
-from tests.support.crowd import HELD, PRIORITIES, TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
+from tests.support.full_databases import (
+    HELD,
+    PRIORITIES,
+    TENANT,
+    fill_central,
+    fill_pool,
+    job_id,
+    token,
+    user_id,
+    without_autovacuum,
+)
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, explain_once, pairs, prepare
 
@@ -303,7 +313,7 @@ WHENS = ["planned while empty", "never analyzed", "analyzed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class FullDatabase:
     databases: Databases
     rows: int
     seen: dict[tuple[int, str, str], Seen]
@@ -356,13 +366,13 @@ async def measure(connections: dict[str, Connection], rows: int) -> dict[str, Se
 
 
 @pytest.fixture(scope="module", params=LARGE)
-async def crowd(
+async def full_database(
     request: pytest.FixtureRequest,
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     restored_templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Crowd]:
+) -> AsyncIterator[FullDatabase]:
     """The small crowd has its indexes in the order of the migrations, the large one in the order of a restored dump."""
     home = tmp_path_factory.mktemp("crowd")
     seen: dict[tuple[int, str, str], Seen] = {}
@@ -374,8 +384,10 @@ async def crowd(
             databases = await open_databases(settings)
             stack.push_async_callback(databases.close)
             pool = await databases.pool("pool_1")
-            await quiet(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
-            await quiet(pool, "ai_jobs", "job_events", "outbox", "token_transactions", "token_wallets", "user_streams")
+            await without_autovacuum(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
+            await without_autovacuum(
+                pool, "ai_jobs", "job_events", "outbox", "token_transactions", "token_wallets", "user_streams"
+            )
             async with prepared(databases, rows) as connections:
                 await asyncio.gather(fill_central(databases.central, rows), fill_pool(pool, rows))
                 found = {WHENS[0]: await measure(connections, rows)}
@@ -387,14 +399,14 @@ async def crowd(
             async with prepared(databases, rows) as connections:
                 found[WHENS[2]] = await measure(connections, rows)
             seen |= {(rows, when, name): one for when, all_seen in found.items() for name, one in all_seen.items()}
-        yield Crowd(databases, request.param, seen)
+        yield FullDatabase(databases, request.param, seen)
 
 
 @pytest.mark.parametrize(("name", "when"), pairs({name: case.text for name, case in cases(SMALL).items()}, WHENS))
-async def test_g11_a_statement_finds_its_rows_by_their_index(crowd: Crowd, name: str, when: str) -> None:
-    case = cases(crowd.rows)[name]
-    for rows in (SMALL, crowd.rows):
-        seen = crowd.seen[rows, when, name]
+async def test_g11_a_statement_finds_its_rows_by_their_index(full_database: FullDatabase, name: str, when: str) -> None:
+    case = cases(full_database.rows)[name]
+    for rows in (SMALL, full_database.rows):
+        seen = full_database.seen[rows, when, name]
         assert seen.scanned & BIG_TABLES == set()
         assert case.indexes <= seen.indexes
         assert seen.buffers <= case.most
@@ -402,28 +414,32 @@ async def test_g11_a_statement_finds_its_rows_by_their_index(crowd: Crowd, name:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_g11_a_statement_touches_no_more_blocks_in_large_tables_than_in_small_ones(
-    crowd: Crowd, name: str
+    full_database: FullDatabase, name: str
 ) -> None:
-    small, large = (crowd.seen[rows, "analyzed", name] for rows in (SMALL, crowd.rows))
+    small, large = (full_database.seen[rows, "analyzed", name] for rows in (SMALL, full_database.rows))
     assert small.rows == large.rows
     # The indexes are two levels deeper, and neighbours in a lane are no longer on the same page.
     assert large.buffers <= small.buffers * 1.6 + 15
 
 
 @pytest.mark.parametrize("when", WHENS)
-async def test_a_lease_for_many_does_not_compare_each_who_asks_with_each_head(crowd: Crowd, when: str) -> None:
-    seen = crowd.seen[crowd.rows, when, "take for fifty of one user"]
+async def test_a_lease_for_many_does_not_compare_each_who_asks_with_each_head(
+    full_database: FullDatabase, when: str
+) -> None:
+    seen = full_database.seen[full_database.rows, when, "take for fifty of one user"]
     assert seen.rows == 50
     # The heads of nine lanes, each once.
     assert seen.rows_dropped <= 9 * 59
 
 
-async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the_mark_is_raised(crowd: Crowd) -> None:
+async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the_mark_is_raised(
+    full_database: FullDatabase,
+) -> None:
     """Of every fifty rows one was leased, and a session elsewhere keeps vacuum from removing what they leave behind."""
-    central = crowd.databases.central
+    central = full_database.databases.central
     values = take([lanes_of([33, 34])])
     queue = Queue(central)
-    dead = crowd.rows // 50
+    dead = full_database.rows // 50
     async with central.connection() as elsewhere:
         idle = elsewhere.transaction(isolation="repeatable_read")
         await idle.start()

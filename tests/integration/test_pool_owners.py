@@ -25,16 +25,16 @@ from callsheet.plumbing.ownership import Central, LeaseHeld, WrongOwner, claim, 
 from callsheet.plumbing.repoint import adopt, repoint
 from callsheet.settings import Settings, load_settings
 from tests.support.commands import Callsheet
-from tests.support.copies import Copies, copies_on
 from tests.support.core import Core, open_core
+from tests.support.database_copies import DatabaseCopies, open_database_copies
 from tests.support.installation import changed, isolated_installation
 
 POOLS = ("pool_1", "pool_2")
 
 
 @pytest.fixture
-async def copies(postgres: EmbeddedPostgres) -> AsyncIterator[Copies]:
-    async with copies_on(postgres) as made:
+async def database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
+    async with open_database_copies(postgres) as made:
         yield made
 
 
@@ -53,11 +53,11 @@ class Production:
 
 
 @asynccontextmanager
-async def in_production(settings: Settings, copies: Copies) -> AsyncIterator[Production]:
+async def in_production(settings: Settings, database_copies: DatabaseCopies) -> AsyncIterator[Production]:
     async with opened(settings) as databases:
         workflow = (await open_core(databases).prepare()).workflow
     # Copied while no session is connected to it: that takes a quarter of the time of a dump.
-    copy = with_central(settings, await copies.duplicate(dsn_of(settings)))
+    copy = with_central(settings, await database_copies.duplicate(dsn_of(settings)))
     async with opened(settings) as databases:
         core = open_core(databases)
         core.workflow = workflow
@@ -65,8 +65,8 @@ async def in_production(settings: Settings, copies: Copies) -> AsyncIterator[Pro
 
 
 @pytest.fixture
-async def production(settings: Settings, copies: Copies) -> AsyncIterator[Production]:
-    async with in_production(settings, copies) as production:
+async def production(settings: Settings, database_copies: DatabaseCopies) -> AsyncIterator[Production]:
+    async with in_production(settings, database_copies) as production:
         yield production
 
 
@@ -77,9 +77,9 @@ async def untouched(
     """For tests that leave it as it is."""
     directory = tmp_path_factory.mktemp("untouched")
     async with (
-        copies_on(postgres) as copies,
+        open_database_copies(postgres) as database_copies,
         isolated_installation(postgres, templates, directory) as settings,
-        in_production(settings, copies) as production,
+        in_production(settings, database_copies) as production,
     ):
         yield production
 
@@ -128,7 +128,7 @@ async def central_of(settings: Settings) -> Central:
 
 
 async def test_a_copy_of_central_with_the_same_key_changes_no_production_job_and_leases_none(
-    settings: Settings, databases: Databases, copies: Copies
+    settings: Settings, databases: Databases, database_copies: DatabaseCopies
 ) -> None:
     core = await open_core(databases).prepare()
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
@@ -141,7 +141,7 @@ async def test_a_copy_of_central_with_the_same_key_changes_no_production_job_and
         await core.rows(
             databases.central, "DELETE FROM ai_job_dispatches WHERE tenant_job_id = $1 RETURNING 1", lost.id
         )
-    copy = with_central(settings, await copies.of(databases.central.dsn))
+    copy = with_central(settings, await database_copies.of(databases.central.dsn))
     before = {member.pool.name: await rows_of(core, member.pool) for member in (ann, bob)}
     async with opened(copy) as stranger:
         assert set(stranger.unavailable) == set(POOLS)
@@ -212,10 +212,12 @@ async def test_central_restored_alone_takes_over_when_told_and_the_old_one_is_re
 
 
 @pytest.mark.thorough
-async def test_a_pool_restored_alone_goes_on_without_a_question(production: Production, copies: Copies) -> None:
+async def test_a_pool_restored_alone_goes_on_without_a_question(
+    production: Production, database_copies: DatabaseCopies
+) -> None:
     ann = await production.core.member("pool_2")
     await production.core.submit(ann)
-    restored = await copies.of(production.pool_dsns["pool_2"])
+    restored = await database_copies.of(production.pool_dsns["pool_2"])
     assert await add_pool(production.settings, production.databases.central.dsn, "pool_2", restored) == []
     await production.databases.refresh_pools()
     assert production.databases.unavailable == {}
@@ -230,13 +232,13 @@ async def test_a_pool_restored_alone_goes_on_without_a_question(production: Prod
 
 @pytest.mark.thorough
 async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
-    production: Production, copies: Copies
+    production: Production, database_copies: DatabaseCopies
 ) -> None:
     core = production.core
     ann = await core.member("pool_1")
     job = await core.submit(ann)
-    copied = {name: await copies.of(dsn) for name, dsn in production.pool_dsns.items()}
-    copy = with_central(production.settings, await copies.of(production.databases.central.dsn))
+    copied = {name: await database_copies.of(dsn) for name, dsn in production.pool_dsns.items()}
+    copy = with_central(production.settings, await database_copies.of(production.databases.central.dsn))
     before = await rows_of(core, ann.pool)
     new_id = await repoint(copy, dsn_of(copy), copied)
     assert new_id == (await central_of(copy)).installation_id != (await central_of(production.settings)).installation_id
@@ -255,12 +257,12 @@ async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
         await add_pool(production.settings, production.databases.central.dsn, "pool_1", copied["pool_1"])
 
 
-async def test_repoint_takes_no_original_for_a_copy(untouched: Production, copies: Copies) -> None:
+async def test_repoint_takes_no_original_for_a_copy(untouched: Production, database_copies: DatabaseCopies) -> None:
     central = dsn_of(untouched.copy)
     await renew_leases(untouched.databases)
     with pytest.raises(DatabaseError, match="Pool pool_1 is still the original at"):
         await repoint(untouched.copy, central, {})
-    copied = await copies.of(untouched.pool_dsns["pool_1"])
+    copied = await database_copies.of(untouched.pool_dsns["pool_1"])
     given = {"pool_1": copied, "pool_2": untouched.pool_dsns["pool_2"]}
     with pytest.raises(DatabaseError, match="is the original of pool pool_2, not a copy restored from a dump"):
         await repoint(untouched.copy, central, given)
@@ -269,7 +271,7 @@ async def test_repoint_takes_no_original_for_a_copy(untouched: Production, copie
     with pytest.raises(DatabaseError, match=r"has no pool pool_9. It has: pool_1, pool_2"):
         await repoint(untouched.copy, central, {"pool_9": copied})
     with pytest.raises(DatabaseError, match="The database for pool pool_2 is empty"):
-        await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": await copies.database()})
+        await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": await database_copies.database()})
     with pytest.raises(DatabaseError, match="is pool 'pool_1' already; it cannot be pool 'pool_2' too"):
         await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": copied})
     # None of it has changed an owner.
@@ -279,9 +281,9 @@ async def test_repoint_takes_no_original_for_a_copy(untouched: Production, copie
 
 @pytest.mark.thorough
 async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
-    production: Production, copies: Copies
+    production: Production, database_copies: DatabaseCopies
 ) -> None:
-    copied = {name: await copies.of(dsn) for name, dsn in production.pool_dsns.items()}
+    copied = {name: await database_copies.of(dsn) for name, dsn in production.pool_dsns.items()}
     central = dsn_of(production.copy)
     with armed({Failpoint.REPOINT_BETWEEN_DATABASES: crash}), pytest.raises(Crashed):
         await repoint(production.copy, central, copied)
@@ -294,9 +296,9 @@ async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
 
 
 async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
-    untouched: Production, copies: Copies
+    untouched: Production, database_copies: DatabaseCopies
 ) -> None:
-    dsn = await copies.database()
+    dsn = await database_copies.database()
     await migrate(dsn, "pool", "pool_3")
     first, second = await central_of(untouched.settings), await central_of(untouched.copy)
     async with connected(dsn, "pool_3") as one, connected(dsn, "pool_3") as other:
@@ -310,9 +312,11 @@ async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
     assert owner.central_database == winner.database
 
 
-async def test_the_lease_of_a_physical_copy_and_its_original(untouched: Production, copies: Copies) -> None:
+async def test_the_lease_of_a_physical_copy_and_its_original(
+    untouched: Production, database_copies: DatabaseCopies
+) -> None:
     """Both have the same id, server and database; only the start times of their servers differ."""
-    dsn = await copies.database()
+    dsn = await database_copies.database()
     await migrate(dsn, "pool", "pool_3")
     start = datetime(2026, 1, 1, tzinfo=UTC)
     original = replace(await central_of(untouched.settings), started_at=start)
@@ -380,12 +384,12 @@ async def test_status_shows_where_everything_is_and_what_does_not_match(untouche
 
 @pytest.mark.thorough
 async def test_a_physical_copy_of_central_is_refused_while_production_runs_and_stays_refused(
-    postgres: EmbeddedPostgres, copies: Copies, tmp_path: Path
+    postgres: EmbeddedPostgres, database_copies: DatabaseCopies, tmp_path: Path
 ) -> None:
     """Central has a server of its own here, whose data directory is copied; the pool is on another server."""
     home, copied_home = tmp_path / "production", tmp_path / "copy"
     settings = load_settings(home=home, log={"level": "warning"}, tasks={"in_process": 0})
-    pool_dsn = await copies.database()
+    pool_dsn = await database_copies.database()
     async with opened(settings) as databases:
         assert databases.embedded is not None
         await add_pool(settings, databases.central.dsn, "pool_2", pool_dsn)

@@ -22,9 +22,9 @@ from callsheet.wire.errors import Unavailable
 from callsheet.wire.media import CreateUpload
 from tests.support.core import Core, Member
 from tests.support.crashes import crashed_at
-from tests.support.holding import stalled_at
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.previews import clip, image
+from tests.support.race_control import paused_at
 from tests.support.seaweedfs import S3Server
 
 INSERT = """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, ready_at)
@@ -154,7 +154,7 @@ async def test_what_ends_its_process_each_time_is_given_up(scene: Scene) -> None
 
 async def test_two_control_planes_make_it_once(scene: Scene) -> None:
     file_id = await scene.file(image(50, 50))
-    async with stalled_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as first:
+    async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as first:
         await scene.make(maker=scene.another())
         assert await scene.status(file_id) == "pending"
         assert (await scene.row(file_id))["attempts"] == 1
@@ -164,7 +164,7 @@ async def test_two_control_planes_make_it_once(scene: Scene) -> None:
 
 async def test_one_that_was_so_slow_that_its_claim_ran_out_does_no_harm(scene: Scene) -> None:
     file_id = await scene.file(image(50, 50))
-    async with stalled_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as slow:
+    async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as slow:
         await scene.make(CLAIM_SECONDS + 1, scene.another())
         assert await scene.status(file_id) == "ready"
     await slow
@@ -185,7 +185,7 @@ async def test_previews_go_with_their_file(stored: Scene) -> None:
 
 async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(scene: Scene) -> None:
     file_id = await scene.file(image(50, 50))
-    async with stalled_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as making:
+    async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as making:
         await scene.media.delete_file(file_id)
     await making
     assert await scene.objects() == set()
@@ -193,7 +193,7 @@ async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(s
 
 async def test_what_was_left_by_a_crash_after_the_deletion_is_swept(scene: Scene) -> None:
     file_id = await scene.file(image(50, 50))
-    async with stalled_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as making:
+    async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as making:
         await scene.media.delete_file(file_id)
         # A control plane that froze, wrote its objects after that, and died.
         for key in scene.keys(file_id):

@@ -17,7 +17,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
 from callsheet.webhooks.breakers import SQL as BREAKERS
 from callsheet.webhooks.gate import SQL as CALLS
-from tests.support.crowd import TENANT, fill_central, job_id, numbered, quiet
+from tests.support.full_databases import TENANT, fill_central, job_id, numbered, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
 
@@ -142,7 +142,7 @@ async def measure(connection: Connection) -> dict[str, Seen]:
 
 async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
     central, found = databases.central, {}
-    await quiet(central, *TABLES)
+    await without_autovacuum(central, *TABLES)
     async with central.connection() as connection:
         await planned(connection)
         await fill_central(central, DISPATCHES)

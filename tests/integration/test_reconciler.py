@@ -20,16 +20,16 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job
 from tests.support.core import FAR, Core, Member, open_core, report
-from tests.support.lives import (
+from tests.support.job_states import (
     ACCEPTED,
     POOLS,
     REFUNDED,
     RESERVED,
     STARTED,
-    cancel,
-    finished,
-    hot,
-    running,
+    active_dispatch,
+    cancel_job,
+    finished_dispatch,
+    running_job,
 )
 from tests.support.outages import away
 
@@ -94,7 +94,7 @@ async def test_a_queued_job_whose_dispatch_was_lost_gets_another(core: Core, poo
     await lose_dispatch(core, job)
     core.notifications.clear()
     assert await reconcile(core) == {"missing_dispatch": 1}
-    made = await hot(core, job)
+    made = await active_dispatch(core, job)
     assert (made["priority"], made["lease_seq"], made["attempts"], made["status"]) == (3, 0, 0, "queued")
     # A worker may be waiting for this job.
     assert [channel for channel, _ in core.notifications] == [CHANNEL]
@@ -108,14 +108,14 @@ async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_wor
     core: Core, pool: str
 ) -> None:
     ann = await core.member(pool)
-    job, first = await running(core, ann)
+    job, first = await running_job(core, ann)
     await core.room.lease_reports.requeue(report(first), "spot")
     second = await core.start()
     await lose_dispatch(core, job)
     assert await reconcile(core) == {"missing_dispatch": 1}
     again = [*STARTED, "processing>queued", "queued>processing", "processing>queued"]
     assert await core.steps(ann, job.id) == again
-    assert (await hot(core, job))["lease_seq"] == 2
+    assert (await active_dispatch(core, job))["lease_seq"] == 2
     await left_alone(core)
     with pytest.raises(NotFound):
         await core.complete(second)
@@ -127,12 +127,12 @@ async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_wor
 
 
 async def test_a_retried_job_is_dispatched_again_in_its_own_cycle(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.fail(started)
     await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     await core.rows(core.databases.central, "DELETE FROM ai_job_dispatches WHERE charge_cycle = 2")
     assert await reconcile(core) == {"missing_dispatch": 1}
-    assert (await hot(core, job))["charge_cycle"] == 2
+    assert (await active_dispatch(core, job))["charge_cycle"] == 2
     await core.drain()
     await core.check_drained()
 
@@ -164,7 +164,7 @@ async def test_a_dispatch_of_no_job_is_closed(core: Core, pool: str) -> None:
     closed = await core.dispatch(stranger, "dispatch_history")
     assert closed is not None
     assert closed["status"] == "failed"
-    assert (await hot(core, job))["status"] == "queued"
+    assert (await active_dispatch(core, job))["status"] == "queued"
     await left_alone(core)
 
 
@@ -172,7 +172,7 @@ async def test_a_dispatch_of_a_cycle_that_never_was_is_closed(core: Core, ann: M
     job = await core.submit(ann)
     await core.rows(core.databases.central, "UPDATE ai_job_dispatches SET charge_cycle = 7")
     assert await reconcile(core, 3) == {"orphaned_dispatch": 1, "missing_dispatch": 1}
-    assert (await hot(core, job))["charge_cycle"] == 1
+    assert (await active_dispatch(core, job))["charge_cycle"] == 1
     await left_alone(core)
 
 
@@ -194,28 +194,28 @@ async def test_whoever_holds_a_dispatch_of_no_job_is_told_once(core: Core, ann: 
 async def test_a_queued_dispatch_of_an_ended_job_is_closed_as_the_job_ended(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     job = await core.submit(ann)
-    await crashed(Failpoint.CANCEL_BEFORE_RELAY, cancel(core, ann, job))
+    await crashed(Failpoint.CANCEL_BEFORE_RELAY, cancel_job(core, ann, job))
     await core.rows(ann.pool, "DELETE FROM outbox")
-    assert (await hot(core, job))["status"] == "queued"
+    assert (await active_dispatch(core, job))["status"] == "queued"
     assert await reconcile(core) == {"open_dispatch_of_ended_job": 1}
-    assert (await finished(core, job))["status"] == "canceled"
+    assert (await finished_dispatch(core, job))["status"] == "canceled"
     await core.check_drained()
 
 
 async def test_whoever_holds_a_dispatch_of_an_ended_job_is_told_and_its_report_closes_it(
     core: Core, ann: Member
 ) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await crashed(Failpoint.COMPLETE_BEFORE_CLOSE, core.complete(started))
     assert await reconcile(core, 4) == {"open_dispatch_of_ended_job": 1}
-    assert (await hot(core, job))["cancel_requested_at"] is not None
+    assert (await active_dispatch(core, job))["cancel_requested_at"] is not None
     assert (await core.complete(started)).status == "completed"
-    assert (await finished(core, job))["status"] == "completed"
+    assert (await finished_dispatch(core, job))["status"] == "completed"
     await core.check_drained()
 
 
 async def test_an_open_dispatch_of_an_earlier_cycle_is_closed(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await crashed(Failpoint.FAIL_BEFORE_CLOSE, core.fail(started))
     await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
     assert await reconcile(core) == {"open_dispatch_of_ended_job": 1}
@@ -228,7 +228,7 @@ async def test_an_open_dispatch_of_an_earlier_cycle_is_closed(core: Core, ann: M
 
 
 async def test_a_queued_dispatch_of_an_earlier_cycle_is_closed_as_that_cycle_ended(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.enforce_deadlines(datetime.now(UTC) + FAR)
     await core.relay()
     await core.expire_lease(started.lease.dispatch_id)
@@ -255,7 +255,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
     core: Core, pool: str, end: Any, status: str
 ) -> None:
     ann = await core.member(pool)
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     assert await core.room.queue.close(Ending(started.lease.dispatch_id, end, error="The engine stopped."))
     assert await reconcile(core) == {"open_job_of_ended_dispatch": 1}
     assert await core.steps(ann, job.id) == [*STARTED, f"processing>{status}"]
@@ -278,7 +278,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
 @pytest.mark.parametrize(("end", "status"), [*ENDS[:2], ("expired", "failed"), ENDS[3]])
 async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: Member, end: Any, status: str) -> None:
     job = await core.submit(ann)
-    assert await core.room.queue.close(Ending((await hot(core, job))["dispatch_id"], end))
+    assert await core.room.queue.close(Ending((await active_dispatch(core, job))["dispatch_id"], end))
     assert await reconcile(core) == {"open_job_of_ended_dispatch": 1}
     assert await core.steps(ann, job.id) == [*ACCEPTED, f"queued>{status}"]
     assert await core.balance(ann) == 1000
@@ -288,7 +288,7 @@ async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: M
 @POOLS
 async def test_a_job_that_was_not_told_that_it_waits_again_is_told(core: Core, pool: str) -> None:
     ann = await core.member(pool)
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     work = core.room.lease_reports.requeue(report(started), "spot")
     await crashed(Failpoint.PUT_BACK_BEFORE_POOL, work)
     assert await core.status(ann, job.id) == "processing"
@@ -300,7 +300,7 @@ async def test_a_job_that_was_not_told_that_it_waits_again_is_told(core: Core, p
 @POOLS
 async def test_a_queue_that_was_restored_from_a_backup_counts_on_from_the_jobs_leases(core: Core, pool: str) -> None:
     ann = await core.member(pool)
-    _, first = await running(core, ann)
+    _, first = await running_job(core, ann)
     await core.room.lease_reports.requeue(report(first), "spot")
     await core.start("worker-2")
     # The queue as it was before any of that.
@@ -331,9 +331,9 @@ async def test_a_crash_between_queue_and_job_leaves_the_order_to_the_queue(core:
     operations = DispatchOperations(
         room.queue, room.overview, room.lease_reports, room.cancellation, room.transitions, AuditLog(core.databases)
     )
-    work = operations.change_priority((await hot(core, job))["dispatch_id"], 4, "admin:x")
+    work = operations.change_priority((await active_dispatch(core, job))["dispatch_id"], 4, "admin:x")
     await crashed(Failpoint.PRIORITY_BEFORE_POOL, work)
-    assert ((await core.job(ann, job.id))["priority"], (await hot(core, job))["priority"]) == (0, 4)
+    assert ((await core.job(ann, job.id))["priority"], (await active_dispatch(core, job))["priority"]) == (0, 4)
     assert await reconcile(core) == {"priority_of_job": 1}
     assert (await core.job(ann, job.id))["priority"] == 4
     await left_alone(core)
@@ -346,7 +346,7 @@ async def test_a_crash_while_a_dispatch_is_made_again_is_healed_by_the_next_roun
     if status == "pending":
         job_id = await never_relayed(core, ann)
     else:
-        job, _ = await running(core, ann)
+        job, _ = await running_job(core, ann)
         await lose_dispatch(core, job)
         job_id = job.id
     hasty(core)
@@ -363,7 +363,7 @@ async def test_what_has_not_settled_is_left_to_whoever_is_at_work_on_it(core: Co
     lost, held, ended = await core.submit(ann), await core.submit(ann, priority=1), await core.submit(ann, priority=2)
     await lose_dispatch(core, lost)
     await orphan(core, held)
-    await core.room.queue.close(Ending((await hot(core, ended))["dispatch_id"], "failed"))
+    await core.room.queue.close(Ending((await active_dispatch(core, ended))["dispatch_id"], "failed"))
     core.room.reconciler.second_look_seconds = 0
     for _ in range(3):
         await core.room.reconciler.tick(datetime.now(UTC))
@@ -384,7 +384,7 @@ async def test_nothing_is_touched_before_a_second_look(core: Core, ann: Member) 
 
 
 async def test_what_is_well_again_at_the_second_look_is_left_alone(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await crashed(Failpoint.COMPLETE_BEFORE_CLOSE, core.complete(started))
     lost = await never_relayed(core, ann)
     await reconcile(core, 1)
@@ -392,7 +392,7 @@ async def test_what_is_well_again_at_the_second_look_is_left_alone(core: Core, a
     await core.complete(started)
     await core.room.cancellation.cancel(ann.tenant_id, lost, actor="user")
     assert await reconcile(core, 3) == {}
-    assert (await finished(core, job))["status"] == "completed"
+    assert (await finished_dispatch(core, job))["status"] == "completed"
     await core.check_drained()
 
 

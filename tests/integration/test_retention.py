@@ -19,8 +19,8 @@ from callsheet.jobs.sql import RETENTION_SQL as EVENTS
 from callsheet.plumbing.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
 from tests.support.core import Core, Member
-from tests.support.holding import holding
 from tests.support.plans import explain_once
+from tests.support.race_control import open_transaction
 
 NOW = datetime.now(UTC)
 
@@ -74,7 +74,7 @@ async def test_two_control_planes_take_turns_at_the_events_of_a_pool(core: Core)
     job_id = await ended_job(core, ann, days_ago=400)
     retention = EventRetention(lambda: [ann.pool], 365)
     await EventRetention(lambda: [ann.pool], 1000).tick(NOW)
-    async with holding(ann.pool, "SELECT FROM retention_marks FOR UPDATE"):
+    async with open_transaction(ann.pool, "SELECT FROM retention_marks FOR UPDATE"):
         assert not await retention.tick(NOW), "the other one is at work: nothing waits for it"
         assert len(await core.steps(ann, job_id)) == 4
     await retention.tick(NOW)

@@ -24,8 +24,8 @@ from callsheet.plumbing.migrate import Migration, SchemaUnknown, known_migration
 from callsheet.plumbing.sql import DatabaseKind
 from callsheet.settings import Settings
 from tests.support.core import Core, open_core
-from tests.support.holding import holding, waiting
 from tests.support.migration_rules import broken_rules
+from tests.support.race_control import open_transaction, start_blocked
 from tools.keep_statements import KEPT, every_statement
 
 EVERY_TABLE = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'schema_migrations'"
@@ -108,8 +108,8 @@ async def test_jobs_go_on_while_the_next_schema_is_rolled_out_and_on_it(
 async def test_a_migration_that_waits_for_a_lock_lets_jobs_go_first(databases: Databases) -> None:
     core = await open_core(databases).prepare()
     pool = await databases.pool("pool_1")
-    async with holding(pool, "SELECT count(*) FROM ai_jobs"):
-        [upgraded] = await waiting(pool, upgrade(pool))
+    async with open_transaction(pool, "SELECT count(*) FROM ai_jobs"):
+        [upgraded] = await start_blocked(pool, upgrade(pool))
         for _ in range(3):
             await one_job(core)
         assert not upgraded.done()
@@ -124,7 +124,7 @@ async def test_a_migration_that_never_gets_its_lock_changes_nothing_and_says_so(
 ) -> None:
     monkeypatch.setattr(schema, "LOCK_ATTEMPTS", 2)
     pool = await databases.pool("pool_1")
-    async with holding(pool, "SELECT count(*) FROM ai_jobs"):
+    async with open_transaction(pool, "SELECT count(*) FROM ai_jobs"):
         with pytest.raises(DatabaseError, match="did not get its lock in 2 attempts: a session keeps a transaction"):
             await upgrade(pool)
     assert len(await upgrade(pool)) == len(FORMS["pool"])

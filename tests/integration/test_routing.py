@@ -18,9 +18,9 @@ from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import NotFound
 from tests.support.core import Core, Member, job_ids, open_core, report
-from tests.support.lives import (
-    running,
-    told,
+from tests.support.job_states import (
+    job_log_lines,
+    running_job,
 )
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -234,10 +234,10 @@ async def test_the_same_job_id_of_three_tenants_in_two_pools_never_crosses(core:
 
 
 async def test_every_event_is_one_line_in_the_log(core: Core, ann: Member, logged: io.StringIO) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.room.lease_reports.requeue(report(started), "spot")
     await core.complete(await core.start(), {"output": "o.mp4", "metadata": {"frames": 3}})
-    broken, failing = await running(core, ann)
+    broken, failing = await running_job(core, ann)
     await core.fail(failing)
 
     def line(event: str, **fields: object) -> dict[str, object]:
@@ -246,7 +246,7 @@ async def test_every_event_is_one_line_in_the_log(core: Core, ann: Member, logge
     def step(from_status: str, to_status: str) -> dict[str, object]:
         return line("job.transition", from_status=from_status, to_status=to_status)
 
-    lines = told(logged)
+    lines = job_log_lines(logged)
     assert [found for found in lines if found["job_id"] == str(job.id)] == [
         line("job.created", type="effect", credits_cost=10),
         step("pending", "queued"),

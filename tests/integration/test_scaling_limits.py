@@ -5,7 +5,7 @@ from __future__ import annotations
 from callsheet.catalog.environments import forget_unused
 from callsheet.wire.fleet import Fleet
 from tests.support.core import Core, Member
-from tests.support.fleet import join
+from tests.support.fleet_api import join
 from tests.support.scaling import ScalingHarness, an_autoscaler, queue
 
 MODEL = '[{"kind": "model", "name": "sdxl.safetensors"}]'

@@ -19,8 +19,8 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.wire.errors import Unavailable
 from tests.support.commands import Callsheet
-from tests.support.copies import copies_on
 from tests.support.core import Core, Member
+from tests.support.database_copies import open_database_copies
 from tests.support.media_harness import SECRET, MediaHarness
 from tests.support.seaweedfs import S3Server
 
@@ -120,10 +120,10 @@ async def test_a_copy_is_told_that_its_storage_is_the_originals_and_may_be_given
     await storage.delete("tenants/nobody")
     original = await read_owner(storage)
     await databases.close()
-    async with copies_on(postgres) as copies:
+    async with open_database_copies(postgres) as database_copies:
         assert settings.database.dsn is not None
-        central = await copies.of(settings.database.dsn.get_secret_value())
-        pools = [f"{name}={await copies.of(dsn)}" for name, dsn in dsns.items()]
+        central = await database_copies.of(settings.database.dsn.get_secret_value())
+        pools = [f"{name}={await database_copies.of(dsn)}" for name, dsn in dsns.items()]
         copy = Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=central)
         told = copy.run("db", "repoint", *pools)
         assert told.code == 0, told

@@ -15,7 +15,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.tasks.products import SQL as POOL
-from tests.support.crowd import TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
+from tests.support.full_databases import TENANT, fill_central, fill_pool, job_id, token, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
 
@@ -88,8 +88,8 @@ async def seen(
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
     found: dict[tuple[str, str], Seen] = {}
     pool, central = await databases.pool("pool_1"), databases.central
-    await quiet(pool, "ai_jobs", "products")
-    await quiet(central, "ai_job_dispatches", "dispatch_history", "concurrency_limits")
+    await without_autovacuum(pool, "ai_jobs", "products")
+    await without_autovacuum(central, "ai_job_dispatches", "dispatch_history", "concurrency_limits")
     for database, cases in ((pool, POOL_CASES), (central, CENTRAL_CASES)):
         async with database.connection() as connection:
             for when in WHENS:

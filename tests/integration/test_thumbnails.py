@@ -18,8 +18,8 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
-from tests.support.holding import stalled_at
 from tests.support.media_harness import MediaHarness, open_media_harness
+from tests.support.race_control import paused_at
 from tests.support.trees import Tree
 
 
@@ -93,7 +93,7 @@ async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind
 async def test_two_that_make_the_same_one_write_one(scene: Scene) -> None:
     """One was so slow that its claim ran out."""
     candidate = await scene.candidate()
-    async with stalled_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1)) as slow:
+    async with paused_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1)) as slow:
         other = ThumbnailMaker(lambda: [scene.tree.ann.pool], scene.media.room.files)
         await other.make_due(scene.tree.ann.pool, datetime.now(UTC) + timedelta(seconds=CLAIM_SECONDS + 1))
         await other.stop()

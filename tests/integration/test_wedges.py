@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from callsheet.jobs.outcomes import Failure
 from tests.support.core import Core, Member, report
-from tests.support.lives import REFUNDED, RESERVED, finished, hot, running
+from tests.support.job_states import REFUNDED, RESERVED, active_dispatch, finished_dispatch, running_job
 
 WEDGE = Failure(
     "engine_stuck", "The engine stopped working on the run.", {"node_id": "3", "node_type": "Broken"}, retryable=True
@@ -18,12 +18,12 @@ async def later(core: Core) -> None:
 
 
 async def test_what_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     younger = await core.submit(ann)
     outcome = await core.room.lease_reports.fail(report(started), WEDGE)
     assert outcome.status == "queued"
     await later(core)
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 1, -1)
     assert (await core.job(ann, job.id))["priority"] == -1
     first, second = await core.lease(), await core.lease()
@@ -34,7 +34,7 @@ async def test_what_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(c
 
 
 async def test_the_second_time_the_job_fails_and_names_workflow_and_node(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann, cost=10)
+    job, started = await running_job(core, ann, cost=10)
     await core.room.lease_reports.fail(report(started), WEDGE)
     await later(core)
     again = await core.lease()
@@ -45,21 +45,21 @@ async def test_the_second_time_the_job_fails_and_names_workflow_and_node(core: C
     slug = await core.room.queue.workflow_slug(again.lease.workflow_id)
     assert f"workflow {slug}, node 3 (Broken)" in row["error"]["message"]
     assert row["error"]["details"]["workflow"] == slug
-    assert (await finished(core, job))["attempts"] == 2
+    assert (await finished_dispatch(core, job))["attempts"] == 2
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     await core.check_drained()
 
 
 async def test_other_failures_keep_their_place_and_all_their_attempts(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     await core.room.lease_reports.fail(report(started), Failure("out_of_memory", "No memory.", retryable=True))
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 0, 0)
 
 
 async def test_a_wedge_that_is_reported_twice_counts_once(core: Core, ann: Member) -> None:
-    job, started = await running(core, ann)
+    job, started = await running_job(core, ann)
     for _ in range(2):
         assert (await core.room.lease_reports.fail(report(started), WEDGE)).status == "queued"
-    row = await hot(core, job)
+    row = await active_dispatch(core, job)
     assert (row["attempts"], row["wedges"], row["priority"]) == (1, 1, -1)

@@ -17,7 +17,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Row
 from tests.support.crashes import crashed_at
-from tests.support.fleet import recording_reaped
+from tests.support.fleet_api import recording_reaped
 
 
 async def new_session(core: Core) -> int:

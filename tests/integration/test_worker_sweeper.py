@@ -24,7 +24,7 @@ from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 from callsheet.wire.fleet import Registered, RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest
 from tests.support.core import Core, Member, Row
-from tests.support.fleet import bearer, join, recording_reaped, registry
+from tests.support.fleet_api import bearer, join, recording_reaped, registry
 
 STALE = 300
 SILENT = STALE + 1

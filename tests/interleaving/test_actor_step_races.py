@@ -16,10 +16,10 @@ from tests.interleaving.test_pipeline_races import Planes
 from tests.support.actor_harness import ScriptedActor
 from tests.support.actor_steps import actor_step, with_actors
 from tests.support.crashes import crashed_at
-from tests.support.holding import stalled_at
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, open_pipeline_harness
 from tests.support.race import Race
+from tests.support.race_control import paused_at
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
 BASE = actor_step("painter", {"words": "{{prompt}}"}, needs_run_prompt=True, max_children=1)
@@ -51,7 +51,7 @@ async def with_base(planes: Planes) -> Run:
 
 async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begun(planes: Planes) -> None:
     run = await with_base(planes)
-    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
+    async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
         run = await planes.two.finish(run)
         assert run.status is RunStatus.COMPLETED
@@ -65,7 +65,7 @@ async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begu
 async def test_a_task_whose_parent_was_killed_meanwhile_is_not_begun(planes: Planes) -> None:
     run = await with_base(planes)
     ann = principal_of(planes.two.ann)
-    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
+    async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         [base] = await planes.two.candidates(run)
         await planes.two.room.guidance.branches.kill(ann, base["id"])
         await planes.two.room.runs.pause(ann, run.id)

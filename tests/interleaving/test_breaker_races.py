@@ -11,8 +11,8 @@ from callsheet.webhooks.breaker_rules import Call
 from callsheet.webhooks.breakers import Breakers
 from callsheet.webhooks.metrics import CallMetrics
 from tests.support.core import Core, report
-from tests.support.holding import waiting
 from tests.support.race import Race
+from tests.support.race_control import start_blocked
 
 PROVIDER = "replicate"
 HALF_OPEN = """INSERT INTO provider_breakers (provider, failures, open_until, pause_seconds)
@@ -34,7 +34,7 @@ async def test_of_two_calls_at_once_the_second_waits_and_is_refused(race: Race) 
     first, second = await leased(race, race.one), await leased(race, race.two)
     async with race.one.databases.central.transaction() as connection:
         await breakers(race.one).admit(connection, first)
-        [task] = await waiting(race.central, breakers(race.two).permit(second))
+        [task] = await start_blocked(race.central, breakers(race.two).permit(second))
     with pytest.raises(ProviderPaused):
         await task
 
@@ -45,7 +45,7 @@ async def test_a_call_that_waited_while_the_first_one_closed_it_goes_ahead(race:
     async with race.one.databases.central.transaction() as connection:
         one = breakers(race.one)
         await one.admit(connection, first)
-        [task] = await waiting(race.central, breakers(race.two).permit(second))
+        [task] = await start_blocked(race.central, breakers(race.two).permit(second))
         await connection.execute(
             """UPDATE provider_breakers SET failures = 0, open_until = NULL, pause_seconds = NULL,
                trial_dispatch_id = NULL, trial_lease_seq = NULL"""
@@ -57,7 +57,7 @@ async def test_failures_that_are_reported_at_once_are_all_counted(race: Race) ->
     first, second = await leased(race, race.one), await leased(race, race.two)
     async with race.one.databases.central.transaction() as connection:
         await connection.execute("INSERT INTO provider_breakers (provider, failures) VALUES ($1, 1)", PROVIDER)
-        tasks = await waiting(
+        tasks = await start_blocked(
             race.central, breakers(race.two).failed(first, "down"), breakers(race.two).failed(second, "down")
         )
     for task in tasks:

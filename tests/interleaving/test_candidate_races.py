@@ -22,9 +22,9 @@ from callsheet.wire.candidates import Vote
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from tests.support.core import Row, report
 from tests.support.crashes import crashed_at
-from tests.support.holding import holding, stalled_at, waiting
 from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.race import Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 from tests.support.trees import COST, Jury, Tree
 
 HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
@@ -70,8 +70,8 @@ async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(jurie
     """Each from what the other left: two votes from the same start would give 16 twice."""
     tree, race = juries.tree, juries.race
     a, b, c = [await tree.candidate() for _ in range(3)]
-    async with holding(race.pool, HOLD, race.ann.tenant_id, [a]):
-        tasks = await waiting(race.pool, juries.one.vote(a, b), juries.two.vote(a, c))
+    async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a]):
+        tasks = await start_blocked(race.pool, juries.one.vote(a, b), juries.two.vote(a, c))
     first, second = await asyncio.gather(*tasks)
     assert sorted((first.elo_change, second.elo_change)) == [15, 16]
     assert sum(await tree.elo(a, b, c)) == 3000
@@ -82,8 +82,8 @@ async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(jurie
 async def test_a_vote_that_is_sent_twice_at_once_counts_once(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     a, b = [await tree.candidate() for _ in range(2)]
-    async with holding(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        tasks = await waiting(race.pool, juries.one.vote(a, b), juries.two.vote(a, b))
+    async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        tasks = await start_blocked(race.pool, juries.one.vote(a, b), juries.two.vote(a, b))
     first, second = await asyncio.gather(*tasks)
     assert first == second
     assert await tree.elo(a, b) == [1016, 984]
@@ -93,8 +93,8 @@ async def test_a_vote_that_is_sent_twice_at_once_counts_once(juries: Juries) -> 
 async def test_of_two_opposite_votes_at_once_one_is_told_of_the_other(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     a, b = [await tree.candidate() for _ in range(2)]
-    async with holding(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        tasks = await waiting(race.pool, juries.one.vote(a, b), juries.two.vote(b, a))
+    async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        tasks = await start_blocked(race.pool, juries.one.vote(a, b), juries.two.vote(b, a))
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(type(each) for each in ended if isinstance(each, Conflict)) == [Conflict]
     assert sorted(await tree.elo(a, b)) == [984, 1016]
@@ -105,8 +105,8 @@ async def test_a_vote_taken_back_twice_at_once_is_given_back_once(juries: Juries
     tree, race = juries.tree, juries.race
     a, b = [await tree.candidate() for _ in range(2)]
     vote = await juries.one.vote(a, b)
-    async with holding(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        tasks = await waiting(race.pool, juries.one.undo(vote), juries.two.undo(vote))
+    async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        tasks = await start_blocked(race.pool, juries.one.undo(vote), juries.two.undo(vote))
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert sum(each is None for each in ended) == 1
     assert sum(isinstance(each, NotFound) for each in ended) == 1
@@ -117,8 +117,8 @@ async def test_a_vote_taken_back_twice_at_once_is_given_back_once(juries: Juries
 async def test_a_vote_that_waited_for_a_kill_is_refused_and_moves_nothing(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     a, b = [await tree.candidate() for _ in range(2)]
-    async with holding(race.pool, HOLD, race.ann.tenant_id, [b]):
-        killing, voting = await waiting(race.pool, juries.one.kill(b), juries.two.vote(a, b))
+    async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [b]):
+        killing, voting = await start_blocked(race.pool, juries.one.kill(b), juries.two.vote(a, b))
     assert (await killing).rejected == 1
     with pytest.raises(WrongState, match="rejected"):
         await voting
@@ -250,7 +250,7 @@ async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_t
     job = await tree.begin(child)
     output = await juries.media.put_output(job.id)
     made = {"outputs": [{"file_id": str(output.file_id)}]}
-    async with stalled_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
+    async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
         assert await tree.active() == {child}
         await race.two.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
         await juries.collector.collect(race.ann.pool)
@@ -264,8 +264,8 @@ async def test_a_job_whose_submit_waited_for_a_kill_is_not_begun(juries: Juries)
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()
     balance = await race.one.balance(race.ann)
-    async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
-        killing, beginning = await waiting(race.pool, juries.one.kill(parent), tree.begin(parent, race.two))
+    async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+        killing, beginning = await start_blocked(race.pool, juries.one.kill(parent), tree.begin(parent, race.two))
     assert (await killing).canceled_jobs == 0
     with pytest.raises(SlotRefused, match="parent_not_eligible"):
         await beginning
@@ -276,8 +276,8 @@ async def test_a_job_whose_submit_waited_for_a_kill_is_not_begun(juries: Juries)
 async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()
-    async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
-        beginning, killing = await waiting(race.pool, tree.begin(parent, race.two), juries.one.kill(parent))
+    async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+        beginning, killing = await start_blocked(race.pool, tree.begin(parent, race.two), juries.one.kill(parent))
     job = await beginning
     assert (await killing).canceled_jobs == 1
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
@@ -293,7 +293,7 @@ async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_
     job = await tree.begin(parent)
     started = await race.one.start()
     output = await juries.media.put_output(job.id)
-    async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
+    async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
         made = {"outputs": [{"file_id": str(output.file_id)}]}
         await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
     assert (await killing).canceled_jobs == 0
@@ -320,8 +320,8 @@ async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orph
         made = {"outputs": [{"file_id": str(output.file_id)}]}
         await race.one.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
         works = [juries.two.kill(parent), juries.collector.collect(race.ann.pool)]
-        async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
-            tasks = await waiting(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
+        async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+            tasks = await start_blocked(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
         await asyncio.gather(*tasks)
         assert await tree.active() == set()
         assert (await tree.row(parent))["child_count"] == 1
@@ -333,13 +333,13 @@ async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_b
         parent = await tree.candidate()
         job = await tree.begin(parent)
         started, output = await race.one.start(), await juries.media.put_output(job.id)
-        async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
+        async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
             made = {"outputs": [{"file_id": str(output.file_id)}]}
             await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
         await killing
         works = [juries.two.restore(parent), juries.collector.collect(race.ann.pool)]
-        async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
-            tasks = await waiting(race.pool, *(works if restored_first else works[::-1]))  # type: ignore[arg-type]
+        async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+            tasks = await start_blocked(race.pool, *(works if restored_first else works[::-1]))  # type: ignore[arg-type]
         await asyncio.gather(*tasks)
         [late] = [row["id"] for row in await tree.rows() if row["parent_id"] == parent]
         assert {parent, late} <= await tree.active()
@@ -368,7 +368,7 @@ async def test_a_branch_that_is_being_killed_is_not_restored_meanwhile(
     tree = juries.tree
     monkeypatch.setattr(branches, "PIECE", 3)
     base = await grown(tree)
-    async with stalled_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
+    async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
         with pytest.raises(WrongState, match="at this very moment"):
             await juries.two.restore(base)
     assert (await killing).rejected == 8

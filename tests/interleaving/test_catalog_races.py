@@ -19,8 +19,8 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
 from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState
-from tests.support.catalog import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED
-from tests.support.holding import holding, stalled_at, waiting
+from tests.support.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 ACTOR = "operator"
 LARGEST = 1_000_000
@@ -84,8 +84,8 @@ async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of
         catalogs.one.workflows.update(slug, narrowed(), ACTOR),
         catalogs.two.effects.create(effect, ACTOR),
     ]
-    async with holding(catalogs.databases.central, HOLD, slug):
-        tasks = await waiting(catalogs.databases.central, *works)
+    async with open_transaction(catalogs.databases.central, HOLD, slug):
+        tasks = await start_blocked(catalogs.databases.central, *works)
     changed, created = await asyncio.gather(*tasks, return_exceptions=True)
     # Whichever was first, the other one was refused: never are both written.
     assert [isinstance(each, InvalidRequest) for each in (changed, created)].count(True) == 1
@@ -104,7 +104,9 @@ async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: Two) -> None:
             slug,
             f"race-effect-{next(_numbers)}",
         )
-        [change] = await waiting(catalogs.databases.central, catalogs.one.workflows.update(slug, narrowed(), ACTOR))
+        [change] = await start_blocked(
+            catalogs.databases.central, catalogs.one.workflows.update(slug, narrowed(), ACTOR)
+        )
     with pytest.raises(InvalidRequest, match=r"overrides\.strength"):
         await change
 
@@ -116,8 +118,10 @@ async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_i
         room.effects.update(effect.slug, UpdateEffect(overrides={**read.overrides, **change}, version=1), ACTOR)
         for room, change in ((catalogs.one, {"strength": 2}), (catalogs.two, {"prompt": "a cat"}))
     ]
-    async with holding(catalogs.databases.central, "SELECT 1 FROM effects WHERE slug = $1 FOR UPDATE", effect.slug):
-        tasks = await waiting(catalogs.databases.central, *works)
+    async with open_transaction(
+        catalogs.databases.central, "SELECT 1 FROM effects WHERE slug = $1 FOR UPDATE", effect.slug
+    ):
+        tasks = await start_blocked(catalogs.databases.central, *works)
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     [made] = [each for each in outcomes if not isinstance(each, BaseException)]
     [refused] = [each for each in outcomes if isinstance(each, BaseException)]
@@ -136,7 +140,7 @@ async def test_two_changes_of_a_workflow_are_both_there(catalogs: Two) -> None:
     graph["5"]["inputs"]["steps"] = 30
     update = UpdateWorkflow(graph=graph)
     # Checked against what it was, then overtaken: it must look again.
-    async with stalled_at(Failpoint.CATALOG_BEFORE_ROW, catalogs.one.workflows.update(slug, update, ACTOR)) as slow:
+    async with paused_at(Failpoint.CATALOG_BEFORE_ROW, catalogs.one.workflows.update(slug, update, ACTOR)) as slow:
         await catalogs.two.workflows.update(slug, narrowed(), ACTOR)
         await catalogs.two.workflows.update(slug, UpdateWorkflow(name="Renamed"), ACTOR)
     await slow
@@ -161,8 +165,8 @@ async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: 
             catalogs.one.workflows.delete(slug, ACTOR),
             catalogs.two.effects.create(catalogs.effect(slug), ACTOR),
         ]
-        async with holding(catalogs.databases.central, lock, slug):
-            tasks = await waiting(catalogs.databases.central, *(works if deletes_first else reversed(works)))
+        async with open_transaction(catalogs.databases.central, lock, slug):
+            tasks = await start_blocked(catalogs.databases.central, *(works if deletes_first else reversed(works)))
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         deleted, created = answers if deletes_first else reversed(answers)
         if deleted is None:
@@ -183,8 +187,8 @@ async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: Two) -> Non
             catalogs.one.effects.delete(effect.slug, ACTOR),
             catalogs.two.effects.mark_used(recipe),
         ]
-        async with holding(catalogs.databases.central, lock, effect.id):
-            tasks = await waiting(catalogs.databases.central, *(works if deletes_first else reversed(works)))
+        async with open_transaction(catalogs.databases.central, lock, effect.id):
+            tasks = await start_blocked(catalogs.databases.central, *(works if deletes_first else reversed(works)))
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         deleted, used = answers if deletes_first else reversed(answers)
         if deleted is None:
@@ -201,8 +205,8 @@ async def test_two_changes_of_an_effect_are_both_there(catalogs: Two) -> None:
     slug = await catalogs.workflow()
     effect = await catalogs.one.effects.create(catalogs.effect(slug), ACTOR)
     lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"
-    async with holding(catalogs.databases.central, lock, effect.id):
-        tasks = await waiting(
+    async with open_transaction(catalogs.databases.central, lock, effect.id):
+        tasks = await start_blocked(
             catalogs.databases.central,
             catalogs.one.effects.update(effect.slug, UpdateEffect(credits_cost=7), ACTOR),
             catalogs.two.effects.update(effect.slug, UpdateEffect(is_published=True), ACTOR),
@@ -217,7 +221,7 @@ async def test_an_asset_confirmed_twice_keeps_one_object(catalogs: Two) -> None:
     asset_id = (await catalogs.one.assets.create(request, ACTOR)).asset.id
     folder = f"catalog/assets/{asset_id}"
     await catalogs.storage.put(f"{folder}/upload", PNG, content_type="image/png")
-    async with stalled_at(Failpoint.CATALOG_BEFORE_ROW, catalogs.one.assets.confirm(asset_id, ACTOR)) as slow:
+    async with paused_at(Failpoint.CATALOG_BEFORE_ROW, catalogs.one.assets.confirm(asset_id, ACTOR)) as slow:
         await catalogs.two.assets.confirm(asset_id, ACTOR)
     assert (await slow).status == "ready"
     async with catalogs.databases.central.connection() as connection:

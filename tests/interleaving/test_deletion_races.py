@@ -17,9 +17,9 @@ from callsheet.settings import Settings
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.jobs import Job
 from tests.support.core import report
-from tests.support.holding import holding, waiting
 from tests.support.media_harness import SECRET, principal_of
 from tests.support.race import QUEUED, REFUNDED, STARTED, Race
+from tests.support.race_control import open_transaction, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 FAILED = [*STARTED, "processing>failed"]
@@ -45,7 +45,7 @@ async def test_a_retry_that_waits_while_the_job_is_deleted_finds_nothing(race: R
     job = await failed(race)
     async with race.pool.transaction() as connection:
         await connection.fetch(LOCK_WALLET, race.ann.tenant_id, race.ann.user_id)
-        [retrying] = await waiting(race.pool, retry(race, job))
+        [retrying] = await start_blocked(race.pool, retry(race, job))
         # As the deletion does, in the transaction that holds the user's lock.
         await connection.execute(
             "UPDATE ai_jobs SET deleted_at = clock_timestamp() WHERE tenant_id = $1 AND id = $2",
@@ -60,9 +60,9 @@ async def test_a_retry_that_waits_while_the_job_is_deleted_finds_nothing(race: R
 
 async def test_a_deletion_that_waits_while_the_job_is_retried_is_refused(race: Race, deletion: JobDeletion) -> None:
     job = await failed(race)
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works: list[Coroutine[Any, Any, Any]] = [retry(race, job), deletion.delete(principal_of(race.ann), job.id)]
-        retrying, deleting = await waiting(race.pool, *works)
+        retrying, deleting = await start_blocked(race.pool, *works)
     assert (await retrying).status == "queued"
     with pytest.raises(WrongState):
         await deleting

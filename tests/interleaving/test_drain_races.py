@@ -11,9 +11,9 @@ import pytest
 from callsheet.dispatch.queue import Queue
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.sql import DRAIN_SQL as SQL
-from tests.support.fleet import bearer, join, registry
-from tests.support.holding import holding, waiting
+from tests.support.fleet_api import bearer, join, registry
 from tests.support.race import Race
+from tests.support.race_control import open_transaction, start_blocked
 
 WORKER = "gpu-1"
 
@@ -54,7 +54,7 @@ async def test_a_lease_that_began_before_the_drain_was_committed_gives_nothing(r
     """Its statement has looked at the queue as it was before; the drain is committed before it leases."""
     await race.submit()
     async with draining(race):
-        [leasing] = await waiting(race.central, race.one.room.queue.lease(race.one.criteria(), WORKER))
+        [leasing] = await start_blocked(race.central, race.one.room.queue.lease(race.one.criteria(), WORKER))
     assert await leasing is None
     assert await dispatches(race) == [("queued", None, 0, 0)], "never handed out, so there is nothing to put back"
     other = await race.one.room.queue.lease(race.one.criteria(), "gpu-2")
@@ -72,7 +72,7 @@ async def test_a_drain_waits_for_a_lease_under_way_which_stays_the_workers(race:
     async with race.one.databases.central.transaction() as connection:
         # A lease that has asked whether its worker is drained, and is not committed yet.
         assert await connection.fetchval("SELECT drained_workers(ARRAY[$1])", WORKER) == []
-        [drain] = await waiting(race.central, room.workers.drain(WORKER, "operator"))
+        [drain] = await start_blocked(race.central, room.workers.drain(WORKER, "operator"))
         await connection.execute(
             """UPDATE ai_job_dispatches SET status = 'leased', worker_id = $1, lease_token = gen_random_uuid(),
                    lease_seq = 1, attempts = 1, leased_at = now(), last_leased_at = now(),
@@ -106,7 +106,7 @@ async def test_a_drained_worker_among_locked_heads_does_not_stop_the_search(race
         pass
     first = [row["dispatch_id"] for row in rows[:11]]
     lock = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = ANY ($1::bigint[]) FOR UPDATE"
-    async with holding(race.central, lock, first):
+    async with open_transaction(race.central, lock, first):
         leases = await race.one.room.queue.lease_many(race.one.criteria(), [WORKER, "a"])
     assert [(lease.worker_id, lease.dispatch_id) for lease in leases] == [("a", rows[11]["dispatch_id"])]
 
@@ -116,7 +116,7 @@ async def test_a_job_that_would_begin_at_a_drained_worker_is_to_be_queued(race: 
     job = await race.submit()
     entry = await race.entry(job, charge_cycle=2, concurrency_identifier=identifier)
     async with draining(race):
-        [placing] = await waiting(race.central, race.one.room.queue.enqueue_leased(entry, WORKER))
+        [placing] = await start_blocked(race.central, race.one.room.queue.enqueue_leased(entry, WORKER))
     assert await placing is None
     assert await race.one.room.queue.enqueue([entry]) == 1
 
@@ -132,8 +132,8 @@ async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race
 async def test_of_two_drains_at_once_both_succeed_and_the_first_is_on_record(race: Race, room: FleetRoom) -> None:
     lock = "SELECT pg_advisory_xact_lock_shared(hashtextextended('callsheet drains', 0))"
     other = registry(race.one.databases, race.one.room.lease_reports)
-    async with holding(race.central, lock):
-        first, second = await waiting(
+    async with open_transaction(race.central, lock):
+        first, second = await start_blocked(
             race.central, room.workers.drain(WORKER, "ann", "new disk"), other.workers.drain(WORKER, "bob")
         )
     for drained in await asyncio.gather(first, second):

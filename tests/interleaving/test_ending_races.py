@@ -18,8 +18,8 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, open_core, report
-from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 LOCK_JOB = "SELECT 1 FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
@@ -49,7 +49,7 @@ def later() -> datetime:
 
 async def test_complete_after_a_reap_is_refused_and_the_next_lease_completes(race: Race) -> None:
     job, older = await race.started("older")
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(older)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(older)) as completing:
         await race.two.expire_lease(older.lease.dispatch_id)
         await race.two.reap()
     with pytest.raises(LeaseLost):
@@ -64,9 +64,9 @@ async def test_complete_after_a_reap_is_refused_and_the_next_lease_completes(rac
 
 async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
-        reap = stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap())
+        reap = paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap())
         reaping = await reap.__aenter__()
     assert (await completing).status == "completed"
     # Before the reaper goes on: should it never do so, nothing is handed out again.
@@ -80,7 +80,7 @@ async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> Non
 async def test_a_report_between_the_two_halves_of_a_reap_learns_that_the_job_is_queued(race: Race) -> None:
     job, started = await race.started()
     await race.two.expire_lease(started.lease.dispatch_id)
-    async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
+    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
         assert (await race.one.complete(started)).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
@@ -89,7 +89,7 @@ async def test_a_report_between_the_two_halves_of_a_reap_learns_that_the_job_is_
 @pytest.mark.parametrize("attempts", [1, 3])
 async def test_a_reap_between_the_two_halves_of_complete_closes_for_it(race: Race, attempts: int) -> None:
     job, started = await race.started(max_attempts=attempts)
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
         await race.two.reap()
         await race.is_as(job.id, COMPLETED, CONSUMED)
@@ -100,7 +100,7 @@ async def test_a_reap_between_the_two_halves_of_complete_closes_for_it(race: Rac
 
 async def test_complete_after_the_reaper_failed_the_job_adopts_that(race: Race) -> None:
     job, started = await race.started(max_attempts=1)
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
         await race.two.reap()
     assert (await completing).status == "failed"
@@ -109,7 +109,7 @@ async def test_complete_after_the_reaper_failed_the_job_adopts_that(race: Race) 
 
 async def test_complete_after_cancel_adopts_the_cancel(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await cancel(race.two, race, job)).status == "canceled"
         beat = await race.two.room.lease_reports.heartbeat(report(started))
         assert beat.cancel_requested
@@ -120,8 +120,8 @@ async def test_complete_after_cancel_adopts_the_cancel(race: Race) -> None:
 
 async def test_cancel_that_waits_while_complete_commits_is_refused(race: Race) -> None:
     job, started = await race.started()
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [canceling] = await waiting(race.pool, cancel(race.one, race, job))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [canceling] = await start_blocked(race.pool, cancel(race.one, race, job))
         assert (await race.two.complete(started)).status == "completed"
     with pytest.raises(InvalidTransition):
         await canceling
@@ -132,7 +132,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_complete_is_refused(race
     job, started = await race.started()
     async with race.pool.transaction() as connection:
         assert await apply_transition(connection, Transition.COMPLETE, [move(race, job, lease_seq=1, result={})])
-        [canceling] = await waiting(race.pool, cancel(race.one, race, job))
+        [canceling] = await start_blocked(race.pool, cancel(race.one, race, job))
     with pytest.raises(InvalidTransition):
         await canceling
     await race.one.complete(started)
@@ -143,7 +143,7 @@ async def test_cancel_that_waits_for_the_job_of_an_open_start_cancels_what_is_ru
     job = await race.submit()
     async with race.pool.transaction() as connection:
         assert await start_jobs(connection, Transition.START, [move(race, job, new_lease_seq=1)])
-        [canceling] = await waiting(race.pool, cancel(race.one, race, job))
+        [canceling] = await start_blocked(race.pool, cancel(race.one, race, job))
     assert (await canceling).status == "canceled"
     await race.is_as(job.id, [*STARTED, "processing>canceled"], REFUNDED)
 
@@ -152,7 +152,7 @@ async def test_a_start_that_waits_for_an_open_cancel_is_refused(race: Race) -> N
     job = await race.submit()
     async with race.pool.transaction() as connection:
         assert await apply_transition(connection, Transition.CANCEL, [move(race, job)], close_dispatch=True)
-        [leasing] = await waiting(race.pool, race.one.lease())
+        [leasing] = await start_blocked(race.pool, race.one.lease())
     assert await leasing is None
     await race.one.relay()
     await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
@@ -163,7 +163,7 @@ async def test_a_complete_that_waits_for_an_open_start_of_a_newer_lease_is_refus
     job, started = await race.started()
     async with race.pool.transaction() as connection:
         assert await start_jobs(connection, Transition.START, [move(race, job, new_lease_seq=2)])
-        [completing] = await waiting(race.pool, race.one.complete(started))
+        [completing] = await start_blocked(race.pool, race.one.complete(started))
     with pytest.raises(LeaseLost):
         await completing
     assert await race.one.steps(race.ann, job.id) == [*STARTED, "processing>queued", "queued>processing"]
@@ -172,7 +172,7 @@ async def test_a_complete_that_waits_for_an_open_start_of_a_newer_lease_is_refus
 
 async def test_cancel_while_the_lease_stalls_before_start(race: Race) -> None:
     job = await race.submit()
-    async with stalled_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
+    async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
         await cancel(race.two, race, job)
     assert await leasing is None
     await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
@@ -182,7 +182,7 @@ async def test_cancel_while_the_lease_stalls_before_start(race: Race) -> None:
 async def test_start_between_the_two_halves_of_a_cancel_is_refused_and_goes_on_to_the_next_row(race: Race) -> None:
     job = await race.submit()
     next_job = await race.submit()
-    async with stalled_at(Failpoint.CANCEL_BEFORE_RELAY, cancel(race.one, race, job)) as canceling:
+    async with paused_at(Failpoint.CANCEL_BEFORE_RELAY, cancel(race.one, race, job)) as canceling:
         started = await race.two.start()
         assert started.lease.job_id == next_job.id
     assert (await canceling).status == "canceled"
@@ -192,7 +192,7 @@ async def test_start_between_the_two_halves_of_a_cancel_is_refused_and_goes_on_t
 
 async def test_fail_before_the_pool_half_of_complete_wins(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await race.two.fail(started)).status == "failed"
     assert (await completing).status == "failed"
     await race.is_as(job.id, [*STARTED, "processing>failed", "failed!completed"], REFUNDED)
@@ -200,7 +200,7 @@ async def test_fail_before_the_pool_half_of_complete_wins(race: Race) -> None:
 
 async def test_fail_after_the_pool_half_of_complete_adopts_it(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
         assert (await race.two.fail(started)).status == "completed"
     assert (await completing).status == "completed"
     await race.is_as(job.id, [*COMPLETED, "completed!failed"], CONSUMED)
@@ -208,7 +208,7 @@ async def test_fail_after_the_pool_half_of_complete_adopts_it(race: Race) -> Non
 
 async def test_a_retryable_failure_before_the_pool_half_of_complete_gives_the_lease_away(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await race.two.fail(started, retryable=True)).status == "queued"
     with pytest.raises(LeaseLost):
         await completing
@@ -217,8 +217,10 @@ async def test_a_retryable_failure_before_the_pool_half_of_complete_gives_the_le
 
 async def test_two_completes_with_one_token_consume_once(race: Race) -> None:
     job, started = await race.started()
-    async with holding(race.pool, LOCK_JOB, race.ann.tenant_id, job.id):
-        tasks = await waiting(race.pool, race.one.complete(started, {"n": 1}), race.two.complete(started, {"n": 2}))
+    async with open_transaction(race.pool, LOCK_JOB, race.ann.tenant_id, job.id):
+        tasks = await start_blocked(
+            race.pool, race.one.complete(started, {"n": 1}), race.two.complete(started, {"n": 2})
+        )
     assert [(await task).status for task in tasks] == ["completed", "completed"]
     await race.is_as(job.id, COMPLETED, CONSUMED)
     assert (await race.one.job(race.ann, job.id))["result"]["n"] == 1
@@ -226,7 +228,7 @@ async def test_two_completes_with_one_token_consume_once(race: Race) -> None:
 
 async def test_complete_after_the_deadline_ended_the_job_adopts_that(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await enforce_far_ahead(race.two, race)
     assert (await completing).status == "expired"
     await race.is_as(job.id, [*STARTED, "processing>expired", "expired!completed"], REFUNDED)
@@ -234,8 +236,8 @@ async def test_complete_after_the_deadline_ended_the_job_adopts_that(race: Race)
 
 async def test_the_deadline_leaves_alone_what_completed_while_it_waited(race: Race) -> None:
     job, started = await race.started()
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [enforcing] = await waiting(race.pool, enforce_far_ahead(race.one, race))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [enforcing] = await start_blocked(race.pool, enforce_far_ahead(race.one, race))
         await race.two.complete(started)
     await enforcing
     await race.is_as(job.id, COMPLETED, CONSUMED)
@@ -243,8 +245,8 @@ async def test_the_deadline_leaves_alone_what_completed_while_it_waited(race: Ra
 
 async def test_the_deadline_of_a_waiting_job_does_not_fail_what_started_meanwhile(race: Race) -> None:
     job = await race.submit()
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [enforcing] = await waiting(race.pool, enforce_far_ahead(race.one, race))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [enforcing] = await start_blocked(race.pool, enforce_far_ahead(race.one, race))
         await race.two.start()
     await enforcing
     await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
@@ -263,7 +265,7 @@ TWO_CYCLES = [*REFUNDED, (2, "JOB_RESERVE", -10)]
 async def test_a_late_callback_of_the_earlier_cycle_changes_nothing_after_a_retry(race: Race) -> None:
     job, started = await deferred(race)
     await race.one.expire_lease(started.lease.dispatch_id)
-    async with stalled_at(Failpoint.REAP_BEFORE_CLOSE, race.one.reap()) as reaping:
+    async with paused_at(Failpoint.REAP_BEFORE_CLOSE, race.one.reap()) as reaping:
         assert (await retry(race.two, race, job)).charge_cycle == 2
         outcome = await race.two.room.lease_reports.complete_callback(
             started.lease.dispatch_id, 1, {"late": True}, "provider"
@@ -291,7 +293,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
         callback = race.one.room.lease_reports.complete_callback(
             started.lease.dispatch_id, 1, {"late": True}, "provider"
         )
-        [calling] = await waiting(race.pool, callback)
+        [calling] = await start_blocked(race.pool, callback)
     assert (await calling).status == "expired"
     await race.two.relay()
     steps = [*EXPIRED_AND_RETRIED, "pending!completed", "pending>queued"]
@@ -302,8 +304,8 @@ async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
     job, started = await deferred(race)
     await race.one.expire_lease(started.lease.dispatch_id)
     callback = race.one.room.lease_reports.complete_callback(started.lease.dispatch_id, 1, {"n": 1}, "provider")
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [reaping] = await waiting(race.pool, race.two.reap())
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [reaping] = await start_blocked(race.pool, race.two.reap())
         assert (await callback).status == "completed"
     await reaping
     await race.is_as(job.id, COMPLETED, CONSUMED)
@@ -355,8 +357,8 @@ async def test_a_report_of_the_earlier_cycle_does_not_touch_the_retried_job(race
 async def test_two_retries_make_one_new_cycle(race: Race) -> None:
     job, started = await race.started()
     await race.one.fail(started)
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        tasks = await waiting(race.pool, retry(race.one, race, job), retry(race.two, race, job))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        tasks = await start_blocked(race.pool, retry(race.one, race, job), retry(race.two, race, job))
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(answer) for answer in answers] == [Job, InvalidTransition]
     steps = (await race.one.steps(race.ann, job.id))[4:]
@@ -371,8 +373,8 @@ async def test_a_retry_that_waits_for_a_submit_at_the_cap_counts_it(race: Race) 
     await race.one.fail(started)
     tight = open_core(race.one.databases, active_per_user=1)
     tight.workflow = race.one.workflow
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        tasks = await waiting(race.pool, tight.submit(race.ann), retry(tight, race, job))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        tasks = await start_blocked(race.pool, tight.submit(race.ann), retry(tight, race, job))
     submitted, refused = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(submitted, Job)
     assert isinstance(refused, TooManyActiveJobs)
@@ -391,8 +393,8 @@ async def test_of_twenty_completions_with_one_poisoned_nineteen_settle(race: Rac
     else:
         query = "SELECT wallet_move($1, $2, 'JOB_REFUND', 10, $3, 1, NULL)"
         await race.one.rows(race.pool, query, race.ann.tenant_id, race.ann.user_id, poisoned.id)
-    async with holding(race.pool, LOCK_JOB, race.ann.tenant_id, jobs[0].id):
-        [first] = await waiting(race.pool, race.one.complete(started[jobs[0].id], results[jobs[0].id]))
+    async with open_transaction(race.pool, LOCK_JOB, race.ann.tenant_id, jobs[0].id):
+        [first] = await start_blocked(race.pool, race.one.complete(started[jobs[0].id], results[jobs[0].id]))
         # They gather behind the first, which waits: one batch.
         others = [asyncio.create_task(race.one.complete(started[job.id], results[job.id])) for job in jobs[1:]]
     answers = dict(
@@ -415,8 +417,8 @@ async def test_two_cancels_at_once_give_back_the_unspent_share_once(race: Race) 
     lease = started.lease
     said = ProgressReport(percent=30.0)
     await race.one.room.progress.record(lease.tenant_id, job.id, lease.charge_cycle, lease.lease_seq, said)
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        tasks = await waiting(race.pool, cancel(race.one, race, job), cancel(race.two, race, job))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        tasks = await start_blocked(race.pool, cancel(race.one, race, job), cancel(race.two, race, job))
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(type(each).__name__ for each in outcomes) == ["InvalidTransition", "Job"]
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, (1, "JOB_REFUND", 7)]

@@ -14,9 +14,9 @@ from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow
 from callsheet.wire.environment import Environment
-from tests.support.fleet import bearer, join, registry
-from tests.support.holding import holding, waiting
+from tests.support.fleet_api import bearer, join, registry
 from tests.support.race import Race
+from tests.support.race_control import open_transaction, start_blocked
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))"
 GRAPH = {"2": {"class_type": "SaveImage", "inputs": {"images": "none"}}}
@@ -48,8 +48,8 @@ async def side(race: Race, tmp_path: Path) -> AsyncIterator[Side]:
 
 
 async def test_whoever_is_second_sees_the_first(side: Side) -> None:
-    async with holding(side.race.central, LOCK):
-        tasks = await waiting(
+    async with open_transaction(side.race.central, LOCK):
+        tasks = await start_blocked(
             side.race.central,
             join(side.fleet, "gpu-1", "raced", environment=BARE),
             side.catalog.workflows.update("raced", STRICT, "operator"),
@@ -60,8 +60,8 @@ async def test_whoever_is_second_sees_the_first(side: Side) -> None:
     await side.catalog.workflows.update("raced", loose, "operator")
     assert await side.may_run(joined.token)
     other = Environment(node_classes=["SaveImage", "Other"])
-    async with holding(side.race.central, LOCK):
-        tasks = await waiting(
+    async with open_transaction(side.race.central, LOCK):
+        tasks = await start_blocked(
             side.race.central,
             side.catalog.workflows.update("raced", STRICT, "operator"),
             join(side.fleet, "gpu-2", "raced", environment=other),
@@ -82,7 +82,7 @@ async def test_an_environment_that_a_worker_is_taking_is_not_forgotten(side: Sid
             return await forget_unused(connection)
 
     take = "UPDATE worker_environments SET last_used_at = clock_timestamp()"
-    async with holding(side.race.central, take):
-        [forgetting] = await waiting(side.race.central, forget())
+    async with open_transaction(side.race.central, take):
+        [forgetting] = await start_blocked(side.race.central, forget())
     assert await forgetting == 0
     assert await side.race.one.rows(side.race.central, "SELECT FROM worker_environments") != []

@@ -14,8 +14,8 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
-from tests.support.holding import holding, waiting
 from tests.support.people import People, Person
+from tests.support.race_control import open_transaction, start_blocked
 
 SESSION = "css_of-this-test"
 REQUEST = CreateKeyRequest(name="a thief's")
@@ -53,8 +53,8 @@ async def test_a_key_that_comes_first_is_revoked(
     shared_databases: Databases, other_databases: Databases, ann: Person
 ) -> None:
     fresh = await Passwords().hash("another long password")
-    async with holding(other_databases.central, LOCK, ann.user.id):
-        creating, changing = await waiting(
+    async with open_transaction(other_databases.central, LOCK, ann.user.id):
+        creating, changing = await start_blocked(
             other_databases.central, create(shared_databases, ann), change(other_databases, ann, fresh)
         )
     created, _ = await asyncio.gather(creating, changing)
@@ -66,9 +66,9 @@ async def test_a_key_that_comes_second_is_not_created(
     shared_databases: Databases, other_databases: Databases, ann: Person
 ) -> None:
     fresh = await Passwords().hash("another long password")
-    async with holding(other_databases.central, LOCK, ann.user.id) as connection:
+    async with open_transaction(other_databases.central, LOCK, ann.user.id) as connection:
         await replace_password(connection, ann.user.id, fresh)
-        (creating,) = await waiting(other_databases.central, create(shared_databases, ann))
+        (creating,) = await start_blocked(other_databases.central, create(shared_databases, ann))
     with pytest.raises(NotAuthenticated):
         await creating
     assert await living_keys(shared_databases, ann) == 0

@@ -16,9 +16,9 @@ from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import LeaseLost
 from tests.support.core import Core, report
-from tests.support.holding import holding, is_free, rolled_back, stalled_at, waiting
+from tests.support.lease_statements import lock_limits, take_leases
 from tests.support.race import COMPLETED, CONSUMED, REFUNDED, RESERVE, STARTED, Race
-from tests.support.taking import lock_limits, take
+from tests.support.race_control import can_lock, open_transaction, paused_at, rolled_back_transaction, start_blocked
 
 LOCK = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = ANY ($1::bigint[]) FOR UPDATE"
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
@@ -34,8 +34,8 @@ async def dispatch_ids(race: Race) -> list[int]:
 @asynccontextmanager
 async def leasing(race: Race, worker: str = "slow", undo: bool = False) -> AsyncIterator[asyncpg.Record]:
     """A lease whose transaction is still open."""
-    async with rolled_back(race.central) if undo else race.central.transaction() as connection:
-        yield (await take(connection, race.one.criteria(), [worker]))[0]
+    async with rolled_back_transaction(race.central) if undo else race.central.transaction() as connection:
+        yield (await take_leases(connection, race.one.criteria(), [worker]))[0]
 
 
 async def lease(core: Core, worker: str) -> Lease | None:
@@ -58,7 +58,7 @@ async def test_locked_heads_deeper_than_the_first_look_do_not_make_the_queue_loo
     for _ in range(11):
         await race.submit()
     ids = await dispatch_ids(race)
-    async with holding(race.central, LOCK, ids[:-1]):
+    async with open_transaction(race.central, LOCK, ids[:-1]):
         found = await lease(race.one, "quick")
         assert found is not None
         assert found.dispatch_id == ids[-1]
@@ -72,7 +72,7 @@ async def test_pollers_that_ask_together_all_get_what_stands_behind_locked_heads
     for _ in range(16):
         await race.submit()
     ids = await dispatch_ids(race)
-    async with holding(race.central, LOCK, ids[:9]):
+    async with open_transaction(race.central, LOCK, ids[:9]):
         leases = await race.one.room.queue.lease_many(race.one.criteria(), list("abcdefg"))
     assert [found.dispatch_id for found in leases] == ids[9:]
     assert [found.worker_id for found in leases] == list("abcdefg")
@@ -101,7 +101,7 @@ async def test_pollers_of_two_control_planes_never_share_a_row(race: Race) -> No
 
 async def test_a_stalled_start_overtaken_by_a_newer_lease_does_not_win(race: Race) -> None:
     job = await race.submit()
-    async with stalled_at(Failpoint.LEASE_BEFORE_START, race.one.lease("stalled")) as stalled:
+    async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease("stalled")) as stalled:
         [dispatch_id] = await dispatch_ids(race)
         await race.two.expire_lease(dispatch_id)
         await race.two.reap()
@@ -115,10 +115,10 @@ async def test_a_stalled_start_overtaken_by_a_newer_lease_does_not_win(race: Rac
 
 async def test_a_stalled_start_that_comes_first_after_all_is_fenced_by_its_token(race: Race) -> None:
     job = await race.submit()
-    async with stalled_at(Failpoint.LEASE_BEFORE_START, race.one.lease("stalled")) as stalled:
+    async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease("stalled")) as stalled:
         await race.two.expire_lease((await dispatch_ids(race))[0])
         await race.two.reap()
-        overtaking = stalled_at(Failpoint.LEASE_BEFORE_START, race.two.lease("newer"))
+        overtaking = paused_at(Failpoint.LEASE_BEFORE_START, race.two.lease("newer"))
         newer_task = await overtaking.__aenter__()
     older = await stalled
     assert older is not None
@@ -142,7 +142,7 @@ async def test_a_stalled_start_that_comes_first_after_all_is_fenced_by_its_token
 async def test_a_reaper_that_stalls_after_central_does_not_stop_the_newer_lease(race: Race) -> None:
     job, older = await race.started("older")
     await race.one.expire_lease(older.lease.dispatch_id)
-    async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.one.reap()) as reaping:
+    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.one.reap()) as reaping:
         newer = await race.two.start("newer")
     await reaping
     taken = [*STARTED, "processing>queued", "queued>processing"]
@@ -154,8 +154,8 @@ async def test_a_reaper_that_stalls_after_central_does_not_stop_the_newer_lease(
 async def test_a_reaper_late_for_an_exhausted_lease_does_not_fail_the_newer_one(race: Race) -> None:
     job, older = await race.started("older", max_attempts=1)
     await race.one.expire_lease(older.lease.dispatch_id)
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [reaping] = await waiting(race.pool, race.one.reap())
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [reaping] = await start_blocked(race.pool, race.one.reap())
         await race.two.room.lease_reports.requeue(report(older), "spot")
         newer = await race.two.start("newer")
     await reaping
@@ -168,8 +168,8 @@ async def test_a_reaper_late_for_an_exhausted_lease_does_not_fail_the_newer_one(
 async def test_a_requeue_that_loses_to_the_reaper_of_an_exhausted_lease_leaves_nothing_in_the_queue(race: Race) -> None:
     job, older = await race.started("older", max_attempts=1)
     await race.one.expire_lease(older.lease.dispatch_id)
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [reaping] = await waiting(race.pool, race.one.reap())
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [reaping] = await start_blocked(race.pool, race.one.reap())
         assert (await race.two.room.lease_reports.requeue(report(older), "spot")).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued", "queued>failed"], REFUNDED)
@@ -199,7 +199,7 @@ async def test_a_heartbeat_that_commits_while_the_reaper_waits_keeps_the_lease(r
             run_waiting=[False],
             now=None,
         )
-        [reaping] = await waiting(race.central, race.one.reap())
+        [reaping] = await start_blocked(race.central, race.one.reap())
     await reaping
     await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
     await race.one.complete(started)
@@ -235,7 +235,7 @@ async def test_a_heartbeat_that_waits_for_a_put_back_or_a_close_finds_its_lease_
         found = await lease(race.one, "w")
         assert found is not None
         async with change(race, found):
-            [beat] = await waiting(
+            [beat] = await start_blocked(
                 race.central, race.one.room.queue.heartbeat(Beat(found.dispatch_id, found.lease_token))
             )
         assert await beat is None
@@ -247,7 +247,7 @@ async def test_a_put_back_that_waits_for_a_close_puts_nothing_back(race: Race) -
     assert found is not None
     async with closing(race, found):
         back = PutBack(found.dispatch_id, found.lease_token, attempt_counts=False)
-        [returning] = await waiting(race.central, race.one.room.queue.put_back([back]))
+        [returning] = await start_blocked(race.central, race.one.room.queue.put_back([back]))
     assert await returning == []
     assert await dispatch_ids(race) == []
 
@@ -259,7 +259,7 @@ async def test_a_close_that_waits_for_a_put_back_closes_only_without_a_token(rac
     assert found is not None
     async with putting_back(race, found):
         ending = Ending(found.dispatch_id, "canceled", found.lease_token if with_token else None)
-        [closed] = await waiting(race.central, race.one.room.queue.close(ending))
+        [closed] = await start_blocked(race.central, race.one.room.queue.close(ending))
     assert await closed is not with_token
     assert await dispatch_ids(race) == ([found.dispatch_id] if with_token else [])
 
@@ -269,9 +269,9 @@ async def test_two_put_backs_of_one_lease_are_one(race: Race) -> None:
     found = await lease(race.one, "w")
     assert found is not None
     back = PutBack(found.dispatch_id, found.lease_token, attempt_counts=False, counts_as_requeue=True)
-    async with holding(race.central, LOCK, [found.dispatch_id]):
+    async with open_transaction(race.central, LOCK, [found.dispatch_id]):
         works = [core.room.queue.put_back([back]) for core in (race.one, race.two)]
-        tasks = await waiting(race.central, *works)
+        tasks = await start_blocked(race.central, *works)
     assert sorted([len(await task) for task in tasks]) == [0, 1]
     [row] = await race.one.rows(
         race.central, "SELECT * FROM ai_job_dispatches WHERE dispatch_id = $1", found.dispatch_id
@@ -283,7 +283,7 @@ async def test_an_end_that_waits_for_a_lease_marks_it_instead_of_closing_it(race
     job = await race.submit()
     end = JobEnd(race.ann.tenant_id, job.id, 1, "canceled")
     async with leasing(race, "w") as leased:
-        [ending] = await waiting(race.central, race.one.room.queue.end_for_jobs([end]))
+        [ending] = await start_blocked(race.central, race.one.room.queue.end_for_jobs([end]))
     await ending
     beat = await race.one.room.queue.heartbeat(Beat(leased["dispatch_id"], leased["lease_token"]))
     assert beat is not None
@@ -302,9 +302,9 @@ async def test_a_row_whose_end_is_under_way_is_not_leased(race: Race) -> None:
 async def test_requeue_and_reap_of_one_lease_put_it_back_once(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
-    async with holding(race.central, LOCK, [started.lease.dispatch_id]):
+    async with open_transaction(race.central, LOCK, [started.lease.dispatch_id]):
         requeue = race.one.room.lease_reports.requeue(report(started), "spot")
-        [requeuing] = await waiting(race.central, requeue)
+        [requeuing] = await start_blocked(race.central, requeue)
         reaping = asyncio.create_task(race.two.reap())
     assert (await requeuing).status == "queued"
     await reaping
@@ -314,7 +314,7 @@ async def test_requeue_and_reap_of_one_lease_put_it_back_once(race: Race) -> Non
 async def test_a_requeue_after_the_reaper_put_it_back_in_central_changes_nothing(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
-    async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
+    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
         assert (await race.one.room.lease_reports.requeue(report(started), "spot")).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
@@ -327,14 +327,14 @@ async def test_two_reapers_reap_a_lease_once(race: Race, attempts: int) -> None:
     job, started = await race.started(max_attempts=attempts)
     await race.one.expire_lease(started.lease.dispatch_id)
     if attempts == 1:
-        async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-            tasks = await waiting(race.pool, race.one.reap(), race.two.reap())
+        async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+            tasks = await start_blocked(race.pool, race.one.reap(), race.two.reap())
         await asyncio.gather(*tasks)
         await race.is_as(job.id, [*STARTED, "processing>failed"], REFUNDED)
         assert await race.finished(job.id) == [(1, "failed")]
     else:
-        async with holding(race.central, LOCK, [started.lease.dispatch_id]):
-            tasks = await waiting(race.central, race.one.reap(), race.two.reap())
+        async with open_transaction(race.central, LOCK, [started.lease.dispatch_id]):
+            tasks = await start_blocked(race.central, race.one.reap(), race.two.reap())
         await asyncio.gather(*tasks)
         await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
 
@@ -365,10 +365,10 @@ async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kin
                     [Ending(lease.dispatch_id, "canceled", lease.lease_token) for lease in backwards]
                 )
 
-    async with holding(race.central, LOCK, [first]):
-        [task] = await waiting(race.central, work())
+    async with open_transaction(race.central, LOCK, [first]):
+        [task] = await start_blocked(race.central, work())
         free = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = ANY ($1::bigint[]) FOR UPDATE NOWAIT"
-        assert await is_free(race.one.databases.central, free, others)
+        assert await can_lock(race.one.databases.central, free, others)
     await task
 
 
@@ -383,9 +383,9 @@ LOCK_LIMIT = "SELECT 1 FROM concurrency_limits WHERE identifier = 'gpu' FOR UPDA
 
 async def test_a_limit_holds_over_two_control_planes_that_count_at_the_same_moment(race: Race) -> None:
     await limited(race, 2)
-    async with holding(race.central, LOCK_LIMIT):
+    async with open_transaction(race.central, LOCK_LIMIT):
         polls = [core.room.queue.lease_many(core.criteria(), [core_name] * 2) for core, core_name in _both(race)]
-        tasks = await waiting(race.central, *polls)
+        tasks = await start_blocked(race.central, *polls)
     assert [len(await task) for task in tasks] == [2, 0]
     await race.one.check()
 
@@ -398,9 +398,9 @@ async def test_a_slot_freed_while_a_poller_waits_for_the_limit_is_seen(race: Rac
     await limited(race, 2, jobs=4)
     first = await lease(race.one, "first")
     assert first is not None
-    async with holding(race.central, LOCK_LIMIT):
+    async with open_transaction(race.central, LOCK_LIMIT):
         polls = race.one.room.queue.lease_many(race.one.criteria(), ["a", "b", "c"])
-        [polling] = await waiting(race.central, polls)
+        [polling] = await start_blocked(race.central, polls)
         assert await race.two.room.queue.close(Ending(first.dispatch_id, "completed", first.lease_token))
     assert len(await polling) == 2
 
@@ -409,15 +409,15 @@ async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_
     await limited(race, 3)
     async with race.central.transaction() as connection:
         await lock_limits(connection, "gpu")
-        [lowering] = await waiting(race.central, race.one.room.overview.set_limit("gpu", 1, "test"))
-        rows = await take(connection, race.one.criteria(), ["w"])
+        [lowering] = await start_blocked(race.central, race.one.room.overview.set_limit("gpu", 1, "test"))
+        rows = await take_leases(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] is not None
     await lowering
     assert await lease(race.one, "late") is None
     async with race.central.transaction() as connection:
         await OVERVIEW_SQL["set_limit"].run(connection, identifier="gpu", max_concurrent=0)
         await race.two.room.queue.close_many([Ending(rows[0]["dispatch_id"], "completed")])
-        [polling] = await waiting(race.central, lease(race.one, "later"))
+        [polling] = await start_blocked(race.central, lease(race.one, "later"))
     assert await polling is None
 
 
@@ -425,8 +425,8 @@ async def test_a_lane_opened_while_a_lease_waits_for_its_limits_is_left_to_the_n
     await race.one.room.overview.set_limit("gpu", 1, "test")
     await race.one.room.overview.set_limit("tpu", 1, "test")
     await race.submit(concurrency_identifier="tpu", priority=-1)
-    async with holding(race.central, "SELECT 1 FROM concurrency_limits WHERE identifier = 'tpu' FOR UPDATE"):
-        [polling] = await waiting(race.central, race.one.room.queue.lease_many(race.one.criteria(), ["a"]))
+    async with open_transaction(race.central, "SELECT 1 FROM concurrency_limits WHERE identifier = 'tpu' FOR UPDATE"):
+        [polling] = await start_blocked(race.central, race.one.room.queue.lease_many(race.one.criteria(), ["a"]))
         # Its limit is not locked, so it must not be counted now.
         await race.submit(concurrency_identifier="gpu", priority=9)
     assert [lease.lease_seq for lease in await polling] == [1]
@@ -439,7 +439,7 @@ async def test_waiting_for_a_callback_and_the_reaper_cannot_both_have_the_lease(
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     later = datetime.now(UTC) + timedelta(hours=1)
-    async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
+    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
         outcome = await race.one.room.lease_reports.defer(report(started), "prediction-1", later)
         assert outcome.status == "queued"
     await reaping

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from callsheet.dispatch.facts import JobEnd, PutBack
 from callsheet.dispatch.leasing import SQL
 from callsheet.plumbing.sql import Connection
-from tests.support.holding import holding, rolled_back, waiting
+from tests.support.lease_statements import take_leases
 from tests.support.race import Race
-from tests.support.taking import take
+from tests.support.race_control import open_transaction, rolled_back_transaction, start_blocked
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
@@ -51,7 +51,7 @@ async def test_a_mark_raised_before_a_put_back_is_lowered_by_it(race: Race) -> N
     back = await leased_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [returning] = await waiting(race.central, race.one.room.queue.put_back([back]))
+        [returning] = await start_blocked(race.central, race.one.room.queue.put_back([back]))
     assert len(await returning) == 1
     assert set((await marks(race)).values()) == {back.dispatch_id}
     await everything_is_leased(race, 2)
@@ -70,7 +70,7 @@ async def test_what_goes_behind_lowers_the_mark_of_its_new_lane(race: Race) -> N
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [returning] = await waiting(race.central, race.one.room.queue.put_back_behind(back))
+        [returning] = await start_blocked(race.central, race.one.room.queue.put_back_behind(back))
     assert [each.priority for each in await returning] == [-1]
     assert await race.one.rows(race.central, BELOW) == []
     [lease] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
@@ -82,7 +82,7 @@ async def test_what_goes_behind_waits_for_its_lanes_before_it_holds_its_dispatch
     async with race.central.transaction() as connection:
         # As an operator who changes its priority at this moment: the lane first, then the dispatch.
         await connection.fetch("SELECT 1 FROM dispatch_lanes WHERE priority = -1 FOR NO KEY UPDATE")
-        [returning] = await waiting(race.central, race.one.room.queue.put_back_behind(back))
+        [returning] = await start_blocked(race.central, race.one.room.queue.put_back_behind(back))
         query = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = $1 FOR NO KEY UPDATE NOWAIT"
         assert await connection.fetch(query, back.dispatch_id)
     assert [each.priority for each in await returning] == [-1]
@@ -95,7 +95,7 @@ async def test_a_lease_that_was_lost_meanwhile_does_not_go_behind(race: Race) ->
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [returning] = await waiting(race.central, race.one.room.queue.put_back_behind(back))
+        [returning] = await start_blocked(race.central, race.one.room.queue.put_back_behind(back))
         query = "UPDATE ai_job_dispatches SET lease_token = gen_random_uuid() WHERE dispatch_id = $1"
         await connection.execute(query, back.dispatch_id)
     assert await returning == []
@@ -119,8 +119,8 @@ async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(
 async def test_a_mark_raised_while_a_lease_is_open_does_not_pass_what_a_rollback_gives_back(race: Race) -> None:
     for _ in range(2):
         await race.submit()
-    async with rolled_back(race.central) as connection:
-        rows = await take(connection, race.one.criteria(), ["w"])
+    async with rolled_back_transaction(race.central) as connection:
+        rows = await take_leases(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] is not None
         await race.one.room.queue.raise_low_water()
     await everything_is_leased(race, 2)
@@ -132,7 +132,7 @@ async def test_an_enqueue_that_waits_for_a_raised_mark_draws_its_id_above_it(rac
     entry = await race.entry(job, charge_cycle=2)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [enqueuing] = await waiting(race.central, race.one.room.queue.enqueue([entry]))
+        [enqueuing] = await start_blocked(race.central, race.one.room.queue.enqueue([entry]))
         # Ids drawn meanwhile in other lanes push the sequence on.
         await connection.fetchval("SELECT nextval(pg_get_serial_sequence('ai_job_dispatches', 'dispatch_id'))")
     assert await enqueuing == 1
@@ -176,7 +176,7 @@ async def test_a_delayed_row_that_waits_for_a_raised_mark_lowers_it_when_it_join
     delayed = await delayed_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [promoting] = await waiting(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
+        [promoting] = await start_blocked(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
     assert await promoting == 1
     assert set((await marks(race)).values()) == {delayed}
     await everything_is_leased(race, 2)
@@ -193,8 +193,10 @@ async def test_a_mark_raised_while_a_delayed_row_joins_passes_its_lane_over(race
 
 async def test_two_promotes_at_once_let_a_row_in_once_and_not_before_a_new_delay(race: Race) -> None:
     delayed = await delayed_then_raised(race)
-    async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
-        [promoting] = await waiting(race.central, race.one.room.queue.promote(datetime.now(UTC) + timedelta(hours=1)))
+    async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
+        [promoting] = await start_blocked(
+            race.central, race.one.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
+        )
         # Promoted, leased and put back with a longer delay by others, while this one waited for the lane.
         await race.two.rows(
             race.central,
@@ -235,8 +237,8 @@ async def test_put_backs_of_many_lanes_take_the_lanes_in_order(race: Race) -> No
     leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
     first, *others = sorted(await marks(race))
     backs = [PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in leases]
-    async with holding(race.central, "SELECT 1 FROM dispatch_lanes WHERE lane_id = $1 FOR UPDATE", first):
-        [returning] = await waiting(race.central, race.one.room.queue.put_back(backs))
+    async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes WHERE lane_id = $1 FOR UPDATE", first):
+        [returning] = await start_blocked(race.central, race.one.room.queue.put_back(backs))
         async with race.central.transaction() as connection:
             query = "SELECT 1 FROM dispatch_lanes WHERE lane_id = ANY ($1::bigint[]) FOR UPDATE NOWAIT"
             assert len(await connection.fetch(query, others)) == 2

@@ -18,10 +18,10 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import ContentMismatch, InUse, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import CreateVideo, Video
-from tests.support.holding import holding, stalled_at, waiting
-from tests.support.media import CLIP
+from tests.support.media_api import CLIP
 from tests.support.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 from tests.support.race import RESERVE, Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 
@@ -36,7 +36,7 @@ class Stages:
 
     def wallet_held(self) -> AbstractAsyncContextManager[Connection]:
         ann = self.race.ann
-        return holding(self.race.pool, LOCK_WALLET, ann.tenant_id, ann.user_id)
+        return open_transaction(self.race.pool, LOCK_WALLET, ann.tenant_id, ann.user_id)
 
     async def submit(self, video: Video) -> SubmittedJob:
         inputs = (video.original_file_id,)
@@ -56,7 +56,7 @@ async def harnesses(race: Race, tmp_path: Path) -> AsyncIterator[Stages]:
 async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_charges_nothing(harnesses: Stages) -> None:
     video = await harnesses.one.video()
     async with harnesses.wallet_held():
-        tasks = await waiting(harnesses.race.pool, harnesses.two.delete_video(video.id), harnesses.submit(video))
+        tasks = await start_blocked(harnesses.race.pool, harnesses.two.delete_video(video.id), harnesses.submit(video))
     deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
     assert deleted is None
     assert isinstance(submitted, Refusal)
@@ -68,7 +68,7 @@ async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_char
 async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(harnesses: Stages) -> None:
     video = await harnesses.one.video()
     async with harnesses.wallet_held():
-        tasks = await waiting(harnesses.race.pool, harnesses.submit(video), harnesses.two.delete_video(video.id))
+        tasks = await start_blocked(harnesses.race.pool, harnesses.submit(video), harnesses.two.delete_video(video.id))
     submitted, deleted = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(submitted, SubmittedJob)
     assert isinstance(deleted, InUse)
@@ -80,7 +80,7 @@ async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(h
 async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names_the_field(harnesses: Stages) -> None:
     file_id = await harnesses.one.upload()
     async with harnesses.wallet_held():
-        tasks = await waiting(
+        tasks = await start_blocked(
             harnesses.race.pool,
             harnesses.two.delete_file(file_id),
             harnesses.race.one.submitted(harnesses.race.ann, input_file_ids=(file_id,)),
@@ -98,7 +98,7 @@ async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(harnesses
     creating = harnesses.one.room.videos.create(principal_of(harnesses.race.ann), CreateVideo(original_file_id=file_id))
     works = [harnesses.two.delete_file(file_id), creating]
     async with harnesses.wallet_held():
-        tasks = await waiting(harnesses.race.pool, *(works if deleted_first else reversed(works)))
+        tasks = await start_blocked(harnesses.race.pool, *(works if deleted_first else reversed(works)))
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     if deleted_first:
         assert answers[0] is None
@@ -114,7 +114,7 @@ async def test_two_deletions_of_one_video_are_one(harnesses: Stages) -> None:
     video = await harnesses.one.video()
     async with harnesses.wallet_held():
         works = [media.delete_video(video.id) for media in (harnesses.one, harnesses.two)]
-        tasks = await waiting(harnesses.race.pool, *works)
+        tasks = await start_blocked(harnesses.race.pool, *works)
     first, second = await asyncio.gather(*tasks, return_exceptions=True)
     assert first is None
     assert isinstance(second, NotFound)
@@ -127,8 +127,8 @@ async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race
         await race.one.rows(race.pool, aged)
         retention = media.room.retention
         assert retention is not None
-        async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id) as connection:
-            [deleting] = await waiting(race.pool, retention.delete_old(media.ann.pool))
+        async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id) as connection:
+            [deleting] = await start_blocked(race.pool, retention.delete_old(media.ann.pool))
             await connection.execute("UPDATE videos SET updated_at = now()")
         await deleting
         assert len(await media.paths()) == 1
@@ -140,16 +140,16 @@ async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race
 
 async def test_two_confirmations_at_once_answer_the_same(harnesses: Stages) -> None:
     file_id = await harnesses.one.upload(confirmed=False)
-    async with holding(harnesses.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
+    async with open_transaction(harnesses.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
         works = [media.confirm(file_id) for media in (harnesses.one, harnesses.two)]
-        tasks = await waiting(harnesses.race.pool, *works)
+        tasks = await start_blocked(harnesses.race.pool, *works)
     assert await asyncio.gather(*tasks) == ["ready", "ready"]
 
 
 async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(harnesses: Stages) -> None:
     file_id = await harnesses.one.upload(confirmed=False)
     storage, [path] = harnesses.one.room.files.storage, await harnesses.one.paths()
-    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as confirming:
+    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as confirming:
         await storage.put(path, CLIP[::-1], content_type="video/mp4")
     assert await confirming == "ready"
     [row] = await harnesses.race.one.rows(harnesses.race.pool, "SELECT path, sha256 FROM files WHERE id = $1", file_id)
@@ -176,7 +176,7 @@ async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
 async def test_the_slower_of_two_confirmations_finds_the_file_ready(harnesses: Stages) -> None:
     """The faster one has deleted what the slower one wanted to look at."""
     file_id = await harnesses.one.upload(confirmed=False)
-    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as slower:
+    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as slower:
         assert await harnesses.two.confirm(file_id) == "ready"
     assert await slower == "ready"
     [row] = await harnesses.race.one.rows(harnesses.race.pool, "SELECT path FROM files WHERE id = $1", file_id)
@@ -186,8 +186,8 @@ async def test_the_slower_of_two_confirmations_finds_the_file_ready(harnesses: S
 async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(harnesses: Stages) -> None:
     file_id = await harnesses.one.upload(confirmed=False)
     mark = "UPDATE files SET deleted_at = clock_timestamp() WHERE id = $1"
-    async with holding(harnesses.race.pool, mark, file_id):
-        [confirming] = await waiting(harnesses.race.pool, harnesses.one.confirm(file_id))
+    async with open_transaction(harnesses.race.pool, mark, file_id):
+        [confirming] = await start_blocked(harnesses.race.pool, harnesses.one.confirm(file_id))
     with pytest.raises(NotFound):
         await confirming
     await harnesses.two.sweep()
@@ -197,7 +197,7 @@ async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_r
 async def test_an_upload_that_is_being_confirmed_is_not_swept(harnesses: Stages) -> None:
     file_id = await harnesses.one.upload(confirmed=False)
     confirm = "UPDATE files SET status = 'ready', ready_at = now(), expires_at = NULL WHERE id = $1"
-    async with holding(harnesses.race.pool, confirm, file_id):
+    async with open_transaction(harnesses.race.pool, confirm, file_id):
         # The sweeper does not wait: it looks at a locked row the next time.
         await harnesses.one.sweep()
     await harnesses.one.sweep()
@@ -208,7 +208,7 @@ async def test_a_confirmation_between_the_objects_and_the_rows_of_a_sweep_finds_
     file_id = await harnesses.one.upload(confirmed=False)
     at = datetime.now(UTC) + LATER
     sweeping = harnesses.one.room.sweeper.sweep(harnesses.one.ann.pool, at)
-    async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
+    async with paused_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
         with pytest.raises(NotFound):
             await harnesses.two.confirm(file_id)
         # Another control plane sweeps the same at the same time, to the end.
@@ -224,7 +224,7 @@ async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(harnesse
     await core.fail(await core.start())
     at = datetime.now(UTC) + LATER
     sweeping = harnesses.two.room.sweeper.sweep(harnesses.two.ann.pool, at)
-    async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
+    async with paused_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
         await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
         started = await core.start()
         fresh = await harnesses.one.put_output(job.id)

@@ -15,8 +15,8 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import WrongState
 from callsheet.wire.identity import Role
-from tests.support.holding import holding, waiting
 from tests.support.people import People, Person
+from tests.support.race_control import open_transaction, start_blocked
 
 Change = Callable[[UserManagement, Person], Awaitable[object]]
 
@@ -67,8 +67,10 @@ async def test_of_two_operators_who_shut_each_other_out_one_stays(
     one = UserManagement(shared_databases, Keys(shared_databases))
     two = UserManagement(other_databases, Keys(other_databases))
     # Both have started before either has changed anything.
-    async with holding(other_databases.central, "SELECT 1 FROM users WHERE role = 'operator' FOR UPDATE"):
-        tasks = await waiting(other_databases.central, _run(CHANGES[first](one, bob)), _run(CHANGES[second](two, ann)))
+    async with open_transaction(other_databases.central, "SELECT 1 FROM users WHERE role = 'operator' FOR UPDATE"):
+        tasks = await start_blocked(
+            other_databases.central, _run(CHANGES[first](one, bob)), _run(CHANGES[second](two, ann))
+        )
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(result) for result in results].count(WrongState) == 1, results
     assert len(await operators(shared_databases)) == 1

@@ -17,10 +17,10 @@ from callsheet.pipelines.slots import NewSlot
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.crashes import crashed_at
-from tests.support.holding import stalled_at
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 from tests.support.race import Race
+from tests.support.race_control import paused_at
 
 CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
 COPIED = Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES
@@ -55,7 +55,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
 
 async def test_a_control_plane_that_stood_still_while_another_took_over_begins_no_second_base(planes: Planes) -> None:
     run = await planes.run("base")
-    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
+    async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
         await planes.two.tick()
         assert len(await planes.two.slots(run)) == 1
@@ -68,7 +68,7 @@ async def test_a_control_plane_that_stood_still_while_another_took_over_begins_n
 
 async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_other(planes: Planes) -> None:
     run = await planes.with_base()
-    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
+    async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
         run = await planes.two.finish(run)
         assert run.status is RunStatus.COMPLETED
@@ -82,7 +82,7 @@ async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_o
 async def test_what_a_person_did_meanwhile_counts_for_a_job_that_was_chosen_before(planes: Planes, what: str) -> None:
     run = await planes.with_base()
     ann = principal_of(planes.two.ann)
-    async with stalled_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
+    async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         if what == "kill":
             [base] = await planes.two.candidates(run)
             await planes.two.room.guidance.branches.kill(ann, base["id"])
@@ -99,7 +99,7 @@ async def test_of_two_results_of_one_job_that_are_written_at_once_one_is_kept(pl
     run = await planes.run("base")
     await planes.one.tick()
     await planes.one.deliver(await planes.one.start(), pictures=2)
-    async with stalled_at(COPIED, planes.one.room.collector.tick(NOW)) as stopped:
+    async with paused_at(COPIED, planes.one.room.collector.tick(NOW)) as stopped:
         await planes.two.room.collector.tick(NOW)
         assert len(await planes.two.candidates(run)) == 2
     await stopped
@@ -155,8 +155,8 @@ async def test_two_control_planes_begin_no_more_jobs_of_different_runs_than_may_
         for pipelines in (planes.one, planes.two)
     ]
     runs = [await planes.run("base"), await planes.run("base")]
-    async with stalled_at(CHOSEN, one.room.scheduler.tick(NOW)) as first:
-        async with stalled_at(CHOSEN, two.room.scheduler.tick(NOW)) as second:
+    async with paused_at(CHOSEN, one.room.scheduler.tick(NOW)) as first:
+        async with paused_at(CHOSEN, two.room.scheduler.tick(NOW)) as second:
             pass
         await second
     await first

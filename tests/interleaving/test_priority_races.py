@@ -12,9 +12,9 @@ from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import WrongState
 from tests.support.core import Core, report
-from tests.support.holding import holding, rolled_back, waiting
+from tests.support.lease_statements import take_leases
 from tests.support.race import Race
-from tests.support.taking import take
+from tests.support.race_control import open_transaction, rolled_back_transaction, start_blocked
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
@@ -68,7 +68,7 @@ async def test_a_mark_that_is_being_raised_is_waited_for_and_lowered(race: Race)
     moved = await two_lanes(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [changing] = await waiting(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
+        [changing] = await start_blocked(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
     await changing
     await everything_is_leased(race, 1)
 
@@ -85,9 +85,9 @@ async def test_a_lease_that_comes_first_wins_and_the_order_stays(race: Race) -> 
     job = await race.submit()
     moved = await dispatch_id(race, job.id)
     async with race.central.transaction() as connection:
-        rows = await take(connection, race.one.criteria(), ["w"])
+        rows = await take_leases(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] == moved
-        [changing] = await waiting(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
+        [changing] = await start_blocked(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
     with pytest.raises(WrongState, match="It is leased"):
         await changing
     [row] = await race.one.rows(race.central, "SELECT priority FROM ai_job_dispatches WHERE dispatch_id = $1", moved)
@@ -117,7 +117,7 @@ async def test_a_lease_passes_over_a_row_that_is_being_moved_and_the_next_one_ta
 
 async def test_a_change_that_is_rolled_back_leaves_the_row_where_it_was(race: Race) -> None:
     moved = await two_lanes(race)
-    async with rolled_back(race.central) as connection:
+    async with rolled_back_transaction(race.central) as connection:
         assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
     await everything_is_leased(race, 1)
 
@@ -167,9 +167,9 @@ async def test_a_put_back_of_a_leased_row_is_not_crossed_by_a_change(race: Race)
     moved = await dispatch_id(race, job.id)
     with pytest.raises(WrongState):
         await race.two.room.overview.change_priority(moved, 5, ADMIN)
-    async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
+    async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
         requeue = race.one.room.lease_reports.requeue(report(started), "spot")
-        [requeuing] = await waiting(race.central, requeue)
+        [requeuing] = await start_blocked(race.central, requeue)
     await requeuing
     await race.two.room.overview.change_priority(moved, 5, ADMIN)
     await everything_is_leased(race, 1)
@@ -183,9 +183,9 @@ async def test_a_delayed_row_that_is_moved_while_it_is_let_in_waits_for_the_next
     await race.one.start()
     await race.one.room.queue.raise_low_water()
     lanes = "SELECT 1 FROM dispatch_lanes WHERE priority = 0 FOR UPDATE"
-    async with holding(race.central, lanes):
+    async with open_transaction(race.central, lanes):
         # It has seen the row in its old lane, and waits to lower that lane's mark.
-        [promoting] = await waiting(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
+        [promoting] = await start_blocked(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
         await race.two.room.overview.change_priority(moved, 5, ADMIN)
         await race.two.room.queue.raise_low_water()
     assert await promoting == 0

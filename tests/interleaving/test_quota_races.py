@@ -22,10 +22,10 @@ from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from callsheet.wire.media import CreatedUpload, CreateUpload
 from callsheet.wire.quotas import ChangeQuotas
 from tests.support.core import Member
-from tests.support.holding import holding, waiting
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.people import People
 from tests.support.race import Race
+from tests.support.race_control import open_transaction, start_blocked
 
 SIZE = 1000
 LOCK_USAGE = "SELECT FROM storage_usage WHERE tenant_id = $1 FOR UPDATE"
@@ -75,8 +75,8 @@ async def test_of_two_users_the_last_room_of_their_tenant_goes_to_one(uploaders:
     await uploaders.limit(**{quota: 2 * SIZE + 10 if quota.endswith("bytes") else 2})
     ann = uploaders.race.ann
     await uploaders.create(uploaders.one, ann)
-    async with holding(uploaders.race.pool, LOCK_USAGE, ann.tenant_id):
-        tasks = await waiting(
+    async with open_transaction(uploaders.race.pool, LOCK_USAGE, ann.tenant_id):
+        tasks = await start_blocked(
             uploaders.race.pool,
             uploaders.create(uploaders.one, ann),
             uploaders.create(uploaders.two, uploaders.colleague),
@@ -88,8 +88,8 @@ async def test_of_two_users_the_last_room_of_their_tenant_goes_to_one(uploaders:
 async def test_of_two_uploads_of_a_user_the_last_room_goes_to_one(uploaders: Uploaders) -> None:
     await uploaders.limit(user_storage_bytes=SIZE)
     ann = uploaders.race.ann
-    async with holding(uploaders.race.pool, "SELECT wallet_lock($1, $2)", ann.tenant_id, ann.user_id):
-        tasks = await waiting(
+    async with open_transaction(uploaders.race.pool, "SELECT wallet_lock($1, $2)", ann.tenant_id, ann.user_id):
+        tasks = await start_blocked(
             uploaders.race.pool, uploaders.create(uploaders.one, ann), uploaders.create(uploaders.two, ann)
         )
     assert await outcomes(*tasks) == [CreatedUpload, QuotaExceeded]
@@ -101,6 +101,6 @@ async def test_of_two_keys_the_last_goes_to_one(shared_databases: Databases, oth
     one, two = (Keys(each, Quotas(each, limited)) for each in (shared_databases, other_databases))
     person = await People(Accounts(shared_databases, Passwords()), one).user()
     central, request = other_databases.central, CreateKeyRequest(name="another")
-    async with holding(central, "SELECT FROM users WHERE id = $1 FOR UPDATE", person.user.id):
-        tasks = await waiting(central, one.create(person.user.id, request), two.create(person.user.id, request))
+    async with open_transaction(central, "SELECT FROM users WHERE id = $1 FOR UPDATE", person.user.id):
+        tasks = await start_blocked(central, one.create(person.user.id, request), two.create(person.user.id, request))
     assert await outcomes(*tasks) == [CreatedKey, QuotaExceeded]

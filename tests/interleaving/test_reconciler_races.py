@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.plumbing.failpoints import Failpoint
 from tests.support.core import Core, report
-from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 
 def hasty(core: Core) -> Reconciler:
@@ -33,7 +33,7 @@ async def lose_dispatch(race: Race, job_id: object) -> None:
 
 
 async def test_a_submit_that_stalls_before_its_relay_is_the_relays(race: Race) -> None:
-    async with stalled_at(Failpoint.SUBMIT_BEFORE_RELAY, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.SUBMIT_BEFORE_RELAY, race.one.submit(race.ann)) as submitting:
         assert await reconcile(race.two, 3) == 0
     job = await submitting
     assert await reconcile(race.two, 3) == 0
@@ -42,7 +42,7 @@ async def test_a_submit_that_stalls_before_its_relay_is_the_relays(race: Race) -
 
 
 async def test_a_relay_that_stalls_between_central_and_pool_is_the_relays(race: Race) -> None:
-    async with stalled_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         assert await reconcile(race.two, 3) == 0
     job = await submitting
     assert await race.one.steps(race.ann, job.id) == QUEUED
@@ -51,7 +51,7 @@ async def test_a_relay_that_stalls_between_central_and_pool_is_the_relays(race: 
 
 async def test_a_completion_that_stalls_before_its_close_still_closes(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
         # A reconciler without a delay marks the worker's lease as canceled; the default waits a minute first.
         assert await reconcile(race.two, 3) == 1
     assert (await completing).status == "completed"
@@ -61,7 +61,7 @@ async def test_a_completion_that_stalls_before_its_close_still_closes(race: Race
 
 async def test_a_completion_that_stalls_before_its_pool_is_not_taken_for_lost(race: Race) -> None:
     job, started = await race.started()
-    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
+    async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert await reconcile(race.two, 3) == 0
     assert (await completing).status == "completed"
     await race.is_as(job.id, COMPLETED, CONSUMED)
@@ -70,7 +70,7 @@ async def test_a_completion_that_stalls_before_its_pool_is_not_taken_for_lost(ra
 async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it_once(race: Race) -> None:
     job = await race.submit()
     cancel = race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
-    async with stalled_at(Failpoint.CANCEL_BEFORE_RELAY, cancel) as canceling:
+    async with paused_at(Failpoint.CANCEL_BEFORE_RELAY, cancel) as canceling:
         assert await reconcile(race.two, 3) == 1
     assert (await canceling).status == "canceled"
     assert await race.finished(job.id) == [(1, "canceled")]
@@ -80,7 +80,7 @@ async def test_a_cancel_that_stalls_before_its_relay_and_the_reconciler_close_it
 async def test_a_requeue_that_stalls_before_its_pool_and_the_reconciler_tell_the_job_once(race: Race) -> None:
     job, started = await race.started()
     work = race.one.room.lease_reports.requeue(report(started), "spot")
-    async with stalled_at(Failpoint.PUT_BACK_BEFORE_POOL, work) as requeuing:
+    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, work) as requeuing:
         assert await reconcile(race.two, 3) == 1
     assert (await requeuing).status == "queued"
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
@@ -88,7 +88,7 @@ async def test_a_requeue_that_stalls_before_its_pool_and_the_reconciler_tell_the
 
 async def test_a_lease_that_stalls_before_its_start_is_left_alone(race: Race) -> None:
     job = await race.submit()
-    async with stalled_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
+    async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
         assert await reconcile(race.two, 3) == 0
     assert (await leasing) is not None
     await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
@@ -98,7 +98,7 @@ async def test_a_job_that_is_canceled_while_its_dispatch_is_made_again_leaves_no
     job = await race.submit()
     await lose_dispatch(race, job.id)
     await hasty(race.two).tick(datetime.now(UTC))
-    async with stalled_at(Failpoint.RECONCILE_BEFORE_POOL, hasty(race.two).tick(datetime.now(UTC))) as healing:
+    async with paused_at(Failpoint.RECONCILE_BEFORE_POOL, hasty(race.two).tick(datetime.now(UTC))) as healing:
         await race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
     await healing
     assert await race.finished(job.id) == [(1, "canceled")]
@@ -111,8 +111,8 @@ async def test_a_job_that_is_canceled_before_its_dispatch_is_made_again_leaves_n
     await lose_dispatch(race, job.id)
     reconciler = hasty(race.two)
     await reconciler.tick(datetime.now(UTC))
-    async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
-        [healing] = await waiting(race.central, reconciler.tick(datetime.now(UTC)))
+    async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
+        [healing] = await start_blocked(race.central, reconciler.tick(datetime.now(UTC)))
         await race.one.room.cancellation.cancel(race.ann.tenant_id, job.id, actor="user")
     await healing
     assert await race.one.steps(race.ann, job.id) == [*QUEUED, "queued>canceled"]
@@ -126,7 +126,7 @@ async def test_a_dispatch_made_again_that_is_leased_at_once_runs(race: Race) -> 
     job, started = await race.started()
     await lose_dispatch(race, job.id)
     await hasty(race.two).tick(datetime.now(UTC))
-    async with stalled_at(Failpoint.RECONCILE_BEFORE_POOL, hasty(race.two).tick(datetime.now(UTC))) as healing:
+    async with paused_at(Failpoint.RECONCILE_BEFORE_POOL, hasty(race.two).tick(datetime.now(UTC))) as healing:
         again = await race.one.start("worker-2")
     await healing
     assert again.lease.lease_seq == started.lease.lease_seq + 1

@@ -22,9 +22,9 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, NotAuthenticated, NotFound
 from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, Registered, RegisterRequest
 from tests.support.core import Row
-from tests.support.fleet import LOCAL, bearer, join, registry
-from tests.support.holding import holding, stalled_at, waiting
+from tests.support.fleet_api import LOCAL, bearer, join, registry
 from tests.support.race import Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_REGISTRATIONS = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet registrations', 0))"
 LOCK_WORKER = "SELECT 1 FROM comfyui_workers WHERE worker_id = $1 FOR UPDATE"
@@ -80,8 +80,8 @@ def kinds(answers: Sequence[object]) -> list[str]:
 async def both(gate: Gate, *registries: tuple[WorkerRegistry, str]) -> list[Any]:
     """Registrations that all wait for their turn before any of them has looked."""
     requests = [(room, RegisterRequest(worker_id=name, workflow_slugs=[gate.slug])) for room, name in registries]
-    async with holding(gate.central, LOCK_REGISTRATIONS):
-        tasks = await waiting(gate.central, *(room.register(request, LOCAL) for room, request in requests))
+    async with open_transaction(gate.central, LOCK_REGISTRATIONS):
+        tasks = await start_blocked(gate.central, *(room.register(request, LOCAL) for room, request in requests))
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -118,8 +118,8 @@ async def test_two_agents_that_take_over_a_dead_one_put_its_job_back_once(gate: 
 async def test_a_revocation_that_comes_first_keeps_the_registration_out(gate: Gate) -> None:
     await gate.join()
     await gate.silent_for(91)
-    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
-        tasks = await waiting(
+    async with open_transaction(gate.central, LOCK_WORKER, "gpu-1"):
+        tasks = await start_blocked(
             gate.central, gate.two.workers.revoke("gpu-1", "operator"), join(gate.one, "gpu-1", gate.slug)
         )
     revoked, refused = await asyncio.gather(*tasks, return_exceptions=True)
@@ -131,9 +131,9 @@ async def test_a_revocation_that_comes_first_keeps_the_registration_out(gate: Ga
 async def test_a_fleet_is_not_deleted_under_a_worker_that_joins_it(gate: Gate) -> None:
     fleet = await gate.one.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[gate.slug]), "operator")
     request = RegisterRequest(worker_id="gpu-1", fleet_slug="gpu")
-    async with holding(gate.central, "SELECT 1 FROM gpu_fleets WHERE id = $1 FOR KEY SHARE", fleet.id):
+    async with open_transaction(gate.central, "SELECT 1 FROM gpu_fleets WHERE id = $1 FOR KEY SHARE", fleet.id):
         await gate.one.registry.register(request, LOCAL)
-        [deletion] = await waiting(gate.central, gate.two.fleets.delete(fleet.id, "operator"))
+        [deletion] = await start_blocked(gate.central, gate.two.fleets.delete(fleet.id, "operator"))
     with pytest.raises(Conflict):
         await deletion
     assert (await gate.one.workers.get("gpu-1")).workflows == [gate.slug]
@@ -141,9 +141,9 @@ async def test_a_fleet_is_not_deleted_under_a_worker_that_joins_it(gate: Gate) -
 
 async def test_a_worker_cannot_join_a_fleet_that_is_being_deleted(gate: Gate) -> None:
     fleet = await gate.one.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[gate.slug]), "operator")
-    async with holding(gate.central, "DELETE FROM gpu_fleets WHERE id = $1", fleet.id):
+    async with open_transaction(gate.central, "DELETE FROM gpu_fleets WHERE id = $1", fleet.id):
         work = gate.one.registry.register(RegisterRequest(worker_id="gpu-1", fleet_slug="gpu"), LOCAL)
-        [joining] = await waiting(gate.central, work)
+        [joining] = await start_blocked(gate.central, work)
     with pytest.raises(NotFound):
         await joining
 
@@ -203,8 +203,10 @@ async def test_two_first_uses_of_a_new_token_are_both_let_in_and_make_it_the_tok
     assert pending[0] == pending[1]
     new = pending[0]
     assert new is not None
-    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
-        tasks = await waiting(gate.central, *(room.authentication.of(bearer(new)) for room in (gate.one, gate.two)))
+    async with open_transaction(gate.central, LOCK_WORKER, "gpu-1"):
+        tasks = await start_blocked(
+            gate.central, *(room.authentication.of(bearer(new)) for room in (gate.one, gate.two))
+        )
     used = await asyncio.gather(*tasks)
     assert [principal.rotated_token for principal in used] == [None, None]
     assert await gate.events("token_adopted") == ["token_adopted"]
@@ -219,8 +221,8 @@ async def test_a_new_token_whose_first_use_meets_a_revocation_opens_nothing(gate
     await gate.one.workers.rotate_token("gpu-1", "operator")
     new = (await gate.one.authentication.of(bearer(old))).rotated_token
     assert new is not None
-    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
-        revoking, using = await waiting(
+    async with open_transaction(gate.central, LOCK_WORKER, "gpu-1"):
+        revoking, using = await start_blocked(
             gate.central,
             gate.two.workers.revoke("gpu-1", "operator"),
             gate.one.authentication.of(bearer(new)),
@@ -232,8 +234,8 @@ async def test_a_new_token_whose_first_use_meets_a_revocation_opens_nothing(gate
 
 async def test_two_rotations_at_once_are_one(gate: Gate) -> None:
     old = (await gate.join()).token
-    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
-        tasks = await waiting(
+    async with open_transaction(gate.central, LOCK_WORKER, "gpu-1"):
+        tasks = await start_blocked(
             gate.central, *(room.workers.rotate_token("gpu-1", "operator") for room in (gate.one, gate.two))
         )
     await asyncio.gather(*tasks)
@@ -246,7 +248,7 @@ async def test_two_rotations_at_once_are_one(gate: Gate) -> None:
 async def test_two_sweepers_remove_a_worker_once(gate: Gate) -> None:
     await gate.join()
     await gate.silent_for(301)
-    async with stalled_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, gate.one.sweeper.sweep()) as first:
+    async with paused_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, gate.one.sweeper.sweep()) as first:
         await gate.two.sweeper.sweep()
     await first
     assert await gate.sessions() == ["stale"]
@@ -261,7 +263,7 @@ async def test_a_sweep_waits_for_a_lease_under_way_and_leaves_its_worker(gate: G
     async with gate.central.transaction() as connection:
         # A lease that has asked whether its worker is drained, and is not committed yet.
         await connection.fetchval("SELECT drained_workers(ARRAY['gpu-1'])")
-        [sweeping] = await waiting(gate.central, gate.one.sweeper.sweep())
+        [sweeping] = await start_blocked(gate.central, gate.one.sweeper.sweep())
         await connection.execute(
             """UPDATE ai_job_dispatches SET status = 'leased', worker_id = 'gpu-1', lease_token = gen_random_uuid(),
                    lease_seq = 1, attempts = 1, leased_at = now(), last_leased_at = now(),
@@ -280,9 +282,9 @@ async def test_a_lease_that_waits_for_a_sweep_is_put_back_by_the_next_one(gate: 
     job = await gate.race.submit()
     await gate.join()
     await gate.silent_for(301)
-    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
+    async with open_transaction(gate.central, LOCK_WORKER, "gpu-1"):
         # The sweeper has the lock that leases wait for, and waits for the worker's row.
-        sweeping, leasing = await waiting(gate.central, gate.one.sweeper.sweep(), gate.race.one.lease("gpu-1"))
+        sweeping, leasing = await start_blocked(gate.central, gate.one.sweeper.sweep(), gate.race.one.lease("gpu-1"))
     await sweeping
     assert await leasing is not None
     assert await gate.sessions() == ["stale"]
@@ -315,8 +317,8 @@ async def test_of_two_that_take_the_same_lease_back_one_writes_it_down(gate: Gat
     await gate.join()
     await gate.race.one.start("gpu-1")
     await gate.silent_for(91)
-    async with holding(gate.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
-        tasks = await waiting(gate.central, gate.join(), gate.two.workers.revoke("gpu-1", "operator"))
+    async with open_transaction(gate.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
+        tasks = await start_blocked(gate.central, gate.join(), gate.two.workers.revoke("gpu-1", "operator"))
     await asyncio.gather(*tasks)
     assert await gate.dispatch() == ("queued", 1)
     assert await gate.events("lease_put_back") == ["lease_put_back"]
@@ -332,8 +334,8 @@ async def test_a_lease_that_another_worker_has_by_now_is_left_to_it(gate: Gate) 
     await gate.join()
     await gate.race.one.start("gpu-1")
     await gate.silent_for(91)
-    async with holding(gate.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE") as connection:
-        [joining] = await waiting(gate.central, gate.join())
+    async with open_transaction(gate.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE") as connection:
+        [joining] = await start_blocked(gate.central, gate.join())
         # Meanwhile it was reaped, and given to another worker.
         await connection.execute(
             """UPDATE ai_job_dispatches SET past_lease_tokens = past_lease_tokens || lease_token, worker_id = 'gpu-2',
@@ -350,7 +352,7 @@ async def test_a_lease_that_another_worker_has_by_now_is_left_to_it(gate: Gate) 
 async def test_a_worker_that_is_heard_of_again_while_it_is_swept_stays(gate: Gate) -> None:
     registered = await gate.join()
     await gate.silent_for(301)
-    async with stalled_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, gate.one.sweeper.sweep()) as sweeping:
+    async with paused_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, gate.one.sweeper.sweep()) as sweeping:
         await gate.two.authentication.of(bearer(registered.token))
         await gate.two.authentication.presence.tick(SystemClock().now())
     await sweeping
@@ -361,7 +363,7 @@ async def test_a_worker_that_is_heard_of_again_while_it_is_swept_stays(gate: Gat
 async def test_a_worker_that_registers_anew_while_it_is_swept_stays(gate: Gate) -> None:
     await gate.join()
     await gate.silent_for(301)
-    async with stalled_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, gate.one.sweeper.sweep()) as sweeping:
+    async with paused_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, gate.one.sweeper.sweep()) as sweeping:
         again = await join(gate.two, "gpu-1", gate.slug)
     await sweeping
     assert await gate.sessions() == ["registered anew", None]
@@ -370,7 +372,7 @@ async def test_a_worker_that_registers_anew_while_it_is_swept_stays(gate: Gate) 
 
 async def test_a_good_bye_of_an_old_session_does_not_end_the_new_one(gate: Gate) -> None:
     old = await gate.one.authentication.of(bearer((await gate.join()).token))
-    async with stalled_at(Failpoint.DEREGISTER_BEFORE_REMOVE, gate.one.registry.deregister(old, "too late")) as leaving:
+    async with paused_at(Failpoint.DEREGISTER_BEFORE_REMOVE, gate.one.registry.deregister(old, "too late")) as leaving:
         await gate.silent_for(91)
         again = await join(gate.two, "gpu-1", gate.slug)
     await leaving
@@ -381,7 +383,7 @@ async def test_a_good_bye_of_an_old_session_does_not_end_the_new_one(gate: Gate)
 async def test_an_id_that_says_good_bye_may_come_back_at_once(gate: Gate) -> None:
     registered = await gate.join()
     principal = await gate.one.authentication.of(bearer(registered.token))
-    async with stalled_at(Failpoint.DEREGISTER_BEFORE_REMOVE, gate.one.registry.deregister(principal, None)) as leaving:
+    async with paused_at(Failpoint.DEREGISTER_BEFORE_REMOVE, gate.one.registry.deregister(principal, None)) as leaving:
         with pytest.raises(AlreadyRegistered):
             await join(gate.two, "gpu-1", gate.slug)
     await leaving
@@ -420,8 +422,8 @@ async def new_fleet_token(gate: Gate) -> tuple[CreatedFleetToken, TokenCredentia
 
 async def test_a_registration_under_a_revocation_of_its_token_is_refused(gate: Gate) -> None:
     token, credential = await new_fleet_token(gate)
-    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
-        tasks = await waiting(
+    async with open_transaction(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await start_blocked(
             gate.central,
             gate.two.fleet_tokens.revoke(token.id, "operator"),
             join(gate.one, "gpu-1", credential=credential),
@@ -434,8 +436,8 @@ async def test_a_registration_under_a_revocation_of_its_token_is_refused(gate: G
 
 async def test_a_registration_before_a_revocation_of_its_token_stands(gate: Gate) -> None:
     token, credential = await new_fleet_token(gate)
-    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
-        tasks = await waiting(
+    async with open_transaction(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await start_blocked(
             gate.central,
             join(gate.one, "gpu-1", credential=credential),
             gate.two.fleet_tokens.revoke(token.id, "operator"),
@@ -448,8 +450,8 @@ async def test_a_registration_before_a_revocation_of_its_token_stands(gate: Gate
 
 async def test_a_token_that_is_rotated_while_a_worker_registers_lets_it_in(gate: Gate) -> None:
     token, credential = await new_fleet_token(gate)
-    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
-        tasks = await waiting(
+    async with open_transaction(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await start_blocked(
             gate.central,
             gate.two.fleet_tokens.rotate(token.id, 60, "operator"),
             join(gate.one, "gpu-1", credential=credential),
@@ -461,8 +463,8 @@ async def test_a_token_that_is_rotated_while_a_worker_registers_lets_it_in(gate:
 
 async def test_a_token_that_is_rotated_without_overlap_keeps_out_who_registers_behind_it(gate: Gate) -> None:
     token, credential = await new_fleet_token(gate)
-    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
-        tasks = await waiting(
+    async with open_transaction(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await start_blocked(
             gate.central,
             gate.two.fleet_tokens.rotate(token.id, 0, "operator"),
             join(gate.one, "gpu-1", credential=credential),
@@ -473,8 +475,8 @@ async def test_a_token_that_is_rotated_without_overlap_keeps_out_who_registers_b
 
 async def test_of_two_rotations_of_a_token_one_makes_its_successor(gate: Gate) -> None:
     token, _ = await new_fleet_token(gate)
-    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
-        tasks = await waiting(
+    async with open_transaction(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await start_blocked(
             gate.central, *(room.fleet_tokens.rotate(token.id, 60, "operator") for room in (gate.one, gate.two))
         )
     answers = await asyncio.gather(*tasks, return_exceptions=True)
@@ -488,8 +490,8 @@ async def test_a_worker_that_registers_under_another_id_while_it_is_revoked_with
 ) -> None:
     _, credential = await new_fleet_token(gate)
     await join(gate.one, "gpu-1", credential=credential)
-    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
-        tasks = await waiting(
+    async with open_transaction(gate.central, LOCK_WORKER, "gpu-1"):
+        tasks = await start_blocked(
             gate.central,
             gate.two.workers.revoke("gpu-1", "operator", with_token=True),
             join(gate.one, "gpu-2", credential=credential),
@@ -501,7 +503,7 @@ async def test_a_worker_that_registers_under_another_id_while_it_is_revoked_with
 
 async def test_a_fleet_that_is_deleted_while_a_worker_registers_with_its_token_ends_in_one_of_both(gate: Gate) -> None:
     token, credential = await new_fleet_token(gate)
-    async with holding(gate.central, "DELETE FROM gpu_fleets WHERE id = $1", token.fleet_id):
-        [joining] = await waiting(gate.central, join(gate.one, "gpu-1", credential=credential))
+    async with open_transaction(gate.central, "DELETE FROM gpu_fleets WHERE id = $1", token.fleet_id):
+        [joining] = await start_blocked(gate.central, join(gate.one, "gpu-1", credential=credential))
     with pytest.raises(NotAuthenticated):
         await joining

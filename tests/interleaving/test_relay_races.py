@@ -16,8 +16,8 @@ from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.jobs import Job
 from tests.support.core import report
-from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 LOCK_LANES = "SELECT 1 FROM dispatch_lanes FOR UPDATE"
 CANCELED = [">pending", "pending>canceled"]
@@ -52,7 +52,7 @@ async def nothing_is_left(race: Race, job: Job, steps: list[str], ledger: list[t
 
 
 async def test_a_start_before_the_relay_marked_the_job_queued_records_both_steps(race: Race) -> None:
-    async with stalled_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         started = await race.two.start()
         # The dispatch exists, so the start has done the rest of what the relay had to do.
         assert await race.one.outbox(race.pool) == []
@@ -64,14 +64,14 @@ async def test_a_start_before_the_relay_marked_the_job_queued_records_both_steps
 
 
 async def test_a_complete_before_the_relay_marked_the_job_queued_stays(race: Race) -> None:
-    async with stalled_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         await race.two.complete(await race.two.start())
     assert (await submitting).status == "completed"
     await nothing_is_left(race, await submitting, COMPLETED, CONSUMED)
 
 
 async def test_a_requeue_before_the_relay_marked_the_job_queued_keeps_one_dispatch(race: Race) -> None:
-    async with stalled_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         started = await race.two.start()
         await race.two.room.lease_reports.requeue(report(started), "spot")
     job = await submitting
@@ -82,7 +82,7 @@ async def test_a_requeue_before_the_relay_marked_the_job_queued_keeps_one_dispat
 
 
 async def test_a_cancel_before_the_relay_leaves_no_dispatch(race: Race) -> None:
-    async with stalled_at(Failpoint.SUBMIT_BEFORE_RELAY, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.SUBMIT_BEFORE_RELAY, race.one.submit(race.ann)) as submitting:
         [row] = await race.one.rows(race.pool, "SELECT id FROM ai_jobs")
         await cancel(race, row["id"])
     assert (await submitting).status == "canceled"
@@ -90,7 +90,7 @@ async def test_a_cancel_before_the_relay_leaves_no_dispatch(race: Race) -> None:
 
 
 async def test_a_cancel_between_the_two_halves_of_the_relay_leaves_no_dispatch(race: Race) -> None:
-    async with stalled_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
+    async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         [row] = await race.one.rows(race.pool, "SELECT id FROM ai_jobs")
         await cancel(race, row["id"])
         assert await race.one.dispatch(row["id"]) is None
@@ -100,8 +100,8 @@ async def test_a_cancel_between_the_two_halves_of_the_relay_leaves_no_dispatch(r
 
 async def test_a_relay_that_read_the_row_before_the_cancel_and_inserts_after_its_close_cleans_up(race: Race) -> None:
     job = await unrelayed(race)
-    async with holding(race.central, LOCK_LANES):
-        [relaying] = await waiting(race.central, relayed(race))
+    async with open_transaction(race.central, LOCK_LANES):
+        [relaying] = await start_blocked(race.central, relayed(race))
         await cancel(race, job.id)
         await nothing_is_left(race, job, CANCELED, REFUNDED)
     await relaying
@@ -112,9 +112,9 @@ async def test_a_relay_that_read_the_row_before_the_cancel_and_inserts_after_its
 async def left_behind(race: Race) -> Job:
     """As above, and the relay dies right after its insert: a dispatch of an ended job, and nothing in the outbox."""
     job = await unrelayed(race)
-    async with holding(race.central, LOCK_LANES):
+    async with open_transaction(race.central, LOCK_LANES):
         with armed({Failpoint.RELAY_BEFORE_QUEUED: crash}):
-            [relaying] = await waiting(race.central, relayed(race))
+            [relaying] = await start_blocked(race.central, relayed(race))
         await cancel(race, job.id)
     with pytest.raises(Crashed):
         await relaying
@@ -145,9 +145,9 @@ async def test_the_reaper_leaves_an_overdue_dispatch_of_a_live_job_to_the_deadli
 
 async def test_two_relays_of_the_same_row_make_one_dispatch(race: Race) -> None:
     job = await unrelayed(race)
-    async with holding(race.central, LOCK_LANES):
+    async with open_transaction(race.central, LOCK_LANES):
         other = race.two.room.relay.relay_pool(race.pool)
-        tasks = await waiting(race.central, relayed(race), other)
+        tasks = await start_blocked(race.central, relayed(race), other)
     await asyncio.gather(*tasks)
     assert await race.one.steps(race.ann, job.id) == QUEUED
     await race.one.complete(await race.one.start())
@@ -158,8 +158,8 @@ async def test_two_relays_of_the_same_row_make_one_dispatch(race: Race) -> None:
 
 async def test_a_relay_that_waits_while_the_dispatch_is_made_run_and_closed_does_not_run_it_again(race: Race) -> None:
     job = await unrelayed(race, Failpoint.RELAY_BEFORE_QUEUED)
-    async with holding(race.central, LOCK_LANES):
-        [relaying] = await waiting(race.central, relayed(race))
+    async with open_transaction(race.central, LOCK_LANES):
+        [relaying] = await start_blocked(race.central, relayed(race))
         await race.two.complete(await race.two.start())
         assert await race.finished(job.id) == [(1, "completed")]
     await relaying
@@ -169,8 +169,8 @@ async def test_a_relay_that_waits_while_the_dispatch_is_made_run_and_closed_does
 
 async def test_a_relay_that_read_the_row_before_a_retry_does_not_disturb_the_new_cycle(race: Race) -> None:
     job = await unrelayed(race)
-    async with holding(race.central, LOCK_LANES):
-        [relaying] = await waiting(race.central, relayed(race))
+    async with open_transaction(race.central, LOCK_LANES):
+        [relaying] = await start_blocked(race.central, relayed(race))
         async with race.pool.transaction() as connection:
             move = TransitionRequest(
                 JobCycle(race.ann.tenant_id, job.id, 1), "test", reason="too late", error={"type": "x", "message": "y"}

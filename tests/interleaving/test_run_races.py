@@ -12,10 +12,10 @@ import pytest
 
 from callsheet.wire.errors import IdempotencyKeyReused, TooManyActiveRuns
 from callsheet.wire.pipelines import CreateRun, Pipeline, Run
-from tests.support.holding import holding, waiting
 from tests.support.media_harness import open_media_harness, principal_of
 from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
 from tests.support.race import Race
+from tests.support.race_control import open_transaction, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 Planes = tuple[PipelineHarness, PipelineHarness]
@@ -41,9 +41,9 @@ async def begin(pipelines: PipelineHarness, pipeline: Pipeline, **changes: Any) 
 
 async def at_once(race: Race, planes: Planes, pipeline: Pipeline, *requests: dict[str, Any]) -> list[Any]:
     """Each at a control plane of its own; all of them wait for the wallet, and are let go together."""
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works = [begin(pipelines, pipeline, **request) for pipelines, request in zip(planes, requests, strict=True)]
-        tasks = await waiting(race.pool, *works)
+        tasks = await start_blocked(race.pool, *works)
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 

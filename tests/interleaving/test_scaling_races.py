@@ -15,8 +15,8 @@ from callsheet.scaling.driver import Actual, ScaledFleet
 from callsheet.wire.errors import WrongState
 from callsheet.wire.fleet import Fleet
 from tests.support.crashes import crashed_at
-from tests.support.holding import waiting
 from tests.support.race import Race
+from tests.support.race_control import start_blocked
 from tests.support.scaling import NOW, Cloud, ScalingHarness, an_autoscaler, fails, harness
 from tests.support.waiting import until
 
@@ -158,7 +158,7 @@ async def test_a_lease_under_way_keeps_its_worker_from_being_retired(scaling: Sc
     async with race.one.databases.central.transaction() as connection:
         # A lease that has asked whether its worker is drained, and is not committed yet.
         assert await connection.fetchval("SELECT drained_workers(ARRAY[$1])", worker) == []
-        [retiring] = await waiting(race.central, _retire(race, worker))
+        [retiring] = await start_blocked(race.central, _retire(race, worker))
         await connection.execute(
             """UPDATE ai_job_dispatches SET status = 'leased', worker_id = $1, lease_token = gen_random_uuid(),
                    lease_seq = 1, attempts = 1, leased_at = now(), last_leased_at = now(),
@@ -195,7 +195,7 @@ async def test_no_lease_follows_a_worker_whose_end_is_recorded(scaling: ScalingH
     await race.submit()
     async with race.central.transaction() as connection:
         await retire(connection, [worker], "A test.")
-        [leasing] = await waiting(race.one.databases.central, race.one.lease(worker))
+        [leasing] = await start_blocked(race.one.databases.central, race.one.lease(worker))
         assert await begin_to_end(connection, [worker]) == [worker]
     assert await leasing is None
 
@@ -205,7 +205,7 @@ async def test_a_person_who_undrains_first_keeps_the_worker(scaling: ScalingHarn
     await scaling.look()
     async with race.one.databases.central.transaction() as connection:
         await connection.execute("DELETE FROM worker_drains WHERE worker_id = $1", worker)
-        [ending] = await waiting(race.central, _begin_to_end(race, worker))
+        [ending] = await start_blocked(race.central, _begin_to_end(race, worker))
     assert await ending == []
 
 
@@ -219,7 +219,7 @@ async def test_a_person_who_undrains_after_the_end_is_recorded_is_refused(scalin
     await scaling.look()
     async with race.central.transaction() as connection:
         assert await begin_to_end(connection, [worker]) == [worker]
-        [undraining] = await waiting(race.central, scaling.room.workers.undrain(worker, "user:ann"))
+        [undraining] = await start_blocked(race.central, scaling.room.workers.undrain(worker, "user:ann"))
     with pytest.raises(WrongState, match="is ending this worker"):
         await undraining
     async with race.central.transaction() as connection:

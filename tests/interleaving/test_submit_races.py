@@ -24,8 +24,8 @@ from callsheet.wire.errors import (
 )
 from callsheet.wire.wallet import MOST_TOKENS
 from tests.support.core import Core, Member, open_core
-from tests.support.holding import holding, waiting
 from tests.support.race import RESERVE, Race
+from tests.support.race_control import open_transaction, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 
@@ -48,9 +48,9 @@ def capped(core: Core, cap: int) -> Core:
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 async def test_two_submits_with_one_key_that_wait_for_the_same_wallet_make_one_job(race: Race, pool: str) -> None:
     carl = await race.one.member(pool, tokens=100)
-    async with holding(pool_of(race, carl), LOCK_WALLET, carl.tenant_id, carl.user_id):
+    async with open_transaction(pool_of(race, carl), LOCK_WALLET, carl.tenant_id, carl.user_id):
         works = [core.submitted(carl, idempotency_key="once") for core in (race.one, race.two)]
-        tasks = await waiting(pool_of(race, carl), *works)
+        tasks = await start_blocked(pool_of(race, carl), *works)
     first, second = await asyncio.gather(*tasks)
     assert (first.replayed, second.replayed) == (False, True)
     assert first.job.id == second.job.id
@@ -60,12 +60,12 @@ async def test_two_submits_with_one_key_that_wait_for_the_same_wallet_make_one_j
 
 
 async def test_of_two_different_requests_with_one_key_the_later_is_refused(race: Race) -> None:
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works = [
             race.one.submitted(race.ann, idempotency_key="once", cost=3),
             race.two.submitted(race.ann, idempotency_key="once", cost=4),
         ]
-        tasks = await waiting(race.pool, *works)
+        tasks = await start_blocked(race.pool, *works)
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(answer) for answer in answers] == [SubmittedJob, IdempotencyKeyReused]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (1, 997)
@@ -75,9 +75,9 @@ async def test_of_two_different_requests_with_one_key_the_later_is_refused(race:
 async def test_the_twin_of_a_submit_that_took_the_last_tokens_gets_the_same_job_not_a_refusal(race: Race) -> None:
     carl = await race.one.member("pool_1", tokens=10)
     one, two = capped(race.one, 1), capped(race.two, 1)
-    async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
         works = [core.submitted(carl, idempotency_key="once") for core in (one, two)]
-        tasks = await waiting(race.pool, *works)
+        tasks = await start_blocked(race.pool, *works)
     first, second = await asyncio.gather(*tasks)
     assert second.replayed
     assert first.job.id == second.job.id
@@ -99,9 +99,9 @@ async def test_two_submits_at_the_cap_make_one_job(race: Race) -> None:
     one, two = capped(race.one, 5), capped(race.two, 5)
     for _ in range(4):
         await one.submit(race.ann)
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works = [core.submitted(race.ann, idempotency_key=key) for core, key in ((one, "a"), (two, "b"))]
-        tasks = await waiting(race.pool, *works)
+        tasks = await start_blocked(race.pool, *works)
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(answer) for answer in answers] == [SubmittedJob, TooManyActiveJobs]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (5, 950)
@@ -114,7 +114,7 @@ async def test_a_submit_that_waits_for_the_cancel_that_makes_room_is_accepted(ra
     async with race.pool.transaction() as connection:
         move = TransitionRequest(JobCycle(race.ann.tenant_id, job.id, 1), "user")
         assert await apply_transition(connection, Transition.CANCEL, [move], close_dispatch=True)
-        [submitting] = await waiting(race.pool, one.submit(race.ann))
+        [submitting] = await start_blocked(race.pool, one.submit(race.ann))
     assert (await submitting).id != job.id
     assert await race.one.balance(race.ann) == 990
     await race.one.check()
@@ -122,8 +122,8 @@ async def test_a_submit_that_waits_for_the_cancel_that_makes_room_is_accepted(ra
 
 async def test_two_reserves_of_one_wallet_never_go_below_zero(race: Race) -> None:
     carl = await race.one.member("pool_1", tokens=15)
-    async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
-        tasks = await waiting(race.pool, race.one.submitted(carl), race.two.submitted(carl))
+    async with open_transaction(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+        tasks = await start_blocked(race.pool, race.one.submitted(carl), race.two.submitted(carl))
     first, second = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(first, SubmittedJob)
     assert isinstance(second, InsufficientTokens)
@@ -137,7 +137,7 @@ async def test_a_submit_that_waits_for_a_credit_can_spend_it(race: Race) -> None
     async with race.pool.transaction() as connection:
         values = {"tenant_id": carl.tenant_id, "user_id": carl.user_id}
         await WALLET["credit"].value(connection, **values, amount=9, provider_transaction_id="in time")
-        [submitting] = await waiting(race.pool, race.one.submit(carl))
+        [submitting] = await start_blocked(race.pool, race.one.submit(carl))
     await submitting
     assert await race.one.balance(carl) == 0
     await race.one.check()
@@ -147,9 +147,9 @@ async def test_a_retry_and_a_submit_for_the_last_tokens_spend_them_once(race: Ra
     carl = await race.one.member("pool_1", tokens=10)
     job = await race.one.submit(carl)
     await race.one.fail(await race.one.start())
-    async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
         retrying = race.two.room.retries.retry(carl.tenant_id, job.id, actor="user")
-        tasks = await waiting(race.pool, race.one.submit(carl), retrying)
+        tasks = await start_blocked(race.pool, race.one.submit(carl), retrying)
     submitted, refused = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(refused, InsufficientTokens)
     assert not isinstance(submitted, BaseException)
@@ -169,9 +169,9 @@ async def test_many_submits_of_one_wallet_from_two_control_planes_spend_exactly_
 
 
 async def test_a_payment_credited_twice_at_once_counts_once(race: Race) -> None:
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works = [credit(pool, race.ann.tenant_id, race.ann.user_id, 7, "p") for pool in (race.ann.pool, race.pool)]
-        tasks = await waiting(race.pool, *works)
+        tasks = await start_blocked(race.pool, *works)
     assert await asyncio.gather(*tasks) == [(1007, False), (1007, True)]
     await race.one.check()
 
@@ -181,7 +181,7 @@ async def test_a_payment_credited_to_two_users_at_once_counts_for_the_first(race
     async with race.pool.transaction() as connection:
         values = {"tenant_id": race.ann.tenant_id, "user_id": race.ann.user_id}
         await WALLET["credit"].value(connection, **values, amount=7, provider_transaction_id="p")
-        [crediting] = await waiting(race.pool, credit(race.ann.pool, eve.tenant_id, eve.user_id, 7, "p"))
+        [crediting] = await start_blocked(race.pool, credit(race.ann.pool, eve.tenant_id, eve.user_id, 7, "p"))
     with pytest.raises(Conflict):
         await crediting
     assert (await race.one.balance(race.ann), await race.one.balance(eve)) == (1007, 0)
@@ -204,8 +204,8 @@ async def test_the_first_credit_of_a_wallet_given_twice_at_once_opens_one_wallet
 async def test_of_submits_that_share_a_commit_a_poisoned_one_fails_alone(race: Race) -> None:
     """Also where it is a user's second of the batch, and the first of it went well."""
     payloads = [{"text": "fine"}, {"text": "PostgreSQL has no \0 in jsonb"}, {"text": "fine"}]
-    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
-        [first] = await waiting(race.pool, race.one.submit(race.ann))
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [first] = await start_blocked(race.pool, race.one.submit(race.ann))
         others = [asyncio.create_task(race.one.submit(race.ann, payload=payload)) for payload in payloads]
         eve = await race.one.member(tenant=race.ann, tokens=10)
         others.append(asyncio.create_task(race.one.submit(eve)))
@@ -225,8 +225,8 @@ async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, o
         race.one.submitted(carl, cost=100),
         credit(pool, carl.tenant_id, carl.user_id, 11, "too much, with what is held"),
     ]
-    async with holding(pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
-        tasks = await waiting(pool, *(works if order == "the job first" else works[::-1]))
+    async with open_transaction(pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+        tasks = await start_blocked(pool, *(works if order == "the job first" else works[::-1]))
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     submitted = next(answer for answer in answers if isinstance(answer, SubmittedJob))
     [refused] = [answer for answer in answers if isinstance(answer, Exception)]
@@ -243,7 +243,7 @@ async def test_a_credit_that_waited_for_a_cancel_counts_its_refund_once(race: Ra
     async with pool.transaction() as connection:
         move = TransitionRequest(JobCycle(carl.tenant_id, job.id, 1), "user")
         assert await apply_transition(connection, Transition.CANCEL, [move], close_dispatch=True)
-        [crediting] = await waiting(pool, credit(carl.pool, carl.tenant_id, carl.user_id, 1, "one more"))
+        [crediting] = await start_blocked(pool, credit(carl.pool, carl.tenant_id, carl.user_id, 1, "one more"))
     with pytest.raises(InvalidRequest):
         await crediting
     assert await race.one.balance(carl) == MOST_TOKENS

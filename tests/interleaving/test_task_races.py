@@ -17,8 +17,8 @@ from callsheet.tasks.actors import Actors
 from tests.support.actor_harness import scripted_actors
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
-from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import CONSUMED, RESERVE, Race
+from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 LIMIT = 3
 LOOPS = 20
@@ -100,9 +100,9 @@ async def test_twenty_loops_never_have_more_than_the_limit_out_and_finish_everyt
 
 async def test_a_synchronous_job_waits_for_the_limit_it_counts_in_and_is_queued_where_it_is_reached(race: Race) -> None:
     await race.one.room.overview.declare_limit("gpu", 2)
-    async with holding(race.central, LOCK_LIMIT):
+    async with open_transaction(race.central, LOCK_LIMIT):
         births = [submit_at_once(core, race, concurrency_identifier="gpu") for core in (race.one, race.two, race.one)]
-        tasks = await waiting(race.central, *births)
+        tasks = await start_blocked(race.central, *births)
     started = [await task for task in tasks]
     assert sum(each is not None for each in started) == 2
     queued = await race.one.rows(race.central, "SELECT * FROM ai_job_dispatches WHERE status = 'queued'")
@@ -111,7 +111,7 @@ async def test_a_synchronous_job_waits_for_the_limit_it_counts_in_and_is_queued_
 
 
 async def test_the_relay_that_is_faster_than_the_start_of_a_synchronous_job_changes_nothing(race: Race) -> None:
-    async with stalled_at(Failpoint.LEASE_BEFORE_START, submit_at_once(race.one, race)) as birth:
+    async with paused_at(Failpoint.LEASE_BEFORE_START, submit_at_once(race.one, race)) as birth:
         await race.two.relay()
     started = await birth
     assert started is not None
@@ -123,7 +123,7 @@ async def test_the_relay_that_is_faster_than_the_start_of_a_synchronous_job_chan
 
 
 async def test_a_synchronous_job_that_the_relay_queued_first_is_leased_once(race: Race) -> None:
-    async with stalled_at(Failpoint.SUBMIT_BEFORE_RELAY, submit_at_once(race.one, race)) as birth:
+    async with paused_at(Failpoint.SUBMIT_BEFORE_RELAY, submit_at_once(race.one, race)) as birth:
         await race.two.relay()
         leased = await race.two.start("somebody")
     assert await birth is None
@@ -150,7 +150,7 @@ def _both(race: Race) -> list[tuple[Core, str]]:
 
 
 async def test_a_synchronous_job_canceled_before_its_start_is_not_run(race: Race) -> None:
-    async with stalled_at(Failpoint.LEASE_BEFORE_START, submit_at_once(race.one, race)) as birth:
+    async with paused_at(Failpoint.LEASE_BEFORE_START, submit_at_once(race.one, race)) as birth:
         [row] = await race.one.rows(race.pool, "SELECT id FROM ai_jobs WHERE kind = 'copy'")
         await race.two.room.cancellation.cancel(race.ann.tenant_id, row["id"], actor="user")
     assert await birth is None
@@ -177,8 +177,8 @@ async def test_a_provider_follows_its_own_limit_until_an_admin_says_otherwise(ra
     await overview.declare_limit("gpu", 4)
     assert await limit() == 4
     # A declared one and an admin's at the same moment: the admin's stays.
-    async with holding(race.central, "UPDATE concurrency_limits SET max_concurrent = 9, is_declared = false"):
-        [declaring] = await waiting(race.two.databases.central, overview.declare_limit("gpu", 7))
+    async with open_transaction(race.central, "UPDATE concurrency_limits SET max_concurrent = 9, is_declared = false"):
+        [declaring] = await start_blocked(race.two.databases.central, overview.declare_limit("gpu", 7))
     await declaring
     assert await limit() == 9
 

@@ -22,7 +22,7 @@ from callsheet.providers.media import Concurrency, Finish, Generation, MadeFile
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, InvalidRequest
-from tests.support.catalog import PNG, Studio
+from tests.support.catalog_api import PNG, CatalogApi
 from tests.support.jobs_api import JobsApi
 from tests.support.people import People, Person
 from tests.support.waiting import until
@@ -141,8 +141,8 @@ class ActorHarness:
     async def person(self, pool: str = "pool_1", tokens: int = 100, *, tenant_of: Person | None = None) -> Person:
         return await self.jobs_api.person(pool, tokens, tenant_of=tenant_of)
 
-    async def studio(self) -> Studio:
-        return await Studio.open(self.plane, self.client, self.jobs_api.people)
+    async def catalog_api(self) -> CatalogApi:
+        return await CatalogApi.open(self.plane, self.client, self.jobs_api.people)
 
     async def ask(self, person: Person, method: str, path: str, body: Any = None) -> httpx.Response:
         return await self.client.request(method, path, json=body, headers=person.headers)

@@ -20,7 +20,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
 from callsheet.wire.media import CreateUpload, CreateVideo, Video
 from tests.support.core import Core, Member
-from tests.support.media import CLIP
+from tests.support.media_api import CLIP
 
 SECRET = b"a secret of at least thirty-two bytes"
 # Beyond every grace and every hold.

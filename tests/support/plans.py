@@ -9,8 +9,8 @@ from typing import Any
 
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, Statement
-from tests.support.holding import rolled_back
 from tests.support.profiles import AS_ORDINARY, ordinary_texts
+from tests.support.race_control import rolled_back_transaction
 
 # On an ordinary connection the planner scans a table as long as that costs less than an index of it.
 FEW_ROWS = 50_000
@@ -98,7 +98,7 @@ async def explain_once(
     database: Database, statement: Statement, values: Mapping[str, object], *, may_scan: bool = True
 ) -> Seen:
     """In a connection that has not planned it before."""
-    async with rolled_back(database) as connection:
+    async with rolled_back_transaction(database) as connection:
         name = f"once_{statement.name}"
         await prepare(connection, name, statement.text)
         try:

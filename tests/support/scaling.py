@@ -18,7 +18,7 @@ from callsheet.settings import ScalingSettings
 from callsheet.wire.fleet import CreateFleetRequest, Fleet
 from callsheet.wire.scaling import FleetScaling, ScalingRequest
 from tests.support.core import Core, Member, Row
-from tests.support.fleet import join, registry
+from tests.support.fleet_api import join, registry
 
 # Everything at once, and a worker for each job: a look decides by what it sees.
 AT_ONCE = {

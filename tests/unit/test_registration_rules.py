@@ -10,7 +10,7 @@ from callsheet.fleet.credentials import OWN, Credential, TokenCredential, comes_
 from callsheet.fleet.secret import fingerprints
 from callsheet.toolbox.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import KeyPair
-from tests.support.fleet import LOCAL, REMOTE
+from tests.support.fleet_api import LOCAL, REMOTE
 
 TOKEN = TokenCredential(b"1" * 32)
 

@@ -14,7 +14,7 @@ from callsheet.app import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from callsheet.settings.tasks import COSTS
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.graphs import Graph, picture_graph
 from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
@@ -41,9 +41,9 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
             tasks={"in_process": 2, "costs": {**COSTS, "media": 4}},
         )
         async with running_control_plane(chosen) as plane, open_site(plane, tmp_path / "agent") as site:
-            studio = await Studio.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
-            ann = await studio.person(tokens=1000)
-            slug = await studio.sold_picture(FIX)
+            catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
+            ann = await catalog_api.person(tokens=1000)
+            slug = await catalog_api.sold_picture(FIX)
             engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
             site.agent(engines=[engine], workflows=(slug,), max_concurrency=2)
             steps: list[dict[str, Any]] = [
@@ -56,54 +56,54 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
                     "needs_parent_image_path": True,
                 },
             ]
-            await studio.made("/api/pipelines", {"slug": "mixed", "name": "Mixed", "steps": steps}, person=ann)
+            await catalog_api.made("/api/pipelines", {"slug": "mixed", "name": "Mixed", "steps": steps}, person=ann)
             wanted = {"name": "Mixed", "prompt": "a gym", "budget": 100, "target_leaves": 2, "seed": 7}
             variables = {"style": "at dawn", "width": 48}
-            run = await studio.made("/api/pipelines/mixed/runs", {**wanted, "variables": variables}, person=ann)
+            run = await catalog_api.made("/api/pipelines/mixed/runs", {**wanted, "variables": variables}, person=ann)
 
             async def is_over() -> bool:
-                shown = await studio.shown(ann, f"/api/runs/{run['id']}")
+                shown = await catalog_api.shown(ann, f"/api/runs/{run['id']}")
                 return bool(shown["status"] != "active" or shown["reason"])
 
             await until(is_over, 120)
-            shown = await studio.shown(ann, f"/api/runs/{run['id']}")
+            shown = await catalog_api.shown(ann, f"/api/runs/{run['id']}")
             assert (shown["status"], shown["reason"]) == ("completed", "target_reached"), shown
             # One job makes two bases; each has a child by the agent and a leaf by the actor.
             assert [step["active"] for step in shown["steps"]] == [2, 2, 2]
             assert (shown["draws"], shown["spent"]) == (5, 4 + 2 * 5 + 2 * 4)
             assert await site.worker_harness.balance(ann) == 1000 - 22
-            await _check_pictures(studio, ann, run["id"])
-            await _check_replay(studio, ann, run["id"])
+            await _check_pictures(catalog_api, ann, run["id"])
+            await _check_replay(catalog_api, ann, run["id"])
 
 
-async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
-    candidates = (await studio.shown(ann, f"/api/runs/{run_id}/candidates"))["items"]
-    contents = [(await studio.client.get(one["file"]["url"])).content for one in candidates]
+async def _check_pictures(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
+    candidates = (await catalog_api.shown(ann, f"/api/runs/{run_id}/candidates"))["items"]
+    contents = [(await catalog_api.client.get(one["file"]["url"])).content for one in candidates]
     for content in contents:
         with Image.open(BytesIO(content)) as image:
             assert image.size == (48, 32)
     assert len(set(contents)) == len(candidates)
 
     async def have_thumbnails() -> bool:
-        page = await studio.shown(ann, f"/api/runs/{run_id}/candidates")
+        page = await catalog_api.shown(ann, f"/api/runs/{run_id}/candidates")
         return all(one["thumbnail"] is not None for one in page["items"])
 
     await until(have_thumbnails)
-    export = await studio.call("GET", f"/api/runs/{run_id}/export", person=ann)
+    export = await catalog_api.call("GET", f"/api/runs/{run_id}/export", person=ann)
     with ZipFile(BytesIO(export.content)) as archive:
         assert sum(name.endswith(".png") for name in archive.namelist()) == len(candidates)
 
 
-async def _check_replay(studio: Studio, ann: Person, run_id: str) -> None:
+async def _check_replay(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
     """The same payload, seed and parent make the same image."""
-    leaf = (await studio.shown(ann, f"/api/runs/{run_id}/candidates?step=over"))["items"][0]
-    job = await studio.made(f"/api/candidates/{leaf['id']}/replay", {}, person=ann)
+    leaf = (await catalog_api.shown(ann, f"/api/runs/{run_id}/candidates?step=over"))["items"][0]
+    job = await catalog_api.made(f"/api/candidates/{leaf['id']}/replay", {}, person=ann)
 
     async def has_ended() -> bool:
-        return bool((await studio.shown(ann, f"/api/ai-jobs/{job['id']}"))["completed_at"])
+        return bool((await catalog_api.shown(ann, f"/api/ai-jobs/{job['id']}"))["completed_at"])
 
     await until(has_ended)
-    [output] = (await studio.shown(ann, f"/api/ai-jobs/{job['id']}"))["outputs"]
-    made, again = [(await studio.client.get(url)).content for url in (leaf["file"]["url"], output["url"])]
+    [output] = (await catalog_api.shown(ann, f"/api/ai-jobs/{job['id']}"))["outputs"]
+    made, again = [(await catalog_api.client.get(url)).content for url in (leaf["file"]["url"], output["url"])]
     with Image.open(BytesIO(made)) as one, Image.open(BytesIO(again)) as other:
         assert one.tobytes() == other.tobytes()

@@ -17,7 +17,7 @@ from callsheet.cli.worker_engines import engines_of
 from callsheet.settings import load_settings
 from callsheet.wire.worker import MOST_ANNOUNCED
 from callsheet.worker.agent import Agent
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 from tests.support.people import People
@@ -37,7 +37,7 @@ PRIMARY = {"key": "input", "type": "image", "placeholder": "__INPUT_PATH__", "is
 class Cloud:
     site: Site
     url: str
-    studio: Studio
+    catalog_api: CatalogApi
     workflow: str
 
     def worker(self, monkeypatch: pytest.MonkeyPatch, key: str = KEY) -> Agent:
@@ -48,7 +48,7 @@ class Cloud:
         return self.site.agent(engines=engines_of(settings), workflows=(self.workflow,), directory=directory)
 
     async def effect(self, **changes: Any) -> dict[str, Any]:
-        return await self.studio.effect(self.workflow, **changes)
+        return await self.catalog_api.effect(self.workflow, **changes)
 
     async def account(self, path: str) -> Any:
         async with httpx.AsyncClient(
@@ -63,9 +63,9 @@ async def cloud(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cloud]:
         lightbox_here(tmp_path / "lightbox", as_cloud=True, cloud_api_key=KEY) as lightbox,
         open_site(plane, tmp_path / "agent") as site,
     ):
-        studio = await Studio.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
-        made = await studio.workflow(graph=GRAPH, properties=[PRIMARY], output_node_id="2")
-        yield Cloud(site, lightbox.url, studio, made["slug"])
+        catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
+        made = await catalog_api.workflow(graph=GRAPH, properties=[PRIMARY], output_node_id="2")
+        yield Cloud(site, lightbox.url, catalog_api, made["slug"])
 
 
 def picture(colour: tuple[int, int, int]) -> bytes:
@@ -78,17 +78,17 @@ def picture(colour: tuple[int, int, int]) -> bytes:
 async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_an_engine_of_its_own(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site, studio = cloud.site, cloud.studio
-    person = await studio.person()
+    site, catalog_api = cloud.site, cloud.catalog_api
+    person = await catalog_api.person()
     # It asks for work of the same workflow all the time.
     site.agent(workflows=(cloud.workflow,), worker_id="own-engine", wait_seconds=0.1)
     await until(lambda: (site.directory / "token.json").exists())
     effect, file_id = (
         await cloud.effect(provider="cloud"),
-        await studio.file(person, picture((10, 20, 200)), "image/png"),
+        await catalog_api.file(person, picture((10, 20, 200)), "image/png"),
     )
-    job = await studio.submit(person, effect, input_file_id=file_id, input_payload={})
-    here = await studio.submit(person, await cloud.effect(), input_file_id=file_id, input_payload={})
+    job = await catalog_api.submit(person, effect, input_file_id=file_id, input_payload={})
+    here = await catalog_api.submit(person, await cloud.effect(), input_file_id=file_id, input_payload={})
     await site.ends(person, here["id"])
     assert (await site.worker_harness.shown(person, job["id"]))["status"] == "queued"
     cloud.worker(monkeypatch)
@@ -108,12 +108,12 @@ async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_a
 async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     sleep = node("ProbeSleep", image=["1", 0], seconds=60.0, steps=1200, preview=False)
     graph = GRAPH | {"3": sleep}
-    made = await cloud.studio.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
+    made = await cloud.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
     cloud.workflow = made["slug"]
-    person = await cloud.studio.person()
-    file_id = await cloud.studio.file(person, picture((1, 2, 3)), "image/png")
+    person = await cloud.catalog_api.person()
+    file_id = await cloud.catalog_api.file(person, picture((1, 2, 3)), "image/png")
     cloud.worker(monkeypatch)
-    job = await cloud.studio.submit(
+    job = await cloud.catalog_api.submit(
         person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
     )
 
@@ -141,12 +141,12 @@ async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
         "3": node("RepeatImageBatch", image=["1", 0], amount=count),
         "2": node("SaveImage", images=["3", 0], filename_prefix="frame"),
     }
-    made = await cloud.studio.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
+    made = await cloud.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
     cloud.workflow = made["slug"]
-    person = await cloud.studio.person()
-    file_id = await cloud.studio.file(person, picture((9, 8, 7)), "image/png")
+    person = await cloud.catalog_api.person()
+    file_id = await cloud.catalog_api.file(person, picture((9, 8, 7)), "image/png")
     cloud.worker(monkeypatch)
-    job = await cloud.studio.submit(
+    job = await cloud.catalog_api.submit(
         person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
     )
     await cloud.site.ends(person, job["id"])

@@ -12,7 +12,7 @@ from PIL import Image
 from callsheet.app import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
-from tests.support.catalog import Studio
+from tests.support.catalog_api import CatalogApi
 from tests.support.graphs import Graph, node, picture_graph
 from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
@@ -45,43 +45,43 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
         lightbox_here(tmp_path / "lightbox") as lightbox,
         open_site(plane, tmp_path / "agent") as site,
     ):
-        studio = await Studio.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
-        ann = await studio.person(tokens=1000)
-        slugs = [await studio.sold_picture(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
+        catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
+        ann = await catalog_api.person(tokens=1000)
+        slugs = [await catalog_api.sold_picture(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
         site.agent(engines=[engine], workflows=tuple(slugs), max_concurrency=2)
         steps = [
             {"name": name, "workflow": slug, "max_children": 1, **needs}
             for slug, (name, needs) in zip(slugs, NEEDS.items(), strict=True)
         ]
-        await studio.made("/api/pipelines", {"slug": "gym", "name": "Gym", "steps": steps}, person=ann)
+        await catalog_api.made("/api/pipelines", {"slug": "gym", "name": "Gym", "steps": steps}, person=ann)
         wanted = {"name": "Gym shoot", "prompt": "a gym at dawn", "variables": {"brightness": 1.5}, "budget": 300}
         request = {**wanted, "target_leaves": LEAVES, "target_folder": "gym-shoot"}
-        run = await studio.made("/api/pipelines/gym/runs", request, person=ann)
+        run = await catalog_api.made("/api/pipelines/gym/runs", request, person=ann)
 
         async def is_over() -> bool:
-            shown = await studio.shown(ann, f"/api/runs/{run['id']}")
+            shown = await catalog_api.shown(ann, f"/api/runs/{run['id']}")
             return bool(shown["status"] != "active" or shown["reason"])
 
         await until(is_over)
-        shown = await studio.shown(ann, f"/api/runs/{run['id']}")
+        shown = await catalog_api.shown(ann, f"/api/runs/{run['id']}")
         assert (shown["status"], shown["reason"]) == ("completed", "target_reached")
         assert [step["active"] for step in shown["steps"]] == [LEAVES] * 4
         assert (shown["draws"], shown["spent"], shown["candidates"]) == (40, 200, 40)
         assert await site.worker_harness.balance(ann) == 800
-        tree = (await studio.shown(ann, f"/api/runs/{run['id']}/tree"))["items"]
+        tree = (await catalog_api.shown(ann, f"/api/runs/{run['id']}/tree"))["items"]
         assert all(one["child_count"] == (0 if one["position"] == 4 else 1) for one in tree)
-        await _check_pictures(studio, ann, run["id"])
+        await _check_pictures(catalog_api, ann, run["id"])
 
 
-async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
+async def _check_pictures(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
     """Leaves are twice as large as bases, and no two are the same: each has a seed of its own."""
     seen = set()
     for step, size in (("base", (48, 32)), ("upscale", (96, 64))):
-        page = await studio.shown(ann, f"/api/runs/{run_id}/candidates?step={step}")
+        page = await catalog_api.shown(ann, f"/api/runs/{run_id}/candidates?step={step}")
         assert len(page["items"]) == LEAVES
         for candidate in page["items"]:
-            content = (await studio.client.get(candidate["file"]["url"])).content
+            content = (await catalog_api.client.get(candidate["file"]["url"])).content
             with Image.open(BytesIO(content)) as image:
                 assert image.size == size
             seen.add(content)

@@ -29,7 +29,7 @@ PATIENCE = Patience(stall=60, absent=30, poll=0.2)
 
 
 @dataclass
-class Studio:
+class CatalogApi:
     site: Site
     lightbox: LightboxProcess
     engine: Engine
@@ -59,7 +59,7 @@ class Studio:
 
 
 @pytest.fixture(params=["self_hosted", pytest.param("cloud", marks=pytest.mark.thorough)])
-async def studio(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Studio]:
+async def catalog_api(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: Path) -> AsyncIterator[CatalogApi]:
     clip = tmp_path / "clip.mp4"
     make_clip(clip)
     async with (
@@ -71,7 +71,7 @@ async def studio(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: 
             engine = ComfyCloud(lightbox.url, "lightbox", patience=PATIENCE)
             # All jobs of the harness are for this workflow.
             engine.provider = "self_hosted"
-        yield Studio(site, lightbox, engine, clip)
+        yield CatalogApi(site, lightbox, engine, clip)
 
 
 def pictures(path: Path) -> list[np.ndarray[Any, Any]]:
@@ -79,82 +79,88 @@ def pictures(path: Path) -> list[np.ndarray[Any, Any]]:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
-async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(studio: Studio, tmp_path: Path) -> None:
-    studio.site.agent(engines=[studio.engine])
-    person = await studio.site.person()
-    job_id = await studio.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
-    await studio.site.ends(person, job_id)
-    result = await studio.result(person, job_id, tmp_path / "result.mp4")
-    before, after = pictures(studio.clip), pictures(result)
+async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(
+    catalog_api: CatalogApi, tmp_path: Path
+) -> None:
+    catalog_api.site.agent(engines=[catalog_api.engine])
+    person = await catalog_api.site.person()
+    job_id = await catalog_api.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
+    await catalog_api.site.ends(person, job_id)
+    result = await catalog_api.result(person, job_id, tmp_path / "result.mp4")
+    before, after = pictures(catalog_api.clip), pictures(result)
     assert len(after) == len(before)
     assert all(np.abs((255 - a.astype(int)) - b).mean() < 6 for a, b in zip(before, after, strict=True))
     with av.open(str(result)) as container:
         assert len(container.streams.audio) == 1
-    await until(lambda: studio.site.left_over() == [])
-    if not studio.lightbox.as_cloud:
-        left = [path for store in ("input", "output") for path in (studio.lightbox.directory / store).rglob("*.mp4")]
+    await until(lambda: catalog_api.site.left_over() == [])
+    if not catalog_api.lightbox.as_cloud:
+        left = [
+            path for store in ("input", "output") for path in (catalog_api.lightbox.directory / store).rglob("*.mp4")
+        ]
         assert left == []
 
 
 @pytest.mark.thorough
-async def test_the_same_job_twice_is_rendered_twice(studio: Studio) -> None:
-    studio.site.agent(engines=[studio.engine])
-    person = await studio.site.person()
+async def test_the_same_job_twice_is_rendered_twice(catalog_api: CatalogApi) -> None:
+    catalog_api.site.agent(engines=[catalog_api.engine])
+    person = await catalog_api.site.person()
     for _ in range(2):
-        job_id = await studio.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
-        await studio.site.ends(person, job_id)
+        job_id = await catalog_api.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
+        await catalog_api.site.ends(person, job_id)
 
 
 @pytest.mark.thorough
-async def test_a_node_that_fails_fails_the_job_with_its_words(studio: Studio) -> None:
-    studio.site.agent(engines=[studio.engine])
-    person = await studio.site.person()
+async def test_a_node_that_fails_fails_the_job_with_its_words(catalog_api: CatalogApi) -> None:
+    catalog_api.site.agent(engines=[catalog_api.engine])
+    person = await catalog_api.site.person()
     graph = video_graph("__INPUT_PATH__", ("ProbeFail", {"message": "the film tore", "kind": "RuntimeError"}))
-    job = await studio.site.ends(person, await studio.submit(person, graph), "failed")
+    job = await catalog_api.site.ends(person, await catalog_api.submit(person, graph), "failed")
     assert job["error"]["message"] == "the film tore"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("studio", ["self_hosted"], indirect=True)
-async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_at_the_engine(studio: Studio) -> None:
+async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_at_the_engine(
+    catalog_api: CatalogApi,
+) -> None:
     def at_engine() -> list[Path]:
-        return list((studio.lightbox.directory / "input").rglob("*.mp4"))
+        return list((catalog_api.lightbox.directory / "input").rglob("*.mp4"))
 
-    agent = studio.site.agent(engines=[studio.engine])
-    person = await studio.site.person()
+    agent = catalog_api.site.agent(engines=[catalog_api.engine])
+    person = await catalog_api.site.person()
     # Longer than the test takes. The second one is prepared meanwhile.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": False}))
     for _ in range(2):
-        await studio.submit(person, graph)
+        await catalog_api.submit(person, graph)
     await until(lambda: len(at_engine()) == 2)
-    await studio.site.leave(agent)
+    await catalog_api.site.leave(agent)
     assert at_engine() == []
 
 
 @pytest.mark.thorough
-async def test_an_engine_that_was_killed_loses_no_job(studio: Studio) -> None:
-    studio.site.agent(engines=[studio.engine])
-    person = await studio.site.person()
+async def test_an_engine_that_was_killed_loses_no_job(catalog_api: CatalogApi) -> None:
+    catalog_api.site.agent(engines=[catalog_api.engine])
+    person = await catalog_api.site.person()
     # Longer than anybody needs to kill it.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": True}))
-    job_id = await studio.submit(person, graph)
+    job_id = await catalog_api.submit(person, graph)
 
     async def renders() -> bool:
-        progress = (await studio.site.worker_harness.shown(person, job_id)).get("progress") or {}
+        progress = (await catalog_api.site.worker_harness.shown(person, job_id)).get("progress") or {}
         return bool(progress.get("message"))
 
     await until(renders)
-    await studio.lightbox.kill()
-    await studio.lightbox.start()
+    await catalog_api.lightbox.kill()
+    await catalog_api.lightbox.start()
 
     async def was_put_back() -> bool:
-        rows = await studio.site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await catalog_api.site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
     await until(was_put_back)
-    pool = await studio.site.worker_harness.plane.databases.pool(person.tenant.pool)
+    pool = await catalog_api.site.worker_harness.plane.databases.pool(person.tenant.pool)
     quick = """UPDATE ai_jobs SET payload = jsonb_set(
         payload, '{workflow,step0,inputs}', payload #> '{workflow,step0,inputs}' || '{"seconds": 0.1, "steps": 1}'
     ) WHERE id = $1"""
-    await studio.site.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
-    await studio.site.ends(person, job_id, hurry=True)
+    await catalog_api.site.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
+    await catalog_api.site.ends(person, job_id, hurry=True)

@@ -48,7 +48,7 @@ ALL_KINDS = [".flac", ".gif", ".mp3", ".mp4", ".png", ".png", ".webm", ".webp"]
 
 
 @dataclass
-class Studio:
+class CatalogApi:
     site: Site
     folders: Folders
     person: Person
@@ -74,17 +74,19 @@ class Studio:
 
 
 @pytest.fixture
-async def studio(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Studio]:
+async def catalog_api(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[CatalogApi]:
     async with lightbox_here(tmp_path / "lightbox") as lightbox, open_site(plane, tmp_path / "agent") as site:
         site.agent(engines=[ComfyUI(lightbox.url, patience=QUICK)])
-        yield Studio(site, lightbox.folders, await site.person())
+        yield CatalogApi(site, lightbox.folders, await site.person())
 
 
-async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(studio: Studio, tmp_path: Path) -> None:
-    results = await studio.results(tmp_path / "results")
+async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(
+    catalog_api: CatalogApi, tmp_path: Path
+) -> None:
+    results = await catalog_api.results(tmp_path / "results")
     assert sorted(path.suffix for path in results.values()) == ALL_KINDS
     for name, path in results.items():
-        original = studio.original(name)
+        original = catalog_api.original(name)
         if path.suffix != ".gif":
             assert b"class_type" in original.read_bytes(), name
         for text in (b"class_type", b"widgets_values", SECRET.encode(), b"EmptyImage", b"prompt"):
@@ -94,8 +96,10 @@ async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(studio:
 
 
 @pytest.mark.thorough
-async def test_a_workflow_that_keeps_metadata_delivers_files_as_they_are(studio: Studio, tmp_path: Path) -> None:
-    results = await studio.results(tmp_path / "results", keep_metadata=True)
+async def test_a_workflow_that_keeps_metadata_delivers_files_as_they_are(
+    catalog_api: CatalogApi, tmp_path: Path
+) -> None:
+    results = await catalog_api.results(tmp_path / "results", keep_metadata=True)
     assert sorted(path.suffix for path in results.values()) == ALL_KINDS
     for name, path in results.items():
-        assert path.read_bytes() == studio.original(name).read_bytes(), name
+        assert path.read_bytes() == catalog_api.original(name).read_bytes(), name

@@ -11,7 +11,7 @@ from callsheet.catalog.graphs import check_graph, normalized, takes_file, texts_
 from callsheet.catalog.known_nodes import OUTPUTS
 from callsheet.catalog.reach import check_reach
 from callsheet.lightbox.nodes import build_registry
-from tests.support.catalog import GRAPH
+from tests.support.catalog_api import GRAPH
 
 NODE: dict[str, Any] = {"class_type": "EmptyImage", "inputs": {}}
 

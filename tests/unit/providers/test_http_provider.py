@@ -44,7 +44,7 @@ def style(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-class Studio:
+class CatalogApi:
     """A provider of one style before the service."""
 
     def __init__(self, service: MediaService, style: str, directory: Path):
@@ -70,27 +70,27 @@ class Studio:
 
 
 @pytest.fixture
-def studio(service: MediaService, style: str, tmp_path: Path) -> Studio:
+def catalog_api(service: MediaService, style: str, tmp_path: Path) -> CatalogApi:
     directory = tmp_path / "made"
     directory.mkdir()
-    return Studio(service, style, directory)
+    return CatalogApi(service, style, directory)
 
 
-async def test_a_job_is_submitted_asked_for_and_downloaded(studio: Studio, style: str) -> None:
-    made = await studio.make()
+async def test_a_job_is_submitted_asked_for_and_downloaded(catalog_api: CatalogApi, style: str) -> None:
+    made = await catalog_api.make()
     [file] = made.files
     assert (file.path.read_bytes(), file.name, file.mime_type) == (PNG, f"{style}-1.png", "image/png")
-    assert file.path.parent == studio.directory
+    assert file.path.parent == catalog_api.directory
     assert made.provider_job_id == "job/1 ü"
-    assert [studio.service.count(call) for call in ("submit", "poll", "file", "cancel")] == [1, 3, 1, 0]
+    assert [catalog_api.service.count(call) for call in ("submit", "poll", "file", "cancel")] == [1, 3, 1, 0]
 
 
-async def test_every_output_is_fetched_once_and_keeps_its_kind(studio: Studio) -> None:
-    service = studio.service
+async def test_every_output_is_fetched_once_and_keeps_its_kind(catalog_api: CatalogApi) -> None:
+    service = catalog_api.service
     film = b"\0\0\0\x18ftypisom" + bytes(500)
     first, second = service.file("a", PNG), service.file("b.bin", film)
     service.outputs = [first, second, first]
-    assert [(file.name[-5:], file.mime_type) for file in (await studio.make()).files] == [
+    assert [(file.name[-5:], file.mime_type) for file in (await catalog_api.make()).files] == [
         ("1.png", "image/png"),
         ("2.mp4", "video/mp4"),
     ]
@@ -98,9 +98,11 @@ async def test_every_output_is_fetched_once_and_keeps_its_kind(studio: Studio) -
 
 async def test_values_go_in_with_their_types_and_quotes_change_nothing(service: MediaService, tmp_path: Path) -> None:
     hostile = 'a "lighthouse", {"width": 1} {params.width} {secret} \\'
-    await Studio(service, "leonardo", tmp_path).make(prompt=hostile, params={"width": 640})
+    await CatalogApi(service, "leonardo", tmp_path).make(prompt=hostile, params={"width": 640})
     assert service.sent("submit") == [{"prompt": hostile, "width": 640, "height": 768, "num_images": 1}]
-    await Studio(service, "midjourney", tmp_path).make(prompt=hostile, params={"aspect_ratio": "16:9", "mode": "fast"})
+    await CatalogApi(service, "midjourney", tmp_path).make(
+        prompt=hostile, params={"aspect_ratio": "16:9", "mode": "fast"}
+    )
     assert service.sent("submit")[1] == {"prompt": f"{hostile} --ar 16:9", "process_mode": "fast"}
 
 
@@ -116,81 +118,85 @@ async def test_no_value_leads_to_another_address_of_the_service(
     assert problems == (["params.model"] if is_refused else [])
 
 
-async def test_the_key_is_sent_to_the_service_and_not_to_where_the_outputs_are(studio: Studio) -> None:
-    await studio.make()
-    for asked in studio.service.asked:
+async def test_the_key_is_sent_to_the_service_and_not_to_where_the_outputs_are(catalog_api: CatalogApi) -> None:
+    await catalog_api.make()
+    for asked in catalog_api.service.asked:
         assert (SECRET in str(asked.headers)) is (asked.call != "file")
 
 
-async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on_its_own_host(studio: Studio) -> None:
-    service = studio.service
+async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on_its_own_host(
+    catalog_api: CatalogApi,
+) -> None:
+    service = catalog_api.service
     service.outputs = [service.file("a", PNG), service.file("b", PNG).replace("127.0.0.1", "127.0.0.2")]
     with pytest.raises(ProviderUnavailable):
         # No server listens at the second URL; the test is about the headers sent to the first.
-        await studio.make(download={"send_headers": True})
+        await catalog_api.make(download={"send_headers": True})
     [asked] = [each for each in service.asked if each.path == "/files/a"]
     assert SECRET in str(asked.headers)
 
 
 async def test_percent_and_status_are_told(service: MediaService, tmp_path: Path) -> None:
-    studio = Studio(service, "midjourney", tmp_path)
+    catalog_api = CatalogApi(service, "midjourney", tmp_path)
     service.polls_until_done = 3
-    await studio.make()
-    assert studio.said.percents == [0.0, 25.0, 50.0, 75.0]
-    assert studio.said.messages[1:] == ["processing"] * 3
+    await catalog_api.make()
+    assert catalog_api.said.percents == [0.0, 25.0, 50.0, 75.0]
+    assert catalog_api.said.messages[1:] == ["processing"] * 3
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 async def test_a_service_that_has_no_time_is_unavailable_and_not_asked_again_at_once(
-    studio: Studio, status: int
+    catalog_api: CatalogApi, status: int
 ) -> None:
-    studio.service.always["submit"] = answered(status, {"error": "busy"})
-    failed = await studio.fail()
+    catalog_api.service.always["submit"] = answered(status, {"error": "busy"})
+    failed = await catalog_api.fail()
     assert isinstance(failed, ProviderUnavailable)
-    assert (failed.details["status"], failed.retryable, studio.service.count("submit")) == (status, True, 1)
+    assert (failed.details["status"], failed.retryable, catalog_api.service.count("submit")) == (status, True, 1)
 
 
-async def test_a_short_pause_that_the_service_asks_for_is_made(studio: Studio) -> None:
-    studio.service.faults["submit"] = [answered(429, Retry_After="0"), answered(503, Retry_After="0")]
-    assert (await studio.make()).provider_job_id == "job/1 ü"
-    assert studio.service.count("submit") == 3
+async def test_a_short_pause_that_the_service_asks_for_is_made(catalog_api: CatalogApi) -> None:
+    catalog_api.service.faults["submit"] = [answered(429, Retry_After="0"), answered(503, Retry_After="0")]
+    assert (await catalog_api.make()).provider_job_id == "job/1 ü"
+    assert catalog_api.service.count("submit") == 3
 
 
-async def test_a_long_pause_is_left_to_the_queue(studio: Studio) -> None:
-    studio.service.always["submit"] = answered(429, Retry_After="3600")
-    failed = await studio.fail()
+async def test_a_long_pause_is_left_to_the_queue(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["submit"] = answered(429, Retry_After="3600")
+    failed = await catalog_api.fail()
     assert isinstance(failed, ProviderUnavailable)
-    assert (failed.details["retry_after_seconds"], studio.service.count("submit")) == (3600.0, 1)
+    assert (failed.details["retry_after_seconds"], catalog_api.service.count("submit")) == (3600.0, 1)
 
 
-async def test_a_lost_answer_to_a_submit_is_not_repeated_here(studio: Studio) -> None:
-    studio.service.always["submit"] = dropped
-    assert isinstance(await studio.fail(), ProviderUnavailable)
-    assert studio.service.count("submit") == 1
+async def test_a_lost_answer_to_a_submit_is_not_repeated_here(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["submit"] = dropped
+    assert isinstance(await catalog_api.fail(), ProviderUnavailable)
+    assert catalog_api.service.count("submit") == 1
 
 
-async def test_a_refusal_fails_for_good_and_is_told_without_addresses_and_secrets(studio: Studio) -> None:
+async def test_a_refusal_fails_for_good_and_is_told_without_addresses_and_secrets(catalog_api: CatalogApi) -> None:
     said = f"prompt was blocked, see https://example.com/x?token=1 \n password=hunter2 {SECRET} " + "x" * 1000
-    studio.service.always["submit"] = answered(400, {"error": {"message": said}})
-    failed = await studio.fail()
+    catalog_api.service.always["submit"] = answered(400, {"error": {"message": said}})
+    failed = await catalog_api.fail()
     assert (failed.type, failed.retryable) == ("provider_refused", False)
-    assert failed.message.startswith(f"{studio.style} refused the request (400): prompt was blocked, see [address] ")
+    assert failed.message.startswith(
+        f"{catalog_api.style} refused the request (400): prompt was blocked, see [address] "
+    )
     assert len(failed.message) < 400
     for hidden in ("example.com", "hunter2", "\n"):
         assert hidden not in failed.message
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_wrong_key_is_told_as_one(studio: Studio, status: int) -> None:
-    studio.service.always["submit"] = answered(status, {"message": "who are you"})
-    failed = await studio.fail()
+async def test_a_wrong_key_is_told_as_one(catalog_api: CatalogApi, status: int) -> None:
+    catalog_api.service.always["submit"] = answered(status, {"message": "who are you"})
+    failed = await catalog_api.fail()
     assert (failed.type, failed.retryable) == ("provider_refused_key", False)
 
 
-async def test_a_service_that_redirects_is_not_followed_with_the_key(studio: Studio) -> None:
-    studio.service.always["submit"] = redirected(f"{studio.service.url}/elsewhere", 307)
-    failed = await studio.fail()
-    assert (failed.type, len(studio.service.asked)) == ("provider_moved", 1)
+async def test_a_service_that_redirects_is_not_followed_with_the_key(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["submit"] = redirected(f"{catalog_api.service.url}/elsewhere", 307)
+    failed = await catalog_api.fail()
+    assert (failed.type, len(catalog_api.service.asked)) == ("provider_moved", 1)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +206,7 @@ async def test_a_service_that_redirects_is_not_followed_with_the_key(studio: Stu
 )
 async def test_an_answer_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
     service.always["submit"] = answered(200, answer)
-    failed = await Studio(service, "midjourney", tmp_path).fail()
+    failed = await CatalogApi(service, "midjourney", tmp_path).fail()
     assert failed.type == "provider_answer"
 
 
@@ -212,18 +218,18 @@ async def test_an_id_that_is_too_long_to_be_kept_does_not_cost_the_result(
         return "x" * 300
 
     monkeypatch.setattr(service, "_take", take)
-    made = await Studio(service, "midjourney", tmp_path).make()
+    made = await CatalogApi(service, "midjourney", tmp_path).make()
     assert made.provider_job_id is None
     assert made.files
 
 
-async def test_a_page_instead_of_json_is_no_answer(studio: Studio) -> None:
-    studio.service.always["submit"] = with_a_page
-    assert isinstance(await studio.fail(), ProviderUnavailable)
+async def test_a_page_instead_of_json_is_no_answer(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["submit"] = with_a_page
+    assert isinstance(await catalog_api.fail(), ProviderUnavailable)
 
 
-async def test_a_job_that_was_taken_survives_a_service_that_stumbles(studio: Studio) -> None:
-    studio.service.faults["poll"] = [
+async def test_a_job_that_was_taken_survives_a_service_that_stumbles(catalog_api: CatalogApi) -> None:
+    catalog_api.service.faults["poll"] = [
         answered(404, {"error": "not yet"}),
         answered(500, {}),
         dropped,
@@ -232,22 +238,22 @@ async def test_a_job_that_was_taken_survives_a_service_that_stumbles(studio: Stu
         answered(200, {"status": {"nested": 1}}),
         answered(200, {}),
     ]
-    assert len((await studio.make()).files) == 1
-    assert studio.service.count("submit") == 1
+    assert len((await catalog_api.make()).files) == 1
+    assert catalog_api.service.count("submit") == 1
 
 
 async def test_patience_with_a_service_that_says_nothing_ends_and_so_does_the_job_there(
     service: MediaService, tmp_path: Path
 ) -> None:
     service.always["poll"] = answered(503, {})
-    failed = await Studio(service, "leonardo", tmp_path).fail(poll={"patience_seconds": 0})
+    failed = await CatalogApi(service, "leonardo", tmp_path).fail(poll={"patience_seconds": 0})
     assert isinstance(failed, ProviderUnavailable)
     assert service.canceled == ["job/1 ü"]
 
 
-async def test_a_job_that_the_service_knows_no_more_is_lost(studio: Studio) -> None:
-    studio.service.faults["poll"] = [answered(200, pending(studio.style)), answered(404, {})]
-    failed = await studio.fail()
+async def test_a_job_that_the_service_knows_no_more_is_lost(catalog_api: CatalogApi) -> None:
+    catalog_api.service.faults["poll"] = [answered(200, pending(catalog_api.style)), answered(404, {})]
+    failed = await catalog_api.fail()
     assert (failed.type, failed.details["status"]) == ("provider_refused", 404)
 
 
@@ -255,39 +261,39 @@ def pending(style: str) -> dict[str, Any]:
     return {"generations_by_pk": {"status": "PENDING"}} if style == "leonardo" else {"status": "processing"}
 
 
-async def test_a_job_that_failed_there_fails_here_with_the_reason(studio: Studio) -> None:
-    studio.service.failure = "content policy, see https://example.com/policy"
-    failed = await studio.fail()
+async def test_a_job_that_failed_there_fails_here_with_the_reason(catalog_api: CatalogApi) -> None:
+    catalog_api.service.failure = "content policy, see https://example.com/policy"
+    failed = await catalog_api.fail()
     assert (failed.type, failed.retryable) == ("provider_failed", False)
-    assert failed.message == f"{studio.style} failed: content policy, see [address]"
+    assert failed.message == f"{catalog_api.style} failed: content policy, see [address]"
 
 
-async def test_a_job_that_ends_without_outputs_fails(studio: Studio) -> None:
-    studio.service.outputs = []
-    assert (await studio.fail()).type == "no_output"
+async def test_a_job_that_ends_without_outputs_fails(catalog_api: CatalogApi) -> None:
+    catalog_api.service.outputs = []
+    assert (await catalog_api.fail()).type == "no_output"
 
 
-async def test_more_outputs_than_are_accepted_fail_the_job(studio: Studio) -> None:
-    studio.service.outputs = [f"{studio.service.url}/files/{number}" for number in range(21)]
-    assert (await studio.fail()).type == "too_many_outputs"
-    assert studio.service.count("file") == 0
+async def test_more_outputs_than_are_accepted_fail_the_job(catalog_api: CatalogApi) -> None:
+    catalog_api.service.outputs = [f"{catalog_api.service.url}/files/{number}" for number in range(21)]
+    assert (await catalog_api.fail()).type == "too_many_outputs"
+    assert catalog_api.service.count("file") == 0
 
 
 @pytest.mark.thorough
 async def test_a_job_that_takes_too_long_is_canceled_there_and_fails(service: MediaService, tmp_path: Path) -> None:
     service.polls_until_done = 10**9
-    failed = await Studio(service, "leonardo", tmp_path).fail(limit_seconds=3)
+    failed = await CatalogApi(service, "leonardo", tmp_path).fail(limit_seconds=3)
     assert (failed.type, failed.retryable, service.canceled) == ("run_limit", False, ["job/1 ü"])
 
 
-async def test_nobody_waits_for_a_service_that_never_answers(studio: Studio) -> None:
-    studio.service.always["submit"] = silent
-    assert isinstance(await studio.fail(request_seconds=0.2), ProviderUnavailable)
+async def test_nobody_waits_for_a_service_that_never_answers(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["submit"] = silent
+    assert isinstance(await catalog_api.fail(request_seconds=0.2), ProviderUnavailable)
 
 
 async def test_a_run_that_is_stopped_is_canceled_there(service: MediaService, tmp_path: Path) -> None:
     service.polls_until_done = 10**9
-    run = asyncio.create_task(Studio(service, "leonardo", tmp_path).make())
+    run = asyncio.create_task(CatalogApi(service, "leonardo", tmp_path).make())
     await until(lambda: service.count("poll") > 0)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -306,7 +312,7 @@ async def test_a_run_that_is_stopped_while_it_is_submitted_is_canceled_there_too
         return await service._leonardo_submit(request)
 
     service.faults["submit"] = [slow]
-    run = asyncio.create_task(Studio(service, "leonardo", tmp_path).make())
+    run = asyncio.create_task(CatalogApi(service, "leonardo", tmp_path).make())
     await arrived.wait()
     run.cancel()
     go_on.set()
@@ -319,77 +325,77 @@ async def test_a_run_that_is_stopped_while_it_is_submitted_is_canceled_there_too
     "content", [HTML, b"", b"{}", b"#!/bin/sh\n" + bytes(100), b"<svg onload=alert(1)>" + bytes(100)]
 )
 async def test_what_is_no_medium_by_its_bytes_is_refused_whatever_it_calls_itself(
-    studio: Studio, content: bytes
+    catalog_api: CatalogApi, content: bytes
 ) -> None:
-    studio.service.outputs = [studio.service.file("picture.png", content)]
-    failed = await studio.fail()
+    catalog_api.service.outputs = [catalog_api.service.file("picture.png", content)]
+    failed = await catalog_api.fail()
     assert (failed.type, failed.retryable) == ("output_not_media", False)
 
 
-async def test_a_film_where_pictures_were_asked_for_is_refused(studio: Studio) -> None:
-    studio.service.outputs = [studio.service.file("a.png", b"\0\0\0\x18ftypisom" + bytes(500))]
-    failed = await studio.fail(download={"types": ["image/*"]})
+async def test_a_film_where_pictures_were_asked_for_is_refused(catalog_api: CatalogApi) -> None:
+    catalog_api.service.outputs = [catalog_api.service.file("a.png", b"\0\0\0\x18ftypisom" + bytes(500))]
+    failed = await catalog_api.fail(download={"types": ["image/*"]})
     assert (failed.type, failed.details["found"]) == ("output_not_media", "video/mp4")
 
 
 @pytest.mark.parametrize("address", [METADATA_SERVICE, "http://localhost:1/", "http://[::1]/a.png", "http://10.0.0.1/"])
-async def test_an_output_in_a_private_network_is_not_fetched(studio: Studio, address: str) -> None:
-    studio.service.outputs = [address]
-    failed = await studio.fail(networks=())
+async def test_an_output_in_a_private_network_is_not_fetched(catalog_api: CatalogApi, address: str) -> None:
+    catalog_api.service.outputs = [address]
+    failed = await catalog_api.fail(networks=())
     assert (failed.type, failed.retryable) == ("output_refused", False)
     assert address not in failed.message
 
 
-async def test_an_output_that_redirects_into_a_private_network_is_not_fetched(studio: Studio) -> None:
-    studio.service.always["file"] = redirected(METADATA_SERVICE)
-    failed = await studio.fail()
-    assert (failed.type, studio.service.count("file")) == ("output_refused", 1)
+async def test_an_output_that_redirects_into_a_private_network_is_not_fetched(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["file"] = redirected(METADATA_SERVICE)
+    failed = await catalog_api.fail()
+    assert (failed.type, catalog_api.service.count("file")) == ("output_refused", 1)
 
 
 @pytest.mark.parametrize(
     "address",
     ["ftp://example.com/a.png", "javascript:alert(1)", "file:///etc/passwd", "data:image/png,x", "http://[", "//["],
 )
-async def test_an_output_at_an_address_of_another_kind_is_not_fetched(studio: Studio, address: str) -> None:
-    studio.service.outputs = [address]
-    failed = await studio.fail()
+async def test_an_output_at_an_address_of_another_kind_is_not_fetched(catalog_api: CatalogApi, address: str) -> None:
+    catalog_api.service.outputs = [address]
+    failed = await catalog_api.fail()
     assert (failed.type, failed.retryable) == ("output_refused", False)
 
 
-async def test_an_output_without_end_is_cut_off(studio: Studio) -> None:
-    studio.service.always["file"] = endless
-    failed = await studio.fail(download={"max_bytes": 1_000_000})
+async def test_an_output_without_end_is_cut_off(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["file"] = endless
+    failed = await catalog_api.fail(download={"max_bytes": 1_000_000})
     assert (failed.type, failed.retryable) == ("output_too_large", False)
 
 
-async def test_an_output_that_never_comes_is_given_up(studio: Studio) -> None:
-    studio.service.always["file"] = silent
-    assert isinstance(await studio.fail(download={"limit_seconds": 0.05}), ProviderUnavailable)
+async def test_an_output_that_never_comes_is_given_up(catalog_api: CatalogApi) -> None:
+    catalog_api.service.always["file"] = silent
+    assert isinstance(await catalog_api.fail(download={"limit_seconds": 0.05}), ProviderUnavailable)
 
 
-async def test_an_output_that_was_cut_off_on_the_way_is_fetched_again(studio: Studio) -> None:
-    studio.service.faults["file"] = [cut_off, answered(503)]
-    [file] = (await studio.make()).files
+async def test_an_output_that_was_cut_off_on_the_way_is_fetched_again(catalog_api: CatalogApi) -> None:
+    catalog_api.service.faults["file"] = [cut_off, answered(503)]
+    [file] = (await catalog_api.make()).files
     assert file.path.read_bytes() == PNG
-    assert studio.service.count("file") == 3
+    assert catalog_api.service.count("file") == 3
 
 
-async def test_an_output_that_is_gone_fails_the_job(studio: Studio) -> None:
-    studio.service.files.clear()
-    assert (await studio.fail()).type == "output_unreadable"
+async def test_an_output_that_is_gone_fails_the_job(catalog_api: CatalogApi) -> None:
+    catalog_api.service.files.clear()
+    assert (await catalog_api.fail()).type == "output_unreadable"
 
 
-async def test_a_large_output_arrives_whole(studio: Studio) -> None:
+async def test_a_large_output_arrives_whole(catalog_api: CatalogApi) -> None:
     content = PNG + bytes(3_000_000)
-    studio.service.outputs = [studio.service.file("large.png", content)]
-    [file] = (await studio.make()).files
+    catalog_api.service.outputs = [catalog_api.service.file("large.png", content)]
+    [file] = (await catalog_api.make()).files
     assert file.path.read_bytes() == content
 
 
-async def test_no_secret_is_logged(studio: Studio, logged: io.StringIO) -> None:
-    await studio.make()
-    studio.service.always["submit"] = answered(400, {"error": SECRET})
+async def test_no_secret_is_logged(catalog_api: CatalogApi, logged: io.StringIO) -> None:
+    await catalog_api.make()
+    catalog_api.service.always["submit"] = answered(400, {"error": SECRET})
     with pytest.raises(ProviderError):
-        await studio.make()
+        await catalog_api.make()
     assert "provider.call" in logged.getvalue()
     assert SECRET not in logged.getvalue()

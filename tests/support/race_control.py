@@ -1,4 +1,4 @@
-"""Holding one side of a race at a defined point, and knowing that the other side waits for it."""
+"""Pauses one side of a race at a defined point, and shows that the other side waits for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 
 
 @asynccontextmanager
-async def stalled_at(point: Failpoint, work: Coroutine[Any, Any, Result]) -> AsyncIterator[asyncio.Task[Result]]:
+async def paused_at(point: Failpoint, work: Coroutine[Any, Any, Result]) -> AsyncIterator[asyncio.Task[Result]]:
     """Runs `work` up to the failpoint, and lets it go on when the block ends; await the task afterwards."""
     reached, released = asyncio.Event(), asyncio.Event()
 
@@ -38,7 +38,7 @@ async def stalled_at(point: Failpoint, work: Coroutine[Any, Any, Result]) -> Asy
 
 
 @asynccontextmanager
-async def holding(database: Database, query: str, *values: object) -> AsyncIterator[Connection]:
+async def open_transaction(database: Database, query: str, *values: object) -> AsyncIterator[Connection]:
     """A transaction that ran `query` and is committed when the block ends."""
     async with database.transaction() as connection:
         await connection.fetch(query, *values)
@@ -46,7 +46,7 @@ async def holding(database: Database, query: str, *values: object) -> AsyncItera
 
 
 @asynccontextmanager
-async def rolled_back(database: Database) -> AsyncIterator[Connection]:
+async def rolled_back_transaction(database: Database) -> AsyncIterator[Connection]:
     """A transaction that is undone when the block ends."""
     async with database.connection() as connection:
         transaction = connection.transaction()
@@ -57,7 +57,7 @@ async def rolled_back(database: Database) -> AsyncIterator[Connection]:
             await transaction.rollback()
 
 
-async def waiting(database: Database, *works: Coroutine[Any, Any, Result]) -> list[asyncio.Task[Result]]:
+async def start_blocked(database: Database, *works: Coroutine[Any, Any, Result]) -> list[asyncio.Task[Result]]:
     """Starts them one after the other, each until it waits for a lock in this database."""
     tasks: list[asyncio.Task[Result]] = []
     for work in works:
@@ -67,7 +67,7 @@ async def waiting(database: Database, *works: Coroutine[Any, Any, Result]) -> li
     return tasks
 
 
-async def is_free(database: Database, query: str, *values: object) -> bool:
+async def can_lock(database: Database, query: str, *values: object) -> bool:
     """Whether the rows of `query`, a SELECT … FOR UPDATE NOWAIT, can be locked at this moment."""
     try:
         async with database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""A provider that calls back, in memory: reliable, so that whatever goes wrong is ours. It makes words only."""
+"""A provider in memory that calls back. It is reliable, so every fault is one of the product. It makes texts only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "oracle"
 
 
 @dataclass(slots=True)
-class Oracle:
+class MemoryProvider:
     name: str = NAME
     finish: Finish = Finish.WEBHOOK
     actions: frozenset[str] = frozenset({"say"})
@@ -70,4 +70,4 @@ class Oracle:
 
     def _answer(self) -> None:
         if self.is_down:
-            raise ProviderUnavailable(NAME, "The oracle is silent.")
+            raise ProviderUnavailable(NAME, "The provider does not respond.")

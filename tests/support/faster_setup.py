@@ -1,4 +1,4 @@
-"""What nearly every test would do again, done once: a third of the processor time of a test over HTTP."""
+"""Setup that nearly every test would repeat, done once: a third of the processor time of a test over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KNOWN = {PASSWORD.encode(), b"nobody has this password", "nobody has this passwo
 
 @contextmanager
 def known_passwords_hashed_once() -> Iterator[None]:
-    """A hash takes 30 ms on purpose, and ten people may take part in a test. Any other is hashed each time."""
+    """A hash takes 30 ms by design, and a test may have ten users. Any other password is hashed each time."""
     hash_anew, hashes = PasswordHasher.hash, dict[Any, str]()
 
     def hash(hasher: PasswordHasher, password: str | bytes, **given: Any) -> str:
@@ -36,7 +36,7 @@ def known_passwords_hashed_once() -> Iterator[None]:
 
 @contextmanager
 def one_certificate(directory: Path) -> Iterator[None]:
-    """Every HTTP client reads all the certificates there are, 20 ms, and no test asks anybody who has one of them."""
+    """Each HTTP client reads all certificates, which takes 20 ms, and no test connects to a server that has one."""
     first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
     file = directory / "certificate.pem"
     file.write_text(first + end)

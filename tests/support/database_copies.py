@@ -1,4 +1,4 @@
-"""Copies of databases, made as operators make them: pg_dump and psql; or quicker, where that is not the point."""
+"""Copies of databases, made with pg_dump and psql as operators do, or faster where that is not the point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.plumbing.embedded.binaries import find_binaries
 _numbers = itertools.count(1)
 
 
-class Copies:
+class DatabaseCopies:
     """Databases on a server that are removed again."""
 
     def __init__(self, postgres: EmbeddedPostgres, admin: asyncpg.Connection):
@@ -66,12 +66,12 @@ async def _output(program: Path, *arguments: str, input: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def copies_on(postgres: EmbeddedPostgres) -> AsyncIterator[Copies]:
+async def open_database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
     admin = await asyncpg.connect(postgres.dsn("postgres"))
-    copies = Copies(postgres, admin)
+    database_copies = DatabaseCopies(postgres, admin)
     try:
-        yield copies
+        yield database_copies
     finally:
-        for name in copies.made:
+        for name in database_copies.made:
             await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
         await admin.close()

@@ -39,7 +39,7 @@ COST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class SubmittedCall:
     """A job as its worker has it."""
 
     started: StartedLease
@@ -55,7 +55,7 @@ class Handed:
 
 
 @dataclass(slots=True)
-class Booth:
+class CallHarness:
     core: Core
     room: WebhooksRoom
     storage: Storage
@@ -78,31 +78,31 @@ class Booth:
     async def lease(self, worker: str = "worker-1") -> StartedLease:
         return await self.core.start(worker, self.core.criteria(providers=(PROVIDER,)))
 
-    async def hand_over(self, started: StartedLease | None = None) -> Handed:
+    async def hand_over(self, started: StartedLease | None = None) -> SubmittedCall:
         """Hands the next job to a worker, with the URL for the callback."""
         leased = started or await self.lease()
         address = await self.room.gate.admit(leased.lease)
         assert address is not None
-        return Handed(leased, address)
+        return SubmittedCall(leased, address)
 
-    async def new_call(self, **changes: Any) -> Handed:
+    async def new_call(self, **changes: Any) -> SubmittedCall:
         await self.submit(**changes)
         return await self.hand_over()
 
-    async def call(self, handed: Handed) -> Prediction:
+    async def call(self, handed: SubmittedCall) -> Prediction:
         """What the actor does: looks where it must, and submits."""
         callback = Callback(handed.callback.url, handed.callback.may_exist)
         found = await self.provider.find(callback) if callback.may_exist else None
         return found or await self.provider.submit(Generation("txt2img", "a cat"), callback)
 
-    async def defer(self, handed: Handed, prediction_id: str, expires_in: float = 3600) -> Outcome:
+    async def defer(self, handed: SubmittedCall, prediction_id: str, expires_in: float = 3600) -> Outcome:
         expires = datetime.now(UTC) + timedelta(seconds=expires_in)
         outcome = await self.core.room.lease_reports.defer(report(handed.started), prediction_id, expires)
         if outcome.settled is not None:
             await self.room.gate.record(CallReport("deferred", outcome.settled))
         return outcome
 
-    async def waiting(self, **changes: Any) -> tuple[Handed, Prediction]:
+    async def waiting(self, **changes: Any) -> tuple[SubmittedCall, Prediction]:
         """A job whose prediction is under way."""
         self.replicate.scenario, self.replicate.deliver = HELD, "never"
         handed = await self.new_call(**changes)
@@ -110,7 +110,7 @@ class Booth:
         await self.defer(handed, prediction.id)
         return handed, prediction
 
-    async def fail(self, handed: Handed, error_type: str = ProviderUnavailable.TYPE) -> Outcome:
+    async def fail(self, handed: SubmittedCall, error_type: str = ProviderUnavailable.TYPE) -> Outcome:
         failure = Failure(error_type, "It did not answer.", retryable=True)
         outcome = await self.core.room.lease_reports.fail(report(handed.started), failure)
         if outcome.settled is not None:
@@ -119,7 +119,7 @@ class Booth:
 
     async def call_back(
         self,
-        handed: Handed,
+        handed: SubmittedCall,
         prediction_id: str,
         scenario: Scenario | None = None,
         *,
@@ -139,7 +139,7 @@ class Booth:
         headers = signed_headers(content, secret or self.replicate.secret, time.time() - age_seconds, message)
         await self.room.callbacks.receive(provider, callback_id or handed.callback_id, headers, content)
 
-    async def refused(self, handed: Handed, prediction_id: str, **options: Any) -> str:
+    async def refused(self, handed: SubmittedCall, prediction_id: str, **options: Any) -> str:
         """The code of the refusal that a callback must get."""
         with pytest.raises(Refusal) as refused:
             await self.call_back(handed, prediction_id, **options)
@@ -156,17 +156,17 @@ class Booth:
         query = "UPDATE provider_calls SET next_at = clock_timestamp() WHERE work IS NOT NULL"
         await self.core.rows(self.core.databases.central, query)
 
-    async def finished(self, handed: Handed) -> str:
+    async def finished(self, handed: SubmittedCall) -> str:
         """The job's status after the loop did what is due."""
         await self.hurry()
         await self.work()
         return await self.core.status(self.ann, handed.job_id)
 
-    async def row(self, handed: Handed) -> Row:
+    async def row(self, handed: SubmittedCall) -> Row:
         query = "SELECT * FROM provider_calls WHERE job_id = $1 ORDER BY charge_cycle DESC LIMIT 1"
         return (await self.core.rows(self.core.databases.central, query, handed.job_id))[0]
 
-    async def lines(self, handed: Handed) -> list[tuple[str, str, int]]:
+    async def lines(self, handed: SubmittedCall) -> list[tuple[str, str, int]]:
         """The callbacks that were kept: status, outcome, how often."""
         query = """SELECT b.status, b.outcome, b.deliveries
                    FROM provider_callbacks b JOIN provider_calls USING (call_id)
@@ -202,7 +202,7 @@ class Booth:
         return [line[1] for line in await self.core.ledger(self.ann, job_id)] == ["JOB_RESERVE", "JOB_CONSUME"]
 
 
-def booth_settings(home: Path, server: ReplicateServer, **webhooks: Any) -> Settings:
+def call_settings(home: Path, server: ReplicateServer, **webhooks: Any) -> Settings:
     chosen = {"first_look_seconds": 600, "fetch_seconds": 5, "breaker_failures": 3, **webhooks}
     return Settings.model_validate(
         {
@@ -215,11 +215,11 @@ def booth_settings(home: Path, server: ReplicateServer, **webhooks: Any) -> Sett
 
 
 @asynccontextmanager
-async def open_booth(
+async def open_call_harness(
     core: Core, ann: Member, home: Path, server: ReplicateServer, **webhooks: Any
-) -> AsyncIterator[Booth]:
+) -> AsyncIterator[CallHarness]:
     """Open two over the same home for two control planes."""
-    settings = booth_settings(home, server, **webhooks)
+    settings = call_settings(home, server, **webhooks)
     storage = open_storage(settings, SECRET)
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
     room = open_webhooks(
@@ -232,7 +232,7 @@ async def open_booth(
         registry.media,
     )
     try:
-        yield Booth(core, room, storage, registry, server, ann)
+        yield CallHarness(core, room, storage, registry, server, ann)
     finally:
         await room.close()
         await registry.close()

@@ -12,7 +12,7 @@ from callsheet.dispatch.leasing import SQL
 from callsheet.plumbing.sql import Connection
 
 
-async def take(connection: Connection, criteria: Criteria, workers: Sequence[str]) -> list[asyncpg.Record]:
+async def take_leases(connection: Connection, criteria: Criteria, workers: Sequence[str]) -> list[asyncpg.Record]:
     """Leases from the lanes of the highest priority, as if they were one user's."""
     lanes = await SQL["lanes_with_work"].rows(
         connection,
@@ -22,14 +22,14 @@ async def take(connection: Connection, criteria: Criteria, workers: Sequence[str
     )
     highest = max((lane["priority"] for lane in lanes), default=0)
     lane_ids = [lane["lane_id"] for lane in lanes if lane["priority"] == highest]
-    return await SQL["take"].rows(connection, **asking(workers), **seat(lane_ids, len(workers)))
+    return await SQL["take"].rows(connection, **worker_parameters(workers), **lane_parameters(lane_ids, len(workers)))
 
 
-def seat(lane_ids: Sequence[int], wanted: int) -> dict[str, object]:
+def lane_parameters(lane_ids: Sequence[int], wanted: int) -> dict[str, object]:
     return {"lane_ids": lane_ids, "seats": [0] * len(lane_ids), "wanted": [wanted] * len(lane_ids)}
 
 
-def asking(workers: Sequence[str], spare: int = 8) -> dict[str, object]:
+def worker_parameters(workers: Sequence[str], spare: int = 8) -> dict[str, object]:
     tokens = [uuid4() for _ in workers]
     return {"workers": workers, "tokens": tokens, "poll_ids": [None] * len(workers), "spare": spare, "now": None}
 

@@ -40,7 +40,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class FleetApi:
     """Agents of a running control plane, and an admin who looks after them."""
 
     plane: ControlPlane

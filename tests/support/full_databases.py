@@ -1,4 +1,4 @@
-"""Databases as full as they get: a million queued dispatches, a million jobs with their events."""
+"""Databases with as many rows as expected: a million queued dispatches, a million jobs with their events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def token(number: int) -> str:
     return f"cccccccc-0000-7000-8000-{number:012x}"
 
 
-async def quiet(database: Database, *tables: str) -> None:
+async def without_autovacuum(database: Database, *tables: str) -> None:
     """Nothing analyzes or vacuums these tables behind the test's back.
 
     Large payloads are stored as they are: trying to compress them would take longer than filling all tables.

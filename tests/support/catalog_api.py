@@ -94,7 +94,7 @@ def workflow(asset_id: str, **changes: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Studio:
+class CatalogApi:
     client: httpx.AsyncClient
     people: People
     admin: Person
@@ -102,9 +102,9 @@ class Studio:
     asset: str
 
     @classmethod
-    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
-        studio = cls(client, people, await people.admin(), "")
-        return cls(client, people, studio.admin, await studio.add_asset())
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> CatalogApi:
+        catalog_api = cls(client, people, await people.admin(), "")
+        return cls(client, people, catalog_api.admin, await catalog_api.add_asset())
 
     async def call(self, method: str, path: str, body: Any = None, *, person: Person | None = None) -> httpx.Response:
         """As the admin, or another; not by httpx's own encoder, which refuses what a bad client may well send."""

@@ -1,4 +1,4 @@
-"""The oracle of the tests with a memory that outlives its clients, as an external service has."""
+"""The provider in memory of the tests, with predictions in files that outlive the process, as a real service has."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from callsheet.providers.media import Callback, Generation, Prediction
-from tests.support.oracle import Oracle
+from tests.support.memory_provider import MemoryProvider
 
 Way = Literal["succeeded", "failed", "never"]
 WAYS: tuple[Way, ...] = ("succeeded", "succeeded", "succeeded", "failed", "never")
 
 
 @dataclass(slots=True)
-class LastingOracle(Oracle):
+class LastingProvider(MemoryProvider):
     """Each line of `book` is a prediction: its id and where it calls back."""
 
     book: Path = field(default_factory=Path)

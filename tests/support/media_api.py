@@ -26,7 +26,7 @@ PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + 2 * b"\x00\x00\x00\x40" + byt
 
 
 @dataclass(frozen=True, slots=True)
-class Studio:
+class MediaApi:
     """A person with uploads, at a control plane."""
 
     jobs_api: JobsApi
@@ -35,18 +35,18 @@ class Studio:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, plane: ControlPlane, pool: str = "pool_1") -> AsyncIterator[Studio]:
+    async def opened(cls, plane: ControlPlane, pool: str = "pool_1") -> AsyncIterator[MediaApi]:
         async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
             jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
             yield cls(jobs_api, plane, await jobs_api.person(pool, tokens=1000))
 
-    async def colleague(self) -> Studio:
+    async def colleague(self) -> MediaApi:
         """Another user of the same tenant."""
-        return Studio(self.jobs_api, self.plane, await self.jobs_api.person(tenant_of=self.person))
+        return MediaApi(self.jobs_api, self.plane, await self.jobs_api.person(tenant_of=self.person))
 
-    async def stranger(self, pool: str = "pool_1") -> Studio:
+    async def stranger(self, pool: str = "pool_1") -> MediaApi:
         """A user of another tenant."""
-        return Studio(self.jobs_api, self.plane, await self.jobs_api.person(pool))
+        return MediaApi(self.jobs_api, self.plane, await self.jobs_api.person(pool))
 
     @property
     def tenant_id(self) -> UUID:

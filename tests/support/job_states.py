@@ -1,4 +1,4 @@
-"""Jobs in the middle of their lives, for tests of what happens next."""
+"""Jobs in each state, for tests of what happens next."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ STARTED = [*ACCEPTED, "queued>processing"]
 RESERVED, CONSUMED, REFUNDED = (1, "JOB_RESERVE", -10), (1, "JOB_CONSUME", 0), (1, "JOB_REFUND", 10)
 
 
-async def running(core: Core, member: Member, **changes: Any) -> tuple[Job, StartedLease]:
+async def running_job(core: Core, member: Member, **changes: Any) -> tuple[Job, StartedLease]:
     job = await core.submit(member, **changes)
     started = await core.start()
     assert started.lease.job_id == job.id
     return job, started
 
 
-async def cancel(core: Core, member: Member, job: Job) -> Job:
+async def cancel_job(core: Core, member: Member, job: Job) -> Job:
     return await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user:x", reason="changed my mind")
 
 
-async def retry(core: Core, member: Member, job: Job, **options: Any) -> Job:
+async def retry_job(core: Core, member: Member, job: Job, **options: Any) -> Job:
     return await core.room.retries.retry(member.tenant_id, job.id, actor="user:x", **options)
 
 
-async def hot(core: Core, job: Job) -> Any:
+async def active_dispatch(core: Core, job: Job) -> Any:
     row = await core.dispatch(job.id)
     assert row is not None
     return row
 
 
-async def finished(core: Core, job: Job) -> Any:
+async def finished_dispatch(core: Core, job: Job) -> Any:
     row = await core.dispatch(job.id, "dispatch_history")
     assert row is not None
     assert row["status"] in ("completed", "failed", "canceled", "expired")
     return row
 
 
-async def overdue(core: Core, member: Member, job: Job) -> None:
+async def make_overdue(core: Core, member: Member, job: Job) -> None:
     for database, table, name in (
         (member.pool, "ai_jobs", "id"),
         (core.databases.central, "ai_job_dispatches", "tenant_job_id"),
@@ -62,31 +62,31 @@ async def overdue(core: Core, member: Member, job: Job) -> None:
         await core.rows(database, query, job.id)
 
 
-async def deferred(core: Core, member: Member, **changes: Any) -> tuple[Job, StartedLease]:
-    job, started = await running(core, member, **changes)
+async def deferred_job(core: Core, member: Member, **changes: Any) -> tuple[Job, StartedLease]:
+    job, started = await running_job(core, member, **changes)
     later = datetime.now(UTC) + timedelta(hours=1)
     assert (await core.room.lease_reports.defer(report(started), "prediction-9", later)).status == "waiting"
     return job, started
 
 
-async def ended_as(core: Core, member: Member, status: str) -> Job:
-    job, started = await running(core, member)
+async def ended_job(core: Core, member: Member, status: str) -> Job:
+    job, started = await running_job(core, member)
     if status == "completed":
         await core.complete(started)
     elif status == "failed":
         await core.fail(started)
     elif status == "canceled":
-        await cancel(core, member, job)
+        await cancel_job(core, member, job)
         await core.complete(started)
     else:
-        await overdue(core, member, job)
+        await make_overdue(core, member, job)
         await core.enforce_deadlines()
         await core.complete(started)
     assert await core.status(member, job.id) == status
     return job
 
 
-def told(logged: io.StringIO) -> list[dict[str, Any]]:
+def job_log_lines(logged: io.StringIO) -> list[dict[str, Any]]:
     """The lines about jobs, without what every line has."""
     lines = [json.loads(line.lstrip("\0")) for line in logged.getvalue().splitlines()]
     about_jobs = [line for line in lines if line["event"].startswith("job.")]

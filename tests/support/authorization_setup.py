@@ -1,4 +1,4 @@
-"""A caller of every kind, and one resource of every kind to request."""
+"""One caller of each kind, and one resource of each kind, for tests of who may do what."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from callsheet.jobs.new_jobs import NewTask
 from callsheet.wire.candidates import CastVote
 from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
 from callsheet.wire.tasks import task_id_of
-from tests.support.catalog import MP4, Studio
+from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.core import Core, Member
-from tests.support.fleet import Crew, forget_revocations
+from tests.support.fleet_api import FleetApi, forget_revocations
 from tests.support.jobs_api import JobsApi
 from tests.support.media_harness import principal_of
 from tests.support.people import PASSWORD, People, Person, session_of
@@ -29,7 +29,7 @@ SCALED = """INSERT INTO fleet_scaling (
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class AuthorizationSetup:
     client: httpx.AsyncClient
     # What each caller sends.
     headers: dict[str, dict[str, str]]
@@ -39,36 +39,36 @@ class World:
     lease: dict[str, Any]
     # Values of the owner that no other user may ever read.
     hidden: tuple[str, ...]
-    # What opens doors: no list and no view may show it, not even to an operator.
+    # Credentials: no list and no view may show them, not even to an operator.
     secrets: tuple[str, ...]
 
     @classmethod
-    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient) -> World:
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient) -> AuthorizationSetup:
         people = People(plane.accounts, plane.keys)
         jobs_api = await JobsApi.open(plane, client, people)
-        studio = await Studio.open(plane, client, people)
-        crew = Crew(plane, jobs_api)
-        owner = await studio.person("pool_1")
-        effect = await studio.effect()
+        catalog_api = await CatalogApi.open(plane, client, people)
+        fleet_api = FleetApi(plane, jobs_api)
+        owner = await catalog_api.person("pool_1")
+        effect = await catalog_api.effect()
         slug = effect["workflow"]
-        worker, other = [await crew.agent(workflow_slugs=[slug]) for _ in range(2)]
-        video_id = await studio.video(owner)
-        job = await studio.submit(owner, effect, video_id=video_id)
+        worker, other = [await fleet_api.agent(workflow_slugs=[slug]) for _ in range(2)]
+        video_id = await catalog_api.video(owner)
+        job = await catalog_api.submit(owner, effect, video_id=video_id)
         lease = (await client.post("/api/worker/poll", json={}, headers=worker.headers)).json()["job"]
-        fleet = await studio.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
-        await crew.rows(SCALED, fleet["id"])
+        fleet = await catalog_api.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
+        await fleet_api.rows(SCALED, fleet["id"])
         tokens = f"/api/admin/fleets/{fleet['id']}/tokens"
-        fleet_token, dead_token = [await studio.made(tokens, {"name": "machines"}) for _ in range(2)]
-        assert (await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
+        fleet_token, dead_token = [await catalog_api.made(tokens, {"name": "machines"}) for _ in range(2)]
+        assert (await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
         key = await plane.keys.create(owner.user.id, CreateKeyRequest(name="second"))
-        spare = await _uploaded(studio, owner)
+        spare = await _uploaded(catalog_api, owner)
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
         invited = {"tenant": owner.tenant.slug, "email": f"invited-{lease['dispatch_id']}@example.com"}
-        invitation = await studio.made("/api/admin/invitations", invited)
+        invitation = await catalog_api.made("/api/admin/invitations", invited)
         tenant_admin = await people.user(owner.tenant, Role.TENANT_ADMIN)
-        gone = await crew.agent(workflow_slugs=[slug])
-        assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
+        gone = await fleet_api.agent(workflow_slugs=[slug])
+        assert (await fleet_api.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         await forget_revocations(plane)
         return cls(
             client,
@@ -80,12 +80,12 @@ class World:
                 "owner's read key": await _scoped_key(plane, owner, KeyScope.READ),
                 "owner's submit key": await _scoped_key(plane, owner, KeyScope.SUBMIT),
                 "tenant admin's own key": await _scoped_key(plane, tenant_admin, KeyScope.READ, KeyScope.SUBMIT),
-                "operator's own key": await _scoped_key(plane, studio.admin, KeyScope.READ, KeyScope.SUBMIT),
-                "operator's admin key": await _scoped_key(plane, studio.admin, KeyScope.ADMIN),
-                "stranger": (await studio.person("pool_2")).headers,
-                "colleague": (await studio.person(tenant_of=owner)).headers,
+                "operator's own key": await _scoped_key(plane, catalog_api.admin, KeyScope.READ, KeyScope.SUBMIT),
+                "operator's admin key": await _scoped_key(plane, catalog_api.admin, KeyScope.ADMIN),
+                "stranger": (await catalog_api.person("pool_2")).headers,
+                "colleague": (await catalog_api.person(tenant_of=owner)).headers,
                 "owner": owner.headers,
-                "operator": studio.admin.headers,
+                "operator": catalog_api.admin.headers,
                 "viewer": (await people.user(role=Role.VIEWER)).headers,
                 "tenant admin": tenant_admin.headers,
                 "tenant admin of another tenant": (await people.user(role=Role.TENANT_ADMIN)).headers,
@@ -94,12 +94,12 @@ class World:
                 "worker": worker.headers,
                 "other worker": other.headers,
                 "revoked worker": gone.headers,
-                "fleet secret": crew.secret,
+                "fleet secret": fleet_api.secret,
                 "fleet token": {"x-fleet-secret": fleet_token["token"]},
                 "revoked fleet token": {"x-fleet-secret": dead_token["token"]},
                 # What is good in one place, in another.
-                "secret as a token": {"authorization": f"Bearer {crew.secret['x-fleet-secret']}"},
-                "key as the secret": {"x-fleet-secret": studio.admin.key},
+                "secret as a token": {"authorization": f"Bearer {fleet_api.secret['x-fleet-secret']}"},
+                "key as the secret": {"x-fleet-secret": catalog_api.admin.key},
                 "token as the secret": {"x-fleet-secret": worker.token},
             },
             {
@@ -111,7 +111,7 @@ class World:
                 "key_id": str(key.id),
                 "effect": effect["id"],
                 "workflow": slug,
-                "asset_id": studio.asset,
+                "asset_id": catalog_api.asset,
                 "worker_id": worker.worker_id,
                 "fleet_id": str(fleet["id"]),
                 "fleet_token_id": str(fleet_token["id"]),
@@ -136,8 +136,8 @@ class World:
                 *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
             ),
             (
-                *(lease["lease_token"], owner.key, studio.admin.key, worker.token, fleet_token["token"]),
-                *(crew.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
+                *(lease["lease_token"], owner.key, catalog_api.admin.key, worker.token, fleet_token["token"]),
+                *(fleet_api.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
             ),
         )
 
@@ -192,11 +192,11 @@ async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
     }
 
 
-async def _uploaded(studio: Studio, person: Person) -> str:
+async def _uploaded(catalog_api: CatalogApi, person: Person) -> str:
     """A file that is there, and waits to be confirmed."""
     declared = {"name": "spare.mp4", "mime_type": "video/mp4", "size": len(MP4)}
-    created = await studio.made("/api/videos/uploads", declared, person=person)
-    await studio.put(created["upload"], MP4)
+    created = await catalog_api.made("/api/videos/uploads", declared, person=person)
+    await catalog_api.put(created["upload"], MP4)
     return str(created["file"]["id"])
 
 
