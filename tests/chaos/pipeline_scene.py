@@ -76,11 +76,11 @@ class PipelineScene:
         """So that there is something to crash at: a run that can go on, room for a job, a result, a thumbnail due."""
         if not await self.rows("SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"):
             await self.start(plane, random)
-        if step is PipelineScene.direct:
+        if step is PipelineScene.advance_due:
             await self.finish_jobs(plane, random)
             await plane.room.collector.tick(NOW)
         await self.rows(DUE_RUNS)
-        if step is not PipelineScene.direct:
+        if step is not PipelineScene.advance_due:
             await plane.room.scheduler.tick(NOW)
         if step is PipelineScene.collect:
             await self.finish_jobs(plane, random)
@@ -275,7 +275,7 @@ Step = Callable[[PipelineScene, PipelineHarness, Random], Awaitable[None]]
 STEPS: tuple[tuple[Step, int], ...] = (
     (PipelineScene.start, 4),
     (PipelineScene.grow, 16),
-    (PipelineScene.direct, 10),
+    (PipelineScene.advance_due, 10),
     (PipelineScene.collect, 8),
     (PipelineScene.lease, 10),
     (PipelineScene.report, 10),
@@ -296,7 +296,7 @@ STEPS: tuple[tuple[Step, int], ...] = (
 
 # Where each can crash.
 POINTS: dict[Step, tuple[Failpoint, ...]] = {
-    PipelineScene.direct: (
+    PipelineScene.advance_due: (
         Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
         Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
         Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN,
@@ -315,7 +315,7 @@ POINTS: dict[Step, tuple[Failpoint, ...]] = {
     ),
 }
 LAST_POINTS: dict[Step, Failpoint] = {
-    PipelineScene.direct: Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
+    PipelineScene.advance_due: Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
     PipelineScene.collect: Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
     PipelineScene.kill: Failpoint.PIPELINE_KILL_BEFORE_CANCELS,
     PipelineScene.cancel: Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,

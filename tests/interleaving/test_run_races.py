@@ -34,7 +34,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
 
 async def begin(pipelines: PipelineHarness, pipeline: Pipeline, **changes: Any) -> tuple[Run, bool]:
     request = {"name": "A run", "prompt": "a gym", "budget": 100, **changes}
-    return await pipelines.room.runs.begin(
+    return await pipelines.room.runs.start(
         principal_of(pipelines.ann), pipeline.slug, CreateRun.model_validate(request)
     )
 

@@ -29,7 +29,7 @@ PATIENCE = Patience(stall=60, absent=30, poll=0.2)
 
 
 @dataclass
-class CatalogApi:
+class RenderSetup:
     site: Site
     lightbox: LightboxProcess
     engine: Engine
@@ -59,7 +59,7 @@ class CatalogApi:
 
 
 @pytest.fixture(params=["self_hosted", pytest.param("cloud", marks=pytest.mark.thorough)])
-async def catalog_api(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: Path) -> AsyncIterator[CatalogApi]:
+async def setup(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: Path) -> AsyncIterator[RenderSetup]:
     clip = tmp_path / "clip.mp4"
     make_clip(clip)
     async with (
@@ -71,7 +71,7 @@ async def catalog_api(request: pytest.FixtureRequest, plane: ControlPlane, tmp_p
             engine = ComfyCloud(lightbox.url, "lightbox", patience=PATIENCE)
             # All jobs of the harness are for this workflow.
             engine.provider = "self_hosted"
-        yield CatalogApi(site, lightbox, engine, clip)
+        yield RenderSetup(site, lightbox, engine, clip)
 
 
 def pictures(path: Path) -> list[np.ndarray[Any, Any]]:
@@ -79,88 +79,84 @@ def pictures(path: Path) -> list[np.ndarray[Any, Any]]:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
-async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(
-    catalog_api: CatalogApi, tmp_path: Path
-) -> None:
-    catalog_api.site.agent(engines=[catalog_api.engine])
-    person = await catalog_api.site.person()
-    job_id = await catalog_api.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
-    await catalog_api.site.ends(person, job_id)
-    result = await catalog_api.result(person, job_id, tmp_path / "result.mp4")
-    before, after = pictures(catalog_api.clip), pictures(result)
+async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(setup: RenderSetup, tmp_path: Path) -> None:
+    setup.site.agent(engines=[setup.engine])
+    person = await setup.site.person()
+    job_id = await setup.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
+    await setup.site.ends(person, job_id)
+    result = await setup.result(person, job_id, tmp_path / "result.mp4")
+    before, after = pictures(setup.clip), pictures(result)
     assert len(after) == len(before)
     assert all(np.abs((255 - a.astype(int)) - b).mean() < 6 for a, b in zip(before, after, strict=True))
     with av.open(str(result)) as container:
         assert len(container.streams.audio) == 1
-    await until(lambda: catalog_api.site.left_over() == [])
-    if not catalog_api.lightbox.as_cloud:
-        left = [
-            path for store in ("input", "output") for path in (catalog_api.lightbox.directory / store).rglob("*.mp4")
-        ]
+    await until(lambda: setup.site.left_over() == [])
+    if not setup.lightbox.as_cloud:
+        left = [path for store in ("input", "output") for path in (setup.lightbox.directory / store).rglob("*.mp4")]
         assert left == []
 
 
 @pytest.mark.thorough
-async def test_the_same_job_twice_is_rendered_twice(catalog_api: CatalogApi) -> None:
-    catalog_api.site.agent(engines=[catalog_api.engine])
-    person = await catalog_api.site.person()
+async def test_the_same_job_twice_is_rendered_twice(setup: RenderSetup) -> None:
+    setup.site.agent(engines=[setup.engine])
+    person = await setup.site.person()
     for _ in range(2):
-        job_id = await catalog_api.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
-        await catalog_api.site.ends(person, job_id)
+        job_id = await setup.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
+        await setup.site.ends(person, job_id)
 
 
 @pytest.mark.thorough
-async def test_a_node_that_fails_fails_the_job_with_its_words(catalog_api: CatalogApi) -> None:
-    catalog_api.site.agent(engines=[catalog_api.engine])
-    person = await catalog_api.site.person()
+async def test_a_node_that_fails_fails_the_job_with_its_words(setup: RenderSetup) -> None:
+    setup.site.agent(engines=[setup.engine])
+    person = await setup.site.person()
     graph = video_graph("__INPUT_PATH__", ("ProbeFail", {"message": "the film tore", "kind": "RuntimeError"}))
-    job = await catalog_api.site.ends(person, await catalog_api.submit(person, graph), "failed")
+    job = await setup.site.ends(person, await setup.submit(person, graph), "failed")
     assert job["error"]["message"] == "the film tore"
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("studio", ["self_hosted"], indirect=True)
+@pytest.mark.parametrize("setup", ["self_hosted"], indirect=True)
 async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_at_the_engine(
-    catalog_api: CatalogApi,
+    setup: RenderSetup,
 ) -> None:
     def at_engine() -> list[Path]:
-        return list((catalog_api.lightbox.directory / "input").rglob("*.mp4"))
+        return list((setup.lightbox.directory / "input").rglob("*.mp4"))
 
-    agent = catalog_api.site.agent(engines=[catalog_api.engine])
-    person = await catalog_api.site.person()
+    agent = setup.site.agent(engines=[setup.engine])
+    person = await setup.site.person()
     # Longer than the test takes. The second one is prepared meanwhile.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": False}))
     for _ in range(2):
-        await catalog_api.submit(person, graph)
+        await setup.submit(person, graph)
     await until(lambda: len(at_engine()) == 2)
-    await catalog_api.site.leave(agent)
+    await setup.site.leave(agent)
     assert at_engine() == []
 
 
 @pytest.mark.thorough
-async def test_an_engine_that_was_killed_loses_no_job(catalog_api: CatalogApi) -> None:
-    catalog_api.site.agent(engines=[catalog_api.engine])
-    person = await catalog_api.site.person()
+async def test_an_engine_that_was_killed_loses_no_job(setup: RenderSetup) -> None:
+    setup.site.agent(engines=[setup.engine])
+    person = await setup.site.person()
     # Longer than anybody needs to kill it.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": True}))
-    job_id = await catalog_api.submit(person, graph)
+    job_id = await setup.submit(person, graph)
 
     async def renders() -> bool:
-        progress = (await catalog_api.site.worker_harness.shown(person, job_id)).get("progress") or {}
+        progress = (await setup.site.worker_harness.shown(person, job_id)).get("progress") or {}
         return bool(progress.get("message"))
 
     await until(renders)
-    await catalog_api.lightbox.kill()
-    await catalog_api.lightbox.start()
+    await setup.lightbox.kill()
+    await setup.lightbox.start()
 
     async def was_put_back() -> bool:
-        rows = await catalog_api.site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await setup.site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
     await until(was_put_back)
-    pool = await catalog_api.site.worker_harness.plane.databases.pool(person.tenant.pool)
+    pool = await setup.site.worker_harness.plane.databases.pool(person.tenant.pool)
     quick = """UPDATE ai_jobs SET payload = jsonb_set(
         payload, '{workflow,step0,inputs}', payload #> '{workflow,step0,inputs}' || '{"seconds": 0.1, "steps": 1}'
     ) WHERE id = $1"""
-    await catalog_api.site.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
-    await catalog_api.site.ends(person, job_id, hurry=True)
+    await setup.site.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
+    await setup.site.ends(person, job_id, hurry=True)
