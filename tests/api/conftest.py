@@ -88,12 +88,18 @@ async def calling(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture(scope="session")
-async def plane(
+async def api_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """Starting one takes half a second, and most requests of these tests are refused and change nothing."""
     async with shared_plane(postgres, templates, tmp_path_factory.mktemp("shared")) as plane:
         yield plane
+
+
+@pytest.fixture
+def plane(api_plane: ControlPlane) -> ControlPlane:
+    """The control plane that these tests share, instead of one per test."""
+    return api_plane
 
 
 @pytest.fixture(scope="session")

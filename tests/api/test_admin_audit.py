@@ -216,10 +216,10 @@ async def test_every_change_an_admin_can_make_is_covered(client: httpx.AsyncClie
 
 
 @pytest.fixture(scope="module")
-async def shared(plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
+async def shared(api_plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
     """For changes that do not disturb each other: a world takes 25 requests."""
-    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        yield await AuthorizationSetup.open(plane, client)
+    async with httpx.AsyncClient(base_url=api_plane.settings.public_url, trust_env=False, timeout=30) as client:
+        yield await AuthorizationSetup.open(api_plane, client)
 
 
 def _stands_in_the_way(operation: str) -> bool:

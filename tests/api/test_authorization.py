@@ -409,10 +409,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-async def shared(plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
+async def shared(api_plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
     """For requests that are refused, and so leave everything as it is."""
-    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        yield await AuthorizationSetup.open(plane, client)
+    async with httpx.AsyncClient(base_url=api_plane.settings.public_url, trust_env=False, timeout=30) as client:
+        yield await AuthorizationSetup.open(api_plane, client)
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ class Agency:
 
 
 @pytest.fixture(scope="module")
-async def shop() -> AsyncIterator[str]:
+async def shop_url() -> AsyncIterator[str]:
     async def show(request: web.Request) -> web.Response:
         if request.path == "/inside":
             raise web.HTTPFound("http://169.254.169.254/latest/meta-data")
@@ -96,7 +96,7 @@ async def shop() -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="module")
-async def service() -> AsyncIterator[ReplicateServer]:
+async def running_replicate() -> AsyncIterator[ReplicateServer]:
     async with replicate_server() as replicate:
         yield replicate
 
@@ -106,9 +106,9 @@ async def making_plane(
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
-    service: ReplicateServer,
+    running_replicate: ReplicateServer,
 ) -> AsyncIterator[ControlPlane]:
-    models = {"token": TOKEN, "url": service.url, "models": MODELS}
+    models = {"token": TOKEN, "url": running_replicate.url, "models": MODELS}
     sections: dict[str, Any] = {
         "providers": dict(ProvidersConfig.model_validate({"replicate": models})),
         "outgoing": {"allow_networks": (LOCAL,)},
@@ -120,12 +120,14 @@ async def making_plane(
 
 
 @pytest.fixture
-async def agency(making_plane: ControlPlane, service: ReplicateServer, shop: str) -> AsyncIterator[Agency]:
-    service.forget()
+async def agency(
+    making_plane: ControlPlane, running_replicate: ReplicateServer, shop_url: str
+) -> AsyncIterator[Agency]:
+    running_replicate.forget()
     address = making_plane.settings.public_url
     async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
         jobs_api = await JobsApi.open(making_plane, client, People(making_plane.accounts, making_plane.keys))
-        yield Agency(jobs_api, await jobs_api.person(tokens=100), service, shop)
+        yield Agency(jobs_api, await jobs_api.person(tokens=100), running_replicate, shop_url)
 
 
 @pytest.mark.thorough

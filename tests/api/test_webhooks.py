@@ -38,17 +38,17 @@ DOWN = {"type": "provider_unavailable", "message": "It answered 503.", "retryabl
 
 
 @pytest.fixture(scope="module")
-async def service() -> AsyncIterator[ReplicateServer]:
+async def running_replicate() -> AsyncIterator[ReplicateServer]:
     async with replicate_server() as server:
         yield server
 
 
 @pytest.fixture
-def replicate(service: ReplicateServer) -> ReplicateServer:
+def replicate(running_replicate: ReplicateServer) -> ReplicateServer:
     """A provider without any requests so far. It holds its predictions and sends no callbacks."""
-    service.forget()
-    service.scenario, service.deliver = Scenario(held=True), "never"
-    return service
+    running_replicate.forget()
+    running_replicate.scenario, running_replicate.deliver = Scenario(held=True), "never"
+    return running_replicate
 
 
 @dataclass(slots=True)
@@ -117,10 +117,10 @@ async def calling_plane(
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
-    service: ReplicateServer,
+    running_replicate: ReplicateServer,
 ) -> AsyncIterator[ControlPlane]:
     sections: dict[str, Any] = {
-        "providers": dict(service_settings(service)),
+        "providers": dict(service_settings(running_replicate)),
         "outgoing": {"allow_networks": (LOCAL,)},
         "webhooks": {"breaker_failures": 2, "breaker_pause_seconds": 600.0},
         "tasks": {"in_process": 2, "costs": {"replicate/txt2img": 3}},

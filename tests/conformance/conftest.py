@@ -83,7 +83,7 @@ async def recorded_bench(request: pytest.FixtureRequest, tmp_path: Path, short_p
 
 
 @pytest_asyncio.fixture(scope="session")
-async def client() -> AsyncIterator[httpx.AsyncClient]:
+async def storage_client() -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(timeout=30) as client:
         yield client
 

@@ -49,7 +49,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-async def service() -> AsyncIterator[MediaService]:
+async def running_service() -> AsyncIterator[MediaService]:
     async with media_service() as service:
         yield service
 
@@ -69,14 +69,17 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 async def benches(
-    service: MediaService, engine_url: str, tmp_path: Path, tiny: None
+    running_service: MediaService, engine_url: str, tmp_path: Path, tiny: None
 ) -> AsyncIterator[dict[str, Bench]]:
     """One of every kind, all in one registry, as an installation has them."""
     directory = tmp_path / "made"
     directory.mkdir()
     names = ("leonardo", "midjourney")
     async with AsyncExitStack() as stack:
-        config = {"http": {name: service_table(name, service) for name in names}, "lightbox": {"url": engine_url}}
+        config = {
+            "http": {name: service_table(name, running_service) for name in names},
+            "lightbox": {"url": engine_url},
+        }
         registry = await stack.enter_async_context(opened(**config))
         yield {name: Bench(registry, name, directory) for name in (*names, "lightbox", "tiny")}
 
@@ -121,9 +124,9 @@ async def test_the_actor_gets_it_done_and_the_result_can_be_stored(bench: Bench)
 
 
 async def test_what_it_is_asked_at_submit_is_answered_without_calling_anybody(
-    bench: Bench, service: MediaService
+    bench: Bench, running_service: MediaService
 ) -> None:
-    before = len(service.asked)
+    before = len(running_service.asked)
     provider, generation = bench.provider, Generation("txt2img", HOSTILE)
     assert lacking_of_provider(provider) == []
     assert list(provider.problems(generation)) == []
@@ -134,7 +137,7 @@ async def test_what_it_is_asked_at_submit_is_answered_without_calling_anybody(
     assert limit == provider.concurrency(generation)
     assert provider.run_limit_seconds > 0
     json.dumps(dict(provider.preview_info(generation)))
-    assert len(service.asked) == before
+    assert len(running_service.asked) == before
 
 
 async def test_two_runs_at_once_do_not_get_into_each_others_way(bench: Bench, tmp_path: Path) -> None:
@@ -152,10 +155,10 @@ async def test_what_is_logged_and_kept_has_no_secret_in_it(bench: Bench, logged:
 
 @pytest.mark.parametrize("name", ["leonardo", "midjourney", "lightbox"])
 async def test_a_service_that_nobody_listens_at_is_unavailable(
-    name: str, service: MediaService, tmp_path: Path
+    name: str, running_service: MediaService, tmp_path: Path
 ) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
-    table = {**service_table("leonardo" if name == "lightbox" else name, service), "base_url": nowhere}
+    table = {**service_table("leonardo" if name == "lightbox" else name, running_service), "base_url": nowhere}
     config = {"lightbox": {"url": nowhere}} if name == "lightbox" else {"http": {name: table}}
     async with opened(**config) as registry:
         with pytest.raises(ProviderUnavailable) as failed:

@@ -270,15 +270,15 @@ async def test_the_check_passes_and_leaves_nothing(storage: Storage) -> None:
     assert [entry.key async for entry in storage.list("callsheet-check")] == []
 
 
-async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     key = f"{folder}/Clip=1+2@3.mp4"
     await storage.put(key, b"0123456789", content_type="video/mp4")
     signed = storage.presign_get(key)
     assert 0 < (signed.expires_at - datetime.now(UTC)).total_seconds() <= 900
-    whole = await send(client, signed)
+    whole = await send(storage_client, signed)
     assert (whole.status_code, whole.content) == (200, b"0123456789")
     assert whole.headers["content-type"] == "video/mp4"
-    again = await send(client, signed, **{"If-None-Match": whole.headers["etag"]})
+    again = await send(storage_client, signed, **{"If-None-Match": whole.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
@@ -292,22 +292,26 @@ async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, clie
     ],
 )
 async def test_a_signed_get_answers_ranges(
-    storage: Storage, folder: str, client: httpx.AsyncClient, asked: str, content_range: str, content: bytes
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient, asked: str, content_range: str, content: bytes
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    answer = await send(client, storage.presign_get(f"{folder}/clip"), Range=asked)
+    answer = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range=asked)
     assert (answer.status_code, answer.headers["content-range"]) == (206, content_range)
     assert answer.content == content
 
 
-async def test_a_range_outside_the_object_is_a_416(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_a_range_outside_the_object_is_a_416(
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    answer = await send(client, storage.presign_get(f"{folder}/clip"), Range="bytes=10-")
+    answer = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range="bytes=10-")
     assert answer.status_code == 416
 
 
-async def test_a_signed_get_of_nothing_is_a_404(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
-    assert (await send(client, storage.presign_get(f"{folder}/missing"))).status_code == 404
+async def test_a_signed_get_of_nothing_is_a_404(
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
+    assert (await send(storage_client, storage.presign_get(f"{folder}/missing"))).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -319,23 +323,23 @@ async def test_a_signed_get_of_nothing_is_a_404(storage: Storage, folder: str, c
     ],
 )
 async def test_a_download_gets_its_name(
-    storage: Storage, folder: str, client: httpx.AsyncClient, name: str, expected: str
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient, name: str, expected: str
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    answer = await send(client, storage.presign_get(f"{folder}/clip", download_name=name))
+    answer = await send(storage_client, storage.presign_get(f"{folder}/clip", download_name=name))
     assert (answer.status_code, answer.content) == (200, b"0123456789")
     assert expected in answer.headers["content-disposition"]
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
 async def test_what_is_read_is_served_as_what_it_was_signed_for(
-    storage: Storage, folder: str, client: httpx.AsyncClient
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     """A worker may announce one type, upload under it, and report the file as another."""
     await storage.put(f"{folder}/picture", b"<script>alert(1)</script>", content_type="text/html")
     for name in (None, "a picture.png"):
         answer = await send(
-            client, storage.presign_get(f"{folder}/picture", content_type="image/png", download_name=name)
+            storage_client, storage.presign_get(f"{folder}/picture", content_type="image/png", download_name=name)
         )
         assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
         assert ("attachment" in answer.headers.get("content-disposition", "")) is (name is not None)
@@ -343,10 +347,10 @@ async def test_what_is_read_is_served_as_what_it_was_signed_for(
         storage.presign_get(f"{folder}/picture", content_type="image/png\r\nset-cookie: a=b")
 
 
-async def test_a_signed_put_stores_the_body(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_a_signed_put_stores_the_body(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     key, body = f"{folder}/Upload=1+2@3.mp4", random.Random(1).randbytes(3 * MEBIBYTE + 1)
     signed = storage.presign_put(key, content_type="video/mp4", size=len(body))
-    answer = await send(client, signed, body)
+    answer = await send(storage_client, signed, body)
     info = await storage.head(key)
     assert info is not None
     assert (answer.status_code, answer.headers["etag"]) == (200, info.etag)
@@ -355,63 +359,67 @@ async def test_a_signed_put_stores_the_body(storage: Storage, folder: str, clien
 
 
 async def test_a_signed_put_with_the_right_checksum_is_stored(
-    storage: Storage, folder: str, client: httpx.AsyncClient
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     sha256 = hashlib.sha256(b"right").hexdigest()
     signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256=sha256)
-    assert (await send(client, signed, b"right")).status_code == 200
+    assert (await send(storage_client, signed, b"right")).status_code == 200
     assert await storage.read(f"{folder}/object", 5) == b"right"
 
 
-async def test_bytes_of_another_checksum_are_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_bytes_of_another_checksum_are_refused(
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
     sha256 = hashlib.sha256(b"right").hexdigest()
     signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256=sha256)
-    assert refused(await send(client, signed, b"wrong"))
+    assert refused(await send(storage_client, signed, b"wrong"))
     assert await storage.head(f"{folder}/object") is None
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "video/mp4; charset=utf-8", ""])
 async def test_another_content_type_is_refused(
-    storage: Storage, folder: str, client: httpx.AsyncClient, content_type: str
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient, content_type: str
 ) -> None:
     signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
-    assert refused(await send(client, signed, b"12345", **{"Content-Type": content_type}))
+    assert refused(await send(storage_client, signed, b"12345", **{"Content-Type": content_type}))
     assert await storage.head(f"{folder}/object") is None
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_longer_body_is_refused(
-    storage: Storage, folder: str, client: httpx.AsyncClient, chunked: bool
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient, chunked: bool
 ) -> None:
     await storage.put(f"{folder}/object", b"what was there", content_type="video/mp4")
     signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=2 * MEBIBYTE)
     body = bytes(2 * MEBIBYTE + 1)
-    answer = await client.put(signed.url, content=pieces(body) if chunked else body, headers=signed.headers)
+    answer = await storage_client.put(signed.url, content=pieces(body) if chunked else body, headers=signed.headers)
     assert refused(answer)
     assert await storage.read(f"{folder}/object", 100) == b"what was there"
 
 
 @pytest.mark.parametrize("size", [0, 1, MEBIBYTE + 1])
 async def test_where_no_length_is_signed_a_body_of_any_length_is_stored(
-    storage: Storage, folder: str, client: httpx.AsyncClient, size: int
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient, size: int
 ) -> None:
     key, body = f"{folder}/object", random.Random(size).randbytes(size)
     signed = storage.presign_put(key, content_type="video/mp4", size=None)
-    assert (await send(client, signed, body)).status_code == 200
+    assert (await send(storage_client, signed, body)).status_code == 200
     assert await storage.read(key, size) == body
     # Everything else is bound as ever.
-    assert refused(await send(client, signed, body, **{"Content-Type": "text/html"}))
+    assert refused(await send(storage_client, signed, body, **{"Content-Type": "text/html"}))
 
 
-async def test_reading_and_writing_are_signed_apart(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_reading_and_writing_are_signed_apart(
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     read = storage.presign_get(f"{folder}/object")
     write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
-    assert refused(await client.put(read.url, content=b"other", headers=write.headers))
-    assert refused(await client.get(write.url))
-    assert refused(await client.get(write.url, headers=write.headers))
-    assert refused(await client.delete(read.url))
-    assert refused(await client.delete(write.url, headers=write.headers))
+    assert refused(await storage_client.put(read.url, content=b"other", headers=write.headers))
+    assert refused(await storage_client.get(write.url))
+    assert refused(await storage_client.get(write.url, headers=write.headers))
+    assert refused(await storage_client.delete(read.url))
+    assert refused(await storage_client.delete(write.url, headers=write.headers))
     assert await storage.read(f"{folder}/object", 5) == b"12345"
 
 
@@ -432,35 +440,35 @@ def tampered(url: str) -> dict[str, str]:
     return changed
 
 
-async def test_a_changed_get_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_a_changed_get_is_refused(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     await storage.put(f"{folder}/objectx", b"12345", content_type="video/mp4")
     signed = storage.presign_get(f"{folder}/object", download_name="clip.mp4", content_type="video/mp4")
-    assert (await client.get(signed.url)).status_code == 200
-    accepted = [what for what, url in tampered(signed.url).items() if not refused(await client.get(url))]
+    assert (await storage_client.get(signed.url)).status_code == 200
+    accepted = [what for what, url in tampered(signed.url).items() if not refused(await storage_client.get(url))]
     assert accepted == []
 
 
-async def test_a_changed_put_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_a_changed_put_is_refused(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     sha256 = hashlib.sha256(b"12345").hexdigest()
     signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256=sha256)
     accepted = [
         what
         for what, url in tampered(signed.url).items()
-        if not refused(await client.put(url, content=b"12345", headers=signed.headers))
+        if not refused(await storage_client.put(url, content=b"12345", headers=signed.headers))
     ]
     assert accepted == []
     assert [entry.key async for entry in storage.list(folder)] == []
-    assert (await send(client, signed, b"12345")).status_code == 200
+    assert (await send(storage_client, signed, b"12345")).status_code == 200
 
 
-async def test_an_expired_address_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_an_expired_address_is_refused(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     read = storage.presign_get(f"{folder}/object", seconds=1)
     write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, seconds=1)
     # S3 counts whole seconds of the wall clock, so the test has to wait here.
     last = max(read.expires_at, write.expires_at)
     await asyncio.sleep((last - datetime.now(UTC)).total_seconds() + 1.1)
-    assert refused(await send(client, read))
-    assert refused(await send(client, write, b"other"))
+    assert refused(await send(storage_client, read))
+    assert refused(await send(storage_client, write, b"other"))
     assert await storage.read(f"{folder}/object", 5) == b"12345"

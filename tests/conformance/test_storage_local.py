@@ -435,7 +435,7 @@ async def test_raw_addresses_are_refused(local_storage: LocalStorage, target: by
 
 @pytest.mark.parametrize("key", ["../../secret_key", "a/../../secret_key", "a\x00b", "objects\\x"])
 async def test_a_good_signature_does_not_make_a_bad_key_good(
-    local_storage: LocalStorage, local_home: Path, client: httpx.AsyncClient, key: str
+    local_storage: LocalStorage, local_home: Path, storage_client: httpx.AsyncClient, key: str
 ) -> None:
     (local_home / "secret_key").write_text("root:")
     url = local_storage.urls.url(Grant("GET", key, expires=2**33))
@@ -446,7 +446,7 @@ async def test_a_good_signature_does_not_make_a_bad_key_good(
 
 
 async def test_every_answer_of_concurrent_overwrites_is_one_version(
-    local_storage: LocalStorage, folder: str, client: httpx.AsyncClient
+    local_storage: LocalStorage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     key = f"{folder}/contended"
     versions = {"image/png": b"p" * 100_000, "video/mp4": b"v" * 300_000}
@@ -461,7 +461,7 @@ async def test_every_answer_of_concurrent_overwrites_is_one_version(
     writing = asyncio.create_task(overwrite())
     seen = set()
     while not writing.done():
-        answer = await client.get(signed.url)
+        answer = await storage_client.get(signed.url)
         assert answer.status_code == 200
         assert versions[answer.headers["content-type"]] == answer.content
         seen.add(answer.headers["content-type"])
@@ -489,23 +489,25 @@ async def test_where_no_length_is_known_the_settings_bound_it(storage: LocalStor
     assert grant.max_bytes == MOST_BYTES
 
 
-async def test_refusals_say_what_is_wrong(local_storage: LocalStorage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_refusals_say_what_is_wrong(
+    local_storage: LocalStorage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
     signed = local_storage.presign_put(f"{folder}/object", content_type="video/mp4", size=3, sha256="0" * 64)
-    html = await client.put(signed.url, content=b"abc", headers={"Content-Type": "text/html"})
+    html = await storage_client.put(signed.url, content=b"abc", headers={"Content-Type": "text/html"})
     assert (html.status_code, html.json()["code"]) == (422, "content_mismatch")
     assert html.json()["errors"] == [{"field": "content-type", "reason": "The content-type must be video/mp4."}]
-    longer = await client.put(signed.url, content=b"abcd", headers=signed.headers)
+    longer = await storage_client.put(signed.url, content=b"abcd", headers=signed.headers)
     assert (longer.status_code, longer.json()["code"], longer.json()["limit_bytes"]) == (413, "body_too_large", 3)
-    other = await client.put(signed.url, content=b"abc", headers=signed.headers)
+    other = await storage_client.put(signed.url, content=b"abc", headers=signed.headers)
     assert (other.status_code, other.json()["errors"][0]["field"]) == (422, "sha256")
-    changed = await client.put(signed.url + "0", content=b"abc", headers=signed.headers)
+    changed = await storage_client.put(signed.url + "0", content=b"abc", headers=signed.headers)
     assert (changed.status_code, changed.json()["code"]) == (403, "signature_invalid")
     old = local_storage.urls.url(Grant("GET", f"{folder}/object", expires=1_000_000_000))
-    expired = await client.get(old)
+    expired = await storage_client.get(old)
     assert (expired.status_code, expired.json()["code"]) == (403, "signature_expired")
     assert await local_storage.head(f"{folder}/object") is None
     await local_storage.put(f"{folder}/object", b"abc", content_type="video/mp4")
-    outside = await client.get(local_storage.presign_get(f"{folder}/object").url, headers={"Range": "bytes=3-"})
+    outside = await storage_client.get(local_storage.presign_get(f"{folder}/object").url, headers={"Range": "bytes=3-"})
     assert (outside.status_code, outside.headers["content-range"]) == (416, "bytes */3")
 
 
@@ -522,13 +524,17 @@ async def test_refusals_say_what_is_wrong(local_storage: LocalStorage, folder: s
     ],
 )
 async def test_nothing_a_user_stored_can_run_in_our_origin(
-    local_storage: LocalStorage, folder: str, client: httpx.AsyncClient, content_type: str, disposition: str | None
+    local_storage: LocalStorage,
+    folder: str,
+    storage_client: httpx.AsyncClient,
+    content_type: str,
+    disposition: str | None,
 ) -> None:
     key = f"{folder}/object"
     await local_storage.put(key, b"<script>alert(1)</script>", content_type=content_type)
     url = local_storage.presign_get(key).url
-    whole, part = await client.get(url), await client.get(url, headers={"Range": "bytes=0-3"})
-    described = await client.head(url)
+    whole, part = await storage_client.get(url), await storage_client.get(url, headers={"Range": "bytes=0-3"})
+    described = await storage_client.head(url)
     for answer in (whole, part, described):
         assert answer.is_success
         assert answer.headers["content-type"] == content_type
@@ -539,20 +545,20 @@ async def test_nothing_a_user_stored_can_run_in_our_origin(
 
 
 async def test_a_range_is_only_good_for_the_version_it_was_asked_of(
-    local_storage: LocalStorage, folder: str, client: httpx.AsyncClient
+    local_storage: LocalStorage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     await local_storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
     url = local_storage.presign_get(f"{folder}/clip").url
-    etag = (await client.head(url)).headers["etag"]
-    same = await client.get(url, headers={"Range": "bytes=0-0", "If-Range": etag})
+    etag = (await storage_client.head(url)).headers["etag"]
+    same = await storage_client.get(url, headers={"Range": "bytes=0-0", "If-Range": etag})
     assert (same.status_code, same.content) == (206, b"0")
     await local_storage.put(f"{folder}/clip", b"abcdefghij", content_type="video/mp4")
-    other = await client.get(url, headers={"Range": "bytes=0-0", "If-Range": etag})
+    other = await storage_client.get(url, headers={"Range": "bytes=0-0", "If-Range": etag})
     assert (other.status_code, other.content) == (200, b"abcdefghij")
 
 
 async def test_a_client_that_leaves_does_not_leave_a_file_open(
-    local_storage: LocalStorage, local_home: Path, folder: str, client: httpx.AsyncClient
+    local_storage: LocalStorage, local_home: Path, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     # More than the buffers of a connection hold, so that the rest is still to be read.
     size = 12 << 20
@@ -564,11 +570,11 @@ async def test_a_client_that_leaves_does_not_leave_a_file_open(
     def times_open() -> int:
         return sum(_is_open(number, blob) for number in map(int, os.listdir("/dev/fd")))
 
-    async with client.stream("GET", url) as answer:
+    async with storage_client.stream("GET", url) as answer:
         await anext(answer.aiter_raw(1024))
         assert times_open() == 1
     await until(lambda: times_open() == 0)
-    assert (await client.get(url, headers={"range": "bytes=0-9"})).status_code == 206
+    assert (await storage_client.get(url, headers={"range": "bytes=0-9"})).status_code == 206
 
 
 def _is_open(number: int, path: Path) -> bool:

@@ -29,38 +29,38 @@ def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatc
     return monkeypatch
 
 
-async def test_a_shorter_body_is_refused(s3_storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+async def test_a_shorter_body_is_refused(s3_storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     signed = s3_storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
-    answer = await client.put(signed.url, content=b"1234", headers=signed.headers)
+    answer = await storage_client.put(signed.url, content=b"1234", headers=signed.headers)
     assert answer.status_code == 403
     assert await s3_storage.head(f"{folder}/object") is None
 
 
 async def test_a_checksum_that_was_signed_must_be_sent(
-    s3_storage: Storage, folder: str, client: httpx.AsyncClient
+    s3_storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     signed = s3_storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256="0" * 64)
-    answer = await client.put(signed.url, content=b"12345", headers={"Content-Type": "video/mp4"})
+    answer = await storage_client.put(signed.url, content=b"12345", headers={"Content-Type": "video/mp4"})
     assert answer.status_code == 403
     assert await s3_storage.head(f"{folder}/object") is None
 
 
 async def test_signed_addresses_use_the_public_endpoint(
-    s3_server: S3Server, folder: str, client: httpx.AsyncClient
+    s3_server: S3Server, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     public = s3_server.url.replace("127.0.0.1", "localhost")
     storage = open_storage(s3_settings(s3_server, public_endpoint_url=public), SECRET)
     write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
     for signed in (write, storage.presign_get(f"{folder}/object"), storage.presign_get("a", download_name="b")):
         assert signed.url.startswith(f"{public}/{BUCKET}/")
-    assert (await client.put(write.url, content=b"12345", headers=write.headers)).status_code == 200
-    assert (await client.get(storage.presign_get(f"{folder}/object").url)).content == b"12345"
+    assert (await storage_client.put(write.url, content=b"12345", headers=write.headers)).status_code == 200
+    assert (await storage_client.get(storage.presign_get(f"{folder}/object").url)).content == b"12345"
     assert await storage.read(f"{folder}/object", 5) == b"12345"
     await storage.close()
 
 
 async def test_the_bucket_may_stand_in_the_host_name(
-    s3_server: S3Server, folder: str, client: httpx.AsyncClient
+    s3_server: S3Server, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     port = urlsplit(s3_server.url).port
     settings = s3_settings(s3_server, endpoint_url=f"http://{DOMAIN}:{port}", addressing="virtual")
@@ -70,7 +70,9 @@ async def test_the_bucket_may_stand_in_the_host_name(
     async def send(url: str, method: str = "GET", **options: object) -> httpx.Response:
         assert url.startswith(f"http://{host}/{folder}")
         headers = {**options.pop("headers", {}), "Host": host}  # type: ignore[dict-item]
-        return await client.request(method, url.replace(f"http://{host}", s3_server.url), headers=headers, **options)  # type: ignore[arg-type]
+        return await storage_client.request(
+            method, url.replace(f"http://{host}", s3_server.url), headers=headers, **options
+        )  # type: ignore[arg-type]
 
     write = storage.presign_put(key, content_type="video/mp4", size=5)
     assert (await send(write.url, "PUT", content=b"12345", headers=write.headers)).status_code == 200
@@ -80,7 +82,7 @@ async def test_the_bucket_may_stand_in_the_host_name(
 
 
 async def test_credentials_come_from_the_aws_chain_when_none_are_set(
-    s3_server: S3Server, folder: str, client: httpx.AsyncClient, no_aws: pytest.MonkeyPatch, tmp_path: Path
+    s3_server: S3Server, folder: str, storage_client: httpx.AsyncClient, no_aws: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "credentials").write_text(
         f"[default]\naws_access_key_id={s3_server.access_key_id}\naws_secret_access_key={s3_server.secret_access_key}\n"
@@ -88,7 +90,7 @@ async def test_credentials_come_from_the_aws_chain_when_none_are_set(
     storage = open_storage(s3_settings(s3_server, access_key_id=None, secret_access_key=None), SECRET)
     await storage.check()
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
-    assert (await client.get(storage.presign_get(f"{folder}/object").url)).content == b"12345"
+    assert (await storage_client.get(storage.presign_get(f"{folder}/object").url)).content == b"12345"
     await storage.close()
 
 

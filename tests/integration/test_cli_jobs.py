@@ -29,7 +29,7 @@ from tests.support.people import PASSWORD, People, Person
 
 
 @pytest.fixture(scope="module")
-async def _plane_of_all(
+async def _module_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     directory = tmp_path_factory.mktemp("shared")
@@ -41,10 +41,10 @@ async def _plane_of_all(
 
 
 @pytest.fixture
-async def plane(_plane_of_all: ControlPlane) -> ControlPlane:
+async def plane(_module_plane: ControlPlane) -> ControlPlane:
     """One for all these tests, emptied before each: starting one takes half a second of processor time."""
-    await empty(_plane_of_all.databases)
-    return _plane_of_all
+    await empty(_module_plane.databases)
+    return _module_plane
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.support.commands import Callsheet, Result
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of a demo that is running."""
     home = tmp_path_factory.mktemp("submit") / "home"
     with Callsheet(home.parent, HOME=str(home), MEDIA__PREVIEWS="false").running("demo", "--port", "0") as demo:
@@ -31,9 +31,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def callsheet(home: Path, tmp_path: Path) -> Callsheet:
+def callsheet(demo_home: Path, tmp_path: Path) -> Callsheet:
     """In a directory of its own, knowing no more than where the demo's data is."""
-    return Callsheet(tmp_path, HOME=str(home))
+    return Callsheet(tmp_path, HOME=str(demo_home))
 
 
 @pytest.fixture(scope="module")
@@ -252,11 +252,11 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(callsheet: Callsheet, 
 
 
 def test_a_video_that_cannot_be_decoded_fails_with_a_reason_and_costs_nothing(
-    callsheet: Callsheet, clip: Path, home: Path
+    callsheet: Callsheet, clip: Path, demo_home: Path
 ) -> None:
     whole = clip.read_bytes()
     clip.with_name("broken.mp4").write_bytes(whole[: len(whole) // 3])
-    with admin(home) as http:
+    with admin(demo_home) as http:
         before = http.get("/api/wallet").json()["balance"]
         failed = callsheet.run("submit", "negative", "broken.mp4", "--watch")
         assert http.get("/api/wallet").json()["balance"] == before
@@ -271,9 +271,9 @@ def poor_key(home: Path, callsheet: Callsheet) -> str:
     return str(callsheet.call("keys", "create", "--user", email).out.split()[-1])
 
 
-def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, home: Path) -> None:
-    login: dict[str, Any] = json.loads((home / "demo" / "login.json").read_text())
-    key = poor_key(home, callsheet)
+def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, demo_home: Path) -> None:
+    login: dict[str, Any] = json.loads((demo_home / "demo" / "login.json").read_text())
+    key = poor_key(demo_home, callsheet)
     elsewhere = Callsheet(clip.parent, HOME=str(clip.parent / "no home"), CLIENT__URL=login["url"])
     assert "CALLSHEET_CLIENT__API_KEY" in elsewhere.refuse("submit", "negative", clip.name)
     poor = elsewhere.having(CLIENT__API_KEY=key)
@@ -287,7 +287,7 @@ def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, ho
 
 @pytest.mark.thorough
 def test_a_graph_of_ones_own_runs_on_ones_own_engine(
-    callsheet: Callsheet, clip: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    callsheet: Callsheet, clip: Path, demo_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/how-to/connect-comfyui.md, step by step: the engine and its worker are processes of their own."""
     clip.with_name("turn.json").write_text(json.dumps(flipping()))
@@ -298,7 +298,7 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
     ):
         assert callsheet.call(*command).code == 0
     secret = callsheet.call("fleets", "secret").out.strip()
-    url = json.loads((home / "demo" / "login.json").read_text())["url"]
+    url = json.loads((demo_home / "demo" / "login.json").read_text())["url"]
     box = clip.parent / "gpu box"
     elsewhere = Callsheet(clip.parent, HOME=str(box), LOG__LEVEL="debug")
     with elsewhere.running("lightbox", "--port", "0") as engine:

@@ -11,12 +11,12 @@ from tests.support.lightbox import lightbox_here
 
 
 @pytest_asyncio.fixture(scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningLightbox]:
+async def lightbox_engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningLightbox]:
     async with lightbox_here(tmp_path_factory.mktemp("lightbox") / "engine") as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module")
-async def client(engine: RunningLightbox) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=engine.url, timeout=60, trust_env=False) as opened:
+async def lightbox_client(lightbox_engine: RunningLightbox) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=lightbox_engine.url, timeout=60, trust_env=False) as opened:
         yield opened

@@ -43,41 +43,49 @@ async def test_a_sender_that_leaves_in_the_middle_of_its_upload_is_no_failure_of
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("route", ROUTES)
-async def test_odd_bodies_are_answered(route: str, client: httpx.AsyncClient) -> None:
+async def test_odd_bodies_are_answered(route: str, lightbox_client: httpx.AsyncClient) -> None:
     keys = ("prompt", "client_id", "prompt_id", "extra_data", "number", "front", "partial_execution_targets")
     bodies = [*ODD, *({"prompt": plain(), key: value} for key in keys for value in ODD)]
     bodies += [{"delete": value} for value in ODD]
     for body in bodies:
-        answer = await client.post(route, content=json.dumps(body))
+        answer = await lightbox_client.post(route, content=json.dumps(body))
         assert answer.status_code in (200, 400, 500)
     for content in (b"", b"{", b"\xff\xfe", b"[" * 100_000):
-        assert (await client.post(route, content=content)).status_code in (200, 400, 500)
-    await idle(client)
-    await client.post("/history", json={"clear": True})
-    assert (await render(client, plain()))["status"]["status_str"] == "success"
+        assert (await lightbox_client.post(route, content=content)).status_code in (200, 400, 500)
+    await idle(lightbox_client)
+    await lightbox_client.post("/history", json={"clear": True})
+    assert (await render(lightbox_client, plain()))["status"]["status_str"] == "success"
 
 
-async def test_odd_inputs_fail_the_run_at_most(client: httpx.AsyncClient, engine: RunningLightbox) -> None:
+async def test_odd_inputs_fail_the_run_at_most(
+    lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
+) -> None:
     for value in ODD:
         for name in ("images", "filename_prefix"):
             graph = plain()
             graph["2"]["inputs"][name] = value
-            assert (await client.post("/prompt", content=json.dumps({"prompt": graph}))).status_code in (200, 400)
+            assert (await lightbox_client.post("/prompt", content=json.dumps({"prompt": graph}))).status_code in (
+                200,
+                400,
+            )
         loads = {"1": node("LoadImage", image=value), "2": plain()["2"]}
-        assert (await client.post("/prompt", content=json.dumps({"prompt": loads}))).status_code in (200, 400)
-    await idle(client)
-    assert (await render(client, plain(), client_id="c"))["status"]["status_str"] == "success"
-    assert not [each for each in engine.folders.output.rglob("*") if each.name.endswith(".part")]
+        assert (await lightbox_client.post("/prompt", content=json.dumps({"prompt": loads}))).status_code in (200, 400)
+    await idle(lightbox_client)
+    assert (await render(lightbox_client, plain(), client_id="c"))["status"]["status_str"] == "success"
+    assert not [each for each in lightbox_engine.folders.output.rglob("*") if each.name.endswith(".part")]
 
 
-async def test_odd_queries_are_answered(client: httpx.AsyncClient) -> None:
+async def test_odd_queries_are_answered(lightbox_client: httpx.AsyncClient) -> None:
     for value in ("", "..", "/", "%00", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "x" * 5000):
         for key in ("filename", "subfolder", "type", "preview", "channel"):
-            answer = await client.get("/view", params={"filename": "still_00001_.png", key: value})
+            answer = await lightbox_client.get("/view", params={"filename": "still_00001_.png", key: value})
             assert answer.status_code < 600
-        assert (await client.get("/history", params={"max_items": value})).status_code in (200, 500)
-        assert (await client.get("/api/jobs", params={"limit": value, "sort_by": value})).status_code in (200, 400)
-    assert (await render(client, plain(), client_id="c"))["status"]["status_str"] == "success"
+        assert (await lightbox_client.get("/history", params={"max_items": value})).status_code in (200, 500)
+        assert (await lightbox_client.get("/api/jobs", params={"limit": value, "sort_by": value})).status_code in (
+            200,
+            400,
+        )
+    assert (await render(lightbox_client, plain(), client_id="c"))["status"]["status_str"] == "success"
 
 
 names = st.sampled_from(["EmptyImage", "ImageInvert", "ImageBlend", "SaveImage", "PreviewAny", "CreateVideo", "Nope"])

@@ -18,8 +18,8 @@ from tests.support.lightbox import render
 
 
 @pytest.fixture(autouse=True)
-def picture(engine: RunningLightbox) -> Picture:
-    return make_picture(engine.folders.input / "in.png")
+def picture(lightbox_engine: RunningLightbox) -> Picture:
+    return make_picture(lightbox_engine.folders.input / "in.png")
 
 
 class CatalogApi:
@@ -44,8 +44,8 @@ class CatalogApi:
 
 
 @pytest.fixture
-def catalog_api(engine: RunningLightbox, client: httpx.AsyncClient) -> CatalogApi:
-    return CatalogApi(engine, client)
+def catalog_api(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient) -> CatalogApi:
+    return CatalogApi(lightbox_engine, lightbox_client)
 
 
 async def test_invert_is_255_minus_every_value(catalog_api: CatalogApi, picture: Picture) -> None:
@@ -135,11 +135,11 @@ async def test_blend_mixes_as_its_mode_says(
 
 
 async def test_an_overlay_lies_where_it_is_put_and_nowhere_else(
-    catalog_api: CatalogApi, picture: Picture, engine: RunningLightbox
+    catalog_api: CatalogApi, picture: Picture, lightbox_engine: RunningLightbox
 ) -> None:
     logo = Image.new("RGBA", (16, 16), (255, 0, 0, 255))
     logo.paste((0, 0, 0, 0), (0, 0, 8, 16))
-    logo.save(engine.folders.input / "logo.png")
+    logo.save(lightbox_engine.folders.input / "logo.png")
     overlay = {"overlay": ["logo", 0], "mask": ["logo", 1], "position": "top-left", "size": 0.25, "opacity": 1.0}
     drawn = await catalog_api.changed(("LightboxOverlay", overlay), logo=node("LoadImage", image="logo.png"))
     changed = np.argwhere((drawn != picture).any(axis=2))
@@ -163,8 +163,10 @@ async def test_a_masked_composite_keeps_what_the_mask_leaves_out(catalog_api: Ca
 
 
 @pytest.mark.parametrize("text", ["Hello", "ünïcödé 日本語 🎬", "many words " * 40, "<b>&{{x}}</b>"])
-async def test_text_is_written_at_the_bottom(text: str, catalog_api: CatalogApi, engine: RunningLightbox) -> None:
-    large = make_picture(engine.folders.input / "large.png", 320, 240)
+async def test_text_is_written_at_the_bottom(
+    text: str, catalog_api: CatalogApi, lightbox_engine: RunningLightbox
+) -> None:
+    large = make_picture(lightbox_engine.folders.input / "large.png", 320, 240)
     step = {"text": text, "position": "bottom", "size": 0.08, "color": "#ffff00", "opacity": 1.0}
     drawn = await catalog_api.picture(picture_graph("large.png", ("LightboxTextOverlay", step)))
     changed = np.argwhere((drawn != large).any(axis=2))
@@ -182,9 +184,9 @@ def imagined(text: str, seed: int, **values: Any) -> Graph:
     }
 
 
-async def test_words_and_seed_decide_the_picture(catalog_api: CatalogApi, client: httpx.AsyncClient) -> None:
+async def test_words_and_seed_decide_the_picture(catalog_api: CatalogApi, lightbox_client: httpx.AsyncClient) -> None:
     first = await catalog_api.picture(imagined("a red sunset", 1))
-    await client.post("/free", json={"free_memory": True})
+    await lightbox_client.post("/free", json={"free_memory": True})
     assert np.array_equal(first, await catalog_api.picture(imagined("a red sunset", 1)))
     for other in (imagined("a red sunset", 2), imagined("the ocean", 1), imagined("", 1)):
         picture = await catalog_api.picture(other)
@@ -207,7 +209,7 @@ async def test_the_graph_is_kept_in_the_picture(catalog_api: CatalogApi) -> None
         assert json.loads(opened.info["workflow"]) == {"id": "w"}
 
 
-async def test_pictures_of_every_kind_are_loaded(catalog_api: CatalogApi, engine: RunningLightbox) -> None:
+async def test_pictures_of_every_kind_are_loaded(catalog_api: CatalogApi, lightbox_engine: RunningLightbox) -> None:
     made = {
         "grey16.png": Image.fromarray(np.full((8, 8), 32896, np.uint16)),
         "palette.gif": Image.new("P", (8, 8), 3),
@@ -216,27 +218,29 @@ async def test_pictures_of_every_kind_are_loaded(catalog_api: CatalogApi, engine
         "one bit.bmp": Image.new("1", (8, 8), 1),
     }
     for name, image in made.items():
-        image.save(engine.folders.input / name)
+        image.save(lightbox_engine.folders.input / name)
         assert (await catalog_api.picture(picture_graph(name))).shape == (8, 8, 3)
     assert (await catalog_api.picture(picture_graph("grey16.png")))[0, 0, 0] == 128
     turned = Image.new("RGB", (16, 8))
     exif = turned.getexif()
     exif[274] = 6
-    turned.save(engine.folders.input / "turned.jpg", exif=exif)
+    turned.save(lightbox_engine.folders.input / "turned.jpg", exif=exif)
     assert (await catalog_api.picture(picture_graph("turned.jpg"))).shape == (16, 8, 3)
 
 
-async def test_an_animated_picture_is_a_batch(catalog_api: CatalogApi, engine: RunningLightbox) -> None:
+async def test_an_animated_picture_is_a_batch(catalog_api: CatalogApi, lightbox_engine: RunningLightbox) -> None:
     pictures = [Image.fromarray(scene(index * 20)) for index in range(5)]
-    pictures[0].save(engine.folders.input / "anim.webp", save_all=True, append_images=pictures[1:], lossless=True)
+    pictures[0].save(
+        lightbox_engine.folders.input / "anim.webp", save_all=True, append_images=pictures[1:], lossless=True
+    )
     files = await catalog_api.files(picture_graph("anim.webp", ("ImageInvert", {})))
     assert len(files) == 5
     with Image.open(files[4]) as last:
         assert np.array_equal(np.asarray(last), 255 - scene(80))
 
 
-async def test_masks_become_pictures(catalog_api: CatalogApi, engine: RunningLightbox) -> None:
-    Image.new("RGBA", (8, 8), (200, 100, 50, 64)).save(engine.folders.input / "mask.png")
+async def test_masks_become_pictures(catalog_api: CatalogApi, lightbox_engine: RunningLightbox) -> None:
+    Image.new("RGBA", (8, 8), (200, 100, 50, 64)).save(lightbox_engine.folders.input / "mask.png")
     for channel, value in (("red", 200), ("blue", 50), ("alpha", 191)):
         graph = {
             "1": node("LoadImageMask", image="mask.png", channel=channel),
@@ -247,10 +251,10 @@ async def test_masks_become_pictures(catalog_api: CatalogApi, engine: RunningLig
 
 
 @pytest.mark.thorough
-async def test_a_picture_too_large_for_memory_is_an_error_of_the_run(client: httpx.AsyncClient) -> None:
+async def test_a_picture_too_large_for_memory_is_an_error_of_the_run(lightbox_client: httpx.AsyncClient) -> None:
     # 400 megapixels of nothing in a few kilobytes: Pillow refuses to unpack it.
-    await client.post("/upload/image", files={"image": ("bomb.png", blank_png(20_000))})
-    entry = await render(client, picture_graph("bomb.png"))
+    await lightbox_client.post("/upload/image", files={"image": ("bomb.png", blank_png(20_000))})
+    entry = await render(lightbox_client, picture_graph("bomb.png"))
     last = entry["status"]["messages"][-1]
     assert last[0] == "execution_error"
     assert "DecompressionBomb" in last[1]["exception_type"]

@@ -36,12 +36,14 @@ def shape_of(answer: httpx.Response) -> dict[str, Any]:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", [name for name in CASES if name != "origin_mismatch"])
-async def test_a_prompt_is_answered_as_recorded(name: str, engine: RunningLightbox, client: httpx.AsyncClient) -> None:
-    make_picture(engine.folders.input / "in1.png")
+async def test_a_prompt_is_answered_as_recorded(
+    name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
+) -> None:
+    make_picture(lightbox_engine.folders.input / "in1.png")
     request, recorded = CASES[name]["request"], CASES[name]["response"]
     content = request if isinstance(request, str) else json.dumps(request)
-    answer = shape_of(await client.post("/prompt", content=content))
-    await idle(client)
+    answer = shape_of(await lightbox_client.post("/prompt", content=content))
+    await idle(lightbox_client)
     assert answer["http_status"] == recorded["http_status"]
     assert answer["content_type"] == recorded["content_type"]
     assert differences(recorded["body"], answer["body"]) == []
@@ -55,24 +57,24 @@ async def test_a_prompt_is_answered_as_recorded(name: str, engine: RunningLightb
             ]
 
 
-async def test_details_name_the_value_and_what_is_allowed(client: httpx.AsyncClient) -> None:
+async def test_details_name_the_value_and_what_is_allowed(lightbox_client: httpx.AsyncClient) -> None:
     for name in ("err_invalid_type_int", "err_below_min", "err_value_not_in_list", "err_return_type_mismatch"):
         recorded = CASES[name]["response"]["body"]["node_errors"]
-        answer = (await client.post("/prompt", json=CASES[name]["request"])).json()["node_errors"]
+        answer = (await lightbox_client.post("/prompt", json=CASES[name]["request"])).json()["node_errors"]
         assert answer == recorded
 
 
-async def test_a_page_of_another_origin_is_refused(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/prompt", json={"prompt": empty(1)}, headers={"Origin": "http://evil.example"})
+async def test_a_page_of_another_origin_is_refused(lightbox_client: httpx.AsyncClient) -> None:
+    answer = await lightbox_client.post("/prompt", json={"prompt": empty(1)}, headers={"Origin": "http://evil.example"})
     assert shape_of(answer) == CASES["origin_mismatch"]["response"]
 
 
-async def test_a_long_chain_runs_and_one_too_long_is_refused_as_recorded(client: httpx.AsyncClient) -> None:
+async def test_a_long_chain_runs_and_one_too_long_is_refused_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
     for length in (100, 600):
-        entry = await render(client, chain(length))
+        entry = await render(lightbox_client, chain(length))
         assert entry["status"]["status_str"] == POISON[f"chain_of_{length}_nodes"]["result"][1]
     for length in (1000, 3000):
-        answer = await client.post("/prompt", json={"prompt": chain(length)})
+        answer = await lightbox_client.post("/prompt", json={"prompt": chain(length)})
         status, text, _ = POISON[f"chain_of_{length}_nodes"]["result"]
         assert answer.status_code == status
         assert answer.text.startswith(text[: text.index('"node_errors": {')])
@@ -98,44 +100,46 @@ def chain(length: int) -> dict[str, Any]:
     ],
 )
 async def test_a_node_nobody_needs_is_accepted_and_unlike_comfyui_kills_nothing(
-    name: str, orphan: dict[str, Any], client: httpx.AsyncClient
+    name: str, orphan: dict[str, Any], lightbox_client: httpx.AsyncClient
 ) -> None:
     assert POISON[name]["health"]["process_alive"]
-    entry = await render(client, {**empty(11), "9": orphan})
+    entry = await render(lightbox_client, {**empty(11), "9": orphan})
     assert entry["status"]["status_str"] == "success"
 
 
 @pytest.mark.parametrize("client_id", [["a"], {"a": 1}, 17])
 async def test_an_odd_client_id_is_accepted_and_unlike_comfyui_ends_nothing(
-    client_id: Any, client: httpx.AsyncClient
+    client_id: Any, lightbox_client: httpx.AsyncClient
 ) -> None:
     assert {"client_id_list", "client_id_dict", "client_id_int"} <= POISON.keys()
-    assert (await render(client, empty(12), client_id=client_id))["status"]["completed"]
-    assert (await client.get("/system_stats")).status_code == 200
+    assert (await render(lightbox_client, empty(12), client_id=client_id))["status"]["completed"]
+    assert (await lightbox_client.get("/system_stats")).status_code == 200
 
 
-async def test_extra_pnginfo_that_is_no_object_answers_as_recorded(client: httpx.AsyncClient) -> None:
+async def test_extra_pnginfo_that_is_no_object_answers_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
     for value, name in (("text", "extra_pnginfo_string"), (None, "extra_pnginfo_null")):
         _, end, one, listed = POISON[name]["result"]
-        answer = await client.post("/prompt", json={"prompt": empty(13, name), "extra_data": {"extra_pnginfo": value}})
+        answer = await lightbox_client.post(
+            "/prompt", json={"prompt": empty(13, name), "extra_data": {"extra_pnginfo": value}}
+        )
         prompt_id = answer.json()["prompt_id"]
-        entry = await finished(client, prompt_id)
+        entry = await finished(lightbox_client, prompt_id)
         last = entry["status"]["messages"][-1][1]
         assert last.get("exception_message", entry["status"]["status_str"]) == end
-        assert (await client.get(f"/api/jobs/{prompt_id}")).status_code == one
-        assert (await client.get("/api/jobs")).status_code == listed
-        await client.post("/history", json={"delete": [prompt_id]})
-        assert (await client.get("/api/jobs")).status_code == 200
+        assert (await lightbox_client.get(f"/api/jobs/{prompt_id}")).status_code == one
+        assert (await lightbox_client.get("/api/jobs")).status_code == listed
+        await lightbox_client.post("/history", json={"delete": [prompt_id]})
+        assert (await lightbox_client.get("/api/jobs")).status_code == 200
 
 
-async def test_values_that_are_no_strict_json_come_back_as_recorded(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/prompt", content=json.dumps({"prompt": empty(14), "number": float("nan")}))
+async def test_values_that_are_no_strict_json_come_back_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
+    answer = await lightbox_client.post("/prompt", content=json.dumps({"prompt": empty(14), "number": float("nan")}))
     assert answer.status_code == POISON["number_nan"]["result"][0]
     assert '"number": NaN' in answer.text
     graph = {**empty(14), "2": {"class_type": "ProbeUI", "inputs": {"image": ["1", 0], "mode": "nan"}}}
-    prompt_id = (await client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
-    await finished(client, prompt_id)
-    assert "[NaN, Infinity]" in (await client.get(f"/history/{prompt_id}")).text
+    prompt_id = (await lightbox_client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
+    await finished(lightbox_client, prompt_id)
+    assert "[NaN, Infinity]" in (await lightbox_client.get(f"/history/{prompt_id}")).text
     assert "[NaN, Infinity]" in POISON["ui_nan_value"]["result"]["text"]
 
 

@@ -128,19 +128,19 @@ def agree(recorded: list[Message], heard: list[Message]) -> None:
     ],
 )
 async def test_a_run_is_told_in_the_recorded_order(
-    name: str, engine: RunningLightbox, client: httpx.AsyncClient
+    name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run(name)
     graph = entry["prompt"][2]
-    await make_cached(client, graph, cached_in(entry))
+    await make_cached(lightbox_client, graph, cached_in(entry))
     flags = any(kind(each) == "feature_flags" for each in recorded)
-    async with listening(engine, flags) as listener:
+    async with listening(lightbox_engine, flags) as listener:
         hello = await listener.hear_until(lambda each: kind(each) == ("feature_flags" if flags else "status"))
-        answer = await client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
+        answer = await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
         heard = hello + await listener.hear_until(is_end)
         # The history is there by the time the last message is.
         prompt_id = answer.json()["prompt_id"]
-        history = (await client.get(f"/history/{prompt_id}")).json()[prompt_id]
+        history = (await lightbox_client.get(f"/history/{prompt_id}")).json()[prompt_id]
     assert [kind(each) for each in heard] == [kind(each) for each in recorded]
     agree(recorded, heard)
     assert [event for event, _ in history["status"]["messages"]] == [event for event, _ in entry["status"]["messages"]]
@@ -149,30 +149,32 @@ async def test_a_run_is_told_in_the_recorded_order(
 
 @pytest.mark.parametrize("name", ["ws_no_client_id_other_listener", "ws_no_client_id_interrupted"])
 async def test_a_run_of_nobody_is_told_to_everybody_in_parts(
-    name: str, engine: RunningLightbox, client: httpx.AsyncClient
+    name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run(name)
     graph = entry["prompt"][2]
-    await make_cached(client, graph, cached_in(entry))
-    async with listening(engine) as listener:
+    await make_cached(lightbox_client, graph, cached_in(entry))
+    async with listening(lightbox_engine) as listener:
         heard = await listener.hear_until(is_idle)
-        await client.post("/prompt", json={"prompt": graph})
+        await lightbox_client.post("/prompt", json={"prompt": graph})
         if name.endswith("interrupted"):
             heard += await listener.hear_until(lambda each: kind(each) == "progress")
-            await client.post("/interrupt")
+            await lightbox_client.post("/interrupt")
         heard += await listener.hear_until(is_idle)
     assert collapsed(heard) == collapsed(recorded)
 
 
-async def test_an_interrupted_run_is_told_as_recorded(engine: RunningLightbox, client: httpx.AsyncClient) -> None:
+async def test_an_interrupted_run_is_told_as_recorded(
+    lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
+) -> None:
     recorded, entry = recorded_run("ws_interrupted")
     graph = entry["prompt"][2]
-    await make_cached(client, graph, cached_in(entry))
-    async with listening(engine) as listener:
+    await make_cached(lightbox_client, graph, cached_in(entry))
+    async with listening(lightbox_engine) as listener:
         heard = await listener.hear_until(is_idle)
-        await client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
+        await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
         heard += await listener.hear_until(lambda each: kind(each) == "progress")
-        await client.post("/interrupt")
+        await lightbox_client.post("/interrupt")
         heard += await listener.hear_until(is_end)
     assert collapsed(heard) == collapsed(recorded)
     by_kind = {kind(each): each for each in heard}
@@ -180,16 +182,18 @@ async def test_an_interrupted_run_is_told_as_recorded(engine: RunningLightbox, c
     assert differences(expected, by_kind["execution_interrupted"]) == []
 
 
-async def test_a_run_that_waits_hears_the_queue_move_first(engine: RunningLightbox, client: httpx.AsyncClient) -> None:
+async def test_a_run_that_waits_hears_the_queue_move_first(
+    lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
+) -> None:
     recorded, entry = recorded_run("ws_queued_behind")
-    await make_cached(client, entry["prompt"][2], [])
+    await make_cached(lightbox_client, entry["prompt"][2], [])
     sleeping = only_entry(sample("history_success_no_client_id"))["prompt"][2]
     sleeping["3"]["inputs"] |= {"seconds": 2.0, "steps": 20, "salt": uuid.uuid4().hex}
-    async with listening(engine) as listener:
+    async with listening(lightbox_engine) as listener:
         await listener.hear_until(is_idle)
-        await client.post("/prompt", json={"prompt": sleeping})
+        await lightbox_client.post("/prompt", json={"prompt": sleeping})
         await listener.hear_until(lambda each: kind(each) == "progress_state")
-        await client.post("/prompt", json={"prompt": entry["prompt"][2], "client_id": listener.client_id})
+        await lightbox_client.post("/prompt", json={"prompt": entry["prompt"][2], "client_id": listener.client_id})
         heard = await listener.hear_until(is_end)
     start = [kind(each) for each in recorded].index("execution_start")
     mine = [kind(each) for each in heard].index("execution_start")
@@ -199,16 +203,16 @@ async def test_a_run_that_waits_hears_the_queue_move_first(engine: RunningLightb
 
 
 async def test_a_listener_that_comes_back_hears_where_the_run_is(
-    engine: RunningLightbox, client: httpx.AsyncClient
+    lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded = sample("ws_reconnect")
     graph = only_entry(sample("history_success_no_client_id"))["prompt"][2]
     graph["3"]["inputs"] |= {"seconds": 2.0, "steps": 20, "salt": uuid.uuid4().hex}
-    await client.post("/free", json={"free_memory": True})
-    async with listening(engine) as listener:
-        await client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
+    await lightbox_client.post("/free", json={"free_memory": True})
+    async with listening(lightbox_engine) as listener:
+        await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
         await listener.hear_until(lambda each: kind(each) == "progress")
-    address = f"{engine.url.replace('http', 'ws')}/ws?clientId={listener.client_id}"
+    address = f"{lightbox_engine.url.replace('http', 'ws')}/ws?clientId={listener.client_id}"
     async with connect(address, proxy=None) as socket:
         heard = await Listener(socket, listener.client_id).hear_until(is_end)
     assert collapsed(heard) == collapsed(recorded)
@@ -217,24 +221,24 @@ async def test_a_listener_that_comes_back_hears_where_the_run_is(
 
 
 async def test_a_second_socket_of_a_client_goes_silent_when_the_first_closes(
-    engine: RunningLightbox, client: httpx.AsyncClient
+    lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
-    async with listening(engine) as first:
+    async with listening(lightbox_engine) as first:
         await first.hear_until(is_idle)
-        address = f"{engine.url.replace('http', 'ws')}/ws?clientId={first.client_id}"
+        address = f"{lightbox_engine.url.replace('http', 'ws')}/ws?clientId={first.client_id}"
         async with connect(address, proxy=None) as second:
             await Listener(second, first.client_id).hear_until(is_idle)
             await first.socket.close()
             graph = only_entry(sample("history_cached_no_client_id"))["prompt"][2]
 
             async def is_silent() -> bool:
-                await render(client, graph, client_id=first.client_id)
+                await render(lightbox_client, graph, client_id=first.client_id)
                 try:
                     async with asyncio.timeout(0.2):
                         while True:
                             await second.recv()
                 except TimeoutError:
-                    await render(client, graph, client_id=first.client_id)
+                    await render(lightbox_client, graph, client_id=first.client_id)
                     try:
                         async with asyncio.timeout(0.2):
                             await second.recv()
@@ -245,7 +249,7 @@ async def test_a_second_socket_of_a_client_goes_silent_when_the_first_closes(
             await until(is_silent)
 
 
-async def test_features_are_the_same_over_http(client: httpx.AsyncClient) -> None:
+async def test_features_are_the_same_over_http(lightbox_client: httpx.AsyncClient) -> None:
     messages, _ = recorded_run("ws_progress_with_preview_flags")
     flags = next(each for each in messages if kind(each) == "feature_flags")
-    assert (await client.get("/features")).json() == flags["data"]
+    assert (await lightbox_client.get("/features")).json() == flags["data"]

@@ -47,9 +47,9 @@ def picture_saved(**made: Any) -> dict[str, Any]:
     [("../evil", "../input/x.png"), ("../../evil", "../engine/input/x.png"), ("/{root}/evil", "/{root}/input/x.png")],
 )
 async def test_an_upload_makes_no_folder_outside(
-    client: httpx.AsyncClient, engine: RunningLightbox, subfolder: str, name: str
+    lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox, subfolder: str, name: str
 ) -> None:
-    root = str(engine.folders.input.parent)[1:]
+    root = str(lightbox_engine.folders.input.parent)[1:]
     form = b"".join(
         f"--b\r\ncontent-disposition: form-data; {head}\r\n\r\n{value.format(root=root)}\r\n".encode()
         for head, value in (
@@ -57,47 +57,47 @@ async def test_an_upload_makes_no_folder_outside(
             ('name="subfolder"', subfolder),
         )
     )
-    answer = await client.post(
+    answer = await lightbox_client.post(
         "/upload/image", content=form + b"--b--\r\n", headers={"content-type": "multipart/form-data; boundary=b"}
     )
     assert answer.status_code == 400
-    assert not list(engine.folders.input.parent.parent.rglob("evil"))
+    assert not list(lightbox_engine.folders.input.parent.parent.rglob("evil"))
 
 
-async def test_a_picture_with_a_program_in_it_is_not_shown_as_one(client: httpx.AsyncClient) -> None:
+async def test_a_picture_with_a_program_in_it_is_not_shown_as_one(lightbox_client: httpx.AsyncClient) -> None:
     program = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
-    await client.post("/upload/image", files={"image": ("program.svg", program)})
-    seen = await client.get("/view", params={"filename": "program.svg", "type": "input"})
+    await lightbox_client.post("/upload/image", files={"image": ("program.svg", program)})
+    seen = await lightbox_client.get("/view", params={"filename": "program.svg", "type": "input"})
     assert seen.content == program
     assert seen.headers["content-type"] == "application/octet-stream"
 
 
 async def test_a_file_that_names_others_does_not_have_them_read(
-    client: httpx.AsyncClient, engine: RunningLightbox, tmp_path: Path
+    lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox, tmp_path: Path
 ) -> None:
     make_clip(tmp_path / "secret.mp4", frames=3)
-    make_clip(engine.folders.input / "other.mp4", frames=3)
+    make_clip(lightbox_engine.folders.input / "other.mp4", frames=3)
     playlists = {
         "list.m3u8": f"#EXTM3U\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:10,\nfile://{tmp_path}/secret.mp4\n#EXT-X-ENDLIST\n",
         "list.mp4": "ffconcat version 1.0\nfile other.mp4\n",
     }
     for name, text in playlists.items():
-        (engine.folders.input / name).write_text(text)
-        assert f"{name} is not of an accepted type" in error_of(await render(client, video_saved(name)))
-    assert (await render(client, video_saved("other.mp4")))["status"]["status_str"] == "success"
+        (lightbox_engine.folders.input / name).write_text(text)
+        assert f"{name} is not of an accepted type" in error_of(await render(lightbox_client, video_saved(name)))
+    assert (await render(lightbox_client, video_saved("other.mp4")))["status"]["status_str"] == "success"
 
 
 async def test_a_small_file_with_a_huge_picture_is_refused_before_it_is_decoded(
-    client: httpx.AsyncClient, engine: RunningLightbox
+    lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
     side = int(MOST_PIXELS**0.5) + 100
     picture = blank_png(side)
-    (engine.folders.input / "huge.png").write_bytes(picture)
-    said = error_of(await render(client, picture_saved(**node("LoadImage", image="huge.png"))))
+    (lightbox_engine.folders.input / "huge.png").write_bytes(picture)
+    said = error_of(await render(lightbox_client, picture_saved(**node("LoadImage", image="huge.png"))))
     assert f"{side}x{side} has more than the {MOST_PIXELS} pixels" in said
     view = {"filename": "huge.png", "type": "input", "preview": "webp"}
-    assert (await client.get("/view", params=view)).status_code == 500
-    with av.open(str(engine.folders.input / "huge.mov"), "w") as container:
+    assert (await lightbox_client.get("/view", params=view)).status_code == 500
+    with av.open(str(lightbox_engine.folders.input / "huge.mov"), "w") as container:
         stream = container.add_stream("png", rate=1)
         assert isinstance(stream, av.VideoStream)
         stream.width = stream.height = side
@@ -105,23 +105,23 @@ async def test_a_small_file_with_a_huge_picture_is_refused_before_it_is_decoded(
         packet = av.Packet(picture)
         packet.stream, packet.pts, packet.dts = stream, 0, 0
         container.mux(packet)
-    assert error_of(await render(client, video_saved("huge.mov")))
+    assert error_of(await render(lightbox_client, video_saved("huge.mov")))
 
 
-async def test_no_node_makes_a_picture_that_is_too_large(client: httpx.AsyncClient) -> None:
+async def test_no_node_makes_a_picture_that_is_too_large(lightbox_client: httpx.AsyncClient) -> None:
     huge = node("EmptyImage", width=16384, height=16384, batch_size=1, color=0)
-    assert "16384x16384 has more" in error_of(await render(client, picture_saved(**huge)))
+    assert "16384x16384 has more" in error_of(await render(lightbox_client, picture_saved(**huge)))
     graph = {
         "small": node("EmptyImage", width=2000, height=2000, batch_size=1, color=0),
         **picture_saved(**node("ImageScaleBy", image=["small", 0], upscale_method="area", scale_by=8.0)),
     }
-    assert "16000x16000 has more" in error_of(await render(client, graph))
+    assert "16000x16000 has more" in error_of(await render(lightbox_client, graph))
 
 
 async def test_a_thin_strip_as_an_overlay_stays_within_the_picture(
-    client: httpx.AsyncClient, engine: RunningLightbox
+    lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
-    Image.new("RGB", (1, 60_000), (255, 0, 0)).save(engine.folders.input / "strip.png")
+    Image.new("RGB", (1, 60_000), (255, 0, 0)).save(lightbox_engine.folders.input / "strip.png")
     graph = {
         "below": node("EmptyImage", width=640, height=64, batch_size=1, color=0),
         "strip": node("LoadImage", image="strip.png"),
@@ -131,16 +131,16 @@ async def test_a_thin_strip_as_an_overlay_stays_within_the_picture(
             )
         ),
     }
-    entry = await render(client, graph)
+    entry = await render(lightbox_client, graph)
     assert entry["status"]["status_str"] == "success"
-    with Image.open(engine.folders.output / entry["outputs"]["2"]["images"][0]["filename"]) as made:
+    with Image.open(lightbox_engine.folders.output / entry["outputs"]["2"]["images"][0]["filename"]) as made:
         red = np.asarray(made)[..., 0] > 128
     assert red.any(axis=1).all()
     assert red.any(axis=0).sum() == 1
 
 
 async def test_a_text_without_spaces_stays_within_the_picture(
-    client: httpx.AsyncClient, engine: RunningLightbox
+    lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
     graph = {
         "below": node("EmptyImage", width=320, height=240, batch_size=1, color=0),
@@ -156,8 +156,8 @@ async def test_a_text_without_spaces_stays_within_the_picture(
             )
         ),
     }
-    entry = await render(client, graph)
-    with Image.open(engine.folders.output / entry["outputs"]["2"]["images"][0]["filename"]) as made:
+    entry = await render(lightbox_client, graph)
+    with Image.open(lightbox_engine.folders.output / entry["outputs"]["2"]["images"][0]["filename"]) as made:
         written = np.asarray(made).max(axis=2) > 128
     assert written.any(axis=1).sum() > 120, "several lines of it"
     assert not written[:, :4].any(), "and the edges are free"

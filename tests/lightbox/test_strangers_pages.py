@@ -49,18 +49,20 @@ async def test_a_page_from_elsewhere_is_refused(tmp_path: Path, headers: dict[st
         assert (await client.post("/api/prompt", json={"prompt": EMPTY}, headers=headers)).status_code == 403
 
 
-async def test_own_pages_and_programs_are_let_in(engine: RunningLightbox, client: httpx.AsyncClient) -> None:
-    port = urlsplit(engine.url).port
+async def test_own_pages_and_programs_are_let_in(
+    lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
+) -> None:
+    port = urlsplit(lightbox_engine.url).port
     for headers in (
         {},
-        {"Origin": engine.url, "Sec-Fetch-Site": "same-origin"},
+        {"Origin": lightbox_engine.url, "Sec-Fetch-Site": "same-origin"},
         {"Host": f"localhost:{port}", "Origin": f"http://localhost:{port}"},
         {"Host": f"[::1]:{port}", "Origin": f"http://[::1]:{port}"},
         # Typed into the address bar.
         {"Sec-Fetch-Site": "none"},
     ):
-        assert (await client.get("/queue", headers=headers)).status_code == 200
-        assert (await client.post("/prompt", json={"prompt": EMPTY}, headers=headers)).status_code == 200
+        assert (await lightbox_client.get("/queue", headers=headers)).status_code == 200
+        assert (await lightbox_client.post("/prompt", json={"prompt": EMPTY}, headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -83,17 +85,17 @@ def test_beyond_loopback_names_that_could_be_anybodys_are_refused(host: str, is_
 
 @pytest.mark.parametrize("loader", ["LoadImage", "LoadImageMask", "LoadVideo"])
 async def test_no_graph_reads_a_file_outside_of_the_folders(
-    engine: RunningLightbox, client: httpx.AsyncClient, tmp_path: Path, loader: str
+    lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient, tmp_path: Path, loader: str
 ) -> None:
     secret = tmp_path / "secret.png"
     secret.write_bytes(b"not for graphs")
-    climbing = f"{'../' * len(engine.folders.input.parts)}{str(secret)[1:]}"
-    beside = f"{engine.folders.input}-of-another/x.png"
+    climbing = f"{'../' * len(lightbox_engine.folders.input.parts)}{str(secret)[1:]}"
+    beside = f"{lightbox_engine.folders.input}-of-another/x.png"
     for name in (str(secret), climbing, f"{climbing} [output]", "/etc/hostname", "..", "../..", beside):
         field = "file" if loader == "LoadVideo" else "image"
         channel = {"channel": "red"} if loader == "LoadImageMask" else {}
         graph = picture(**node(loader, **{field: name}, **channel))
-        answer = await client.post("/prompt", json={"prompt": graph})
+        answer = await lightbox_client.post("/prompt", json={"prompt": graph})
         assert answer.status_code == 400
         details = [error["details"] for error in answer.json()["node_errors"]["1"]["errors"]]
         assert any(f"file: {name}" in each for each in details), details

@@ -27,11 +27,11 @@ TOLERANCE = 4
 
 
 @pytest.fixture(autouse=True, scope="module")
-def clip(engine: RunningLightbox) -> Path:
-    path = engine.folders.input / "in.mp4"
+def source_clip(lightbox_engine: RunningLightbox) -> Path:
+    path = lightbox_engine.folders.input / "in.mp4"
     make_clip(path)
-    make_clip(engine.folders.input / "brief.mp4", frames=6)
-    make_picture(engine.folders.input / "in.png")
+    make_clip(lightbox_engine.folders.input / "brief.mp4", frames=6)
+    make_picture(lightbox_engine.folders.input / "in.png")
     return path
 
 
@@ -56,13 +56,13 @@ class Cinema:
 
 
 @pytest.fixture
-async def cinema(engine: RunningLightbox, client: httpx.AsyncClient) -> AsyncIterator[Cinema]:
-    yield Cinema(engine, client)
-    assert list(engine.folders.output.rglob("*.part")) == []
+async def cinema(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient) -> AsyncIterator[Cinema]:
+    yield Cinema(lightbox_engine, lightbox_client)
+    assert list(lightbox_engine.folders.output.rglob("*.part")) == []
 
 
-async def test_an_inverted_video_has_every_frame_the_length_and_the_sound(cinema: Cinema, clip: Path) -> None:
-    before, after = decode(clip), await cinema.seen(video_graph("in.mp4", ("ImageInvert", {})))
+async def test_an_inverted_video_has_every_frame_the_length_and_the_sound(cinema: Cinema, source_clip: Path) -> None:
+    before, after = decode(source_clip), await cinema.seen(video_graph("in.mp4", ("ImageInvert", {})))
     assert len(after.frames) == len(before.frames) == 24
     assert after.rate == before.rate == 12
     for mine, theirs in zip(after.frames, before.frames, strict=True):
@@ -146,8 +146,8 @@ async def test_an_effect_may_be_the_last_before_the_file(step: Step, cinema: Cin
         assert len(after.frames) == (1 if step[0] == "LightboxFirstFrame" else 6)
 
 
-async def test_two_videos_are_blended_frame_by_frame(cinema: Cinema, engine: RunningLightbox) -> None:
-    make_clip(engine.folders.input / "short.mp4", frames=6, sound=False)
+async def test_two_videos_are_blended_frame_by_frame(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+    make_clip(lightbox_engine.folders.input / "short.mp4", frames=6, sound=False)
     more = {"load2": node("LoadVideo", file="short.mp4"), "parts2": node("GetVideoComponents", video=["load2", 0])}
     blend = {"image2": ["parts2", 0], "blend_factor": 1.0, "blend_mode": "normal"}
     after = await cinema.seen(video_graph("in.mp4", ("ImageBlend", blend), **more))
@@ -156,25 +156,25 @@ async def test_two_videos_are_blended_frame_by_frame(cinema: Cinema, engine: Run
     assert farthest(after.frames[20], shown(5)) < TOLERANCE
 
 
-async def test_an_untouched_video_is_copied_without_a_loss(cinema: Cinema, clip: Path) -> None:
+async def test_an_untouched_video_is_copied_without_a_loss(cinema: Cinema, source_clip: Path) -> None:
     graph = {
         "1": node("LoadVideo", file="in.mp4"),
         "2": node("SaveVideo", video=["1", 0], filename_prefix="copy", format="auto", codec="auto"),
     }
-    after, before = await cinema.seen(graph), decode(clip)
+    after, before = await cinema.seen(graph), decode(source_clip)
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(after.frames, before.frames, strict=True))
     assert after.sound_seconds == pytest.approx(before.sound_seconds, abs=0.05)
 
 
-async def test_sound_after_a_hole_stays_with_its_picture(cinema: Cinema, engine: RunningLightbox) -> None:
-    make_clip(engine.folders.input / "hole.mkv", hole=(0.5, 1.5))
+async def test_sound_after_a_hole_stays_with_its_picture(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+    make_clip(lightbox_engine.folders.input / "hole.mkv", hole=(0.5, 1.5))
     after = await cinema.seen(video_graph("hole.mkv", ("ImageInvert", {})))
     assert len(after.frames) == 24
     assert after.sound_seconds == pytest.approx(2.0, abs=0.1)
 
 
-async def test_a_video_without_sound_stays_without(cinema: Cinema, engine: RunningLightbox) -> None:
-    make_clip(engine.folders.input / "mute.mp4", sound=False)
+async def test_a_video_without_sound_stays_without(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+    make_clip(lightbox_engine.folders.input / "mute.mp4", sound=False)
     after = await cinema.seen(video_graph("mute.mp4", ("ImageInvert", {})))
     assert (len(after.frames), after.sound_codec) == (24, None)
 
@@ -231,8 +231,8 @@ async def test_images_become_a_webm_without_a_word_of_the_encoder(
     assert farthest(after.frames[3], shown(3)) < TOLERANCE * 2
 
 
-async def test_a_video_held_upright_stays_upright(cinema: Cinema, engine: RunningLightbox) -> None:
-    path = engine.folders.input / "upright.mp4"
+async def test_a_video_held_upright_stays_upright(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+    path = lightbox_engine.folders.input / "upright.mp4"
     make_clip(path, frames=4)
     content = bytearray(path.read_bytes())
     # The turn of a telephone is a matrix in the track's header, 40 bytes behind its name.
@@ -245,8 +245,8 @@ async def test_a_video_held_upright_stays_upright(cinema: Cinema, engine: Runnin
     assert farthest(after.frames[0], 255 - np.rot90(shown(0), -1)) < TOLERANCE
 
 
-async def test_a_video_of_changing_rate_stays_with_its_sound(cinema: Cinema, engine: RunningLightbox) -> None:
-    path = engine.folders.input / "changing.mp4"
+async def test_a_video_of_changing_rate_stays_with_its_sound(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+    path = lightbox_engine.folders.input / "changing.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=30, options={"preset": "ultrafast"})
         stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
@@ -260,45 +260,49 @@ async def test_a_video_of_changing_rate_stays_with_its_sound(cinema: Cinema, eng
     assert after.seconds == pytest.approx(2.0, abs=0.15)
 
 
-async def test_hd_colours_come_back_as_they_were(cinema: Cinema, engine: RunningLightbox) -> None:
-    make_clip(engine.folders.input / "hd.mp4", frames=2, width=1280, height=720, sound=False)
+async def test_hd_colours_come_back_as_they_were(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+    make_clip(lightbox_engine.folders.input / "hd.mp4", frames=2, width=1280, height=720, sound=False)
     file = await cinema.file(video_graph("hd.mp4", ("ImageInvert", {}), ("ImageInvert", {})))
     with av.open(str(file)) as container:
         frame = next(container.decode(video=0))
         assert int(frame.colorspace) == 1
 
 
-async def test_a_bad_file_is_an_error_of_the_node_that_opens_it(client: httpx.AsyncClient) -> None:
+async def test_a_bad_file_is_an_error_of_the_node_that_opens_it(lightbox_client: httpx.AsyncClient) -> None:
     for name, content in (("bad.mp4", b"nothing of a video" * 30), ("empty.mp4", b""), ("in.txt", b"text")):
-        await client.post("/upload/image", files={"image": (name, content)}, data={"overwrite": "1"})
-        entry = await render(client, video_graph(name))
+        await lightbox_client.post("/upload/image", files={"image": (name, content)}, data={"overwrite": "1"})
+        entry = await render(lightbox_client, video_graph(name))
         event, failure = entry["status"]["messages"][-1]
         assert (event, failure["node_id"], failure["node_type"]) == ("execution_error", "load", "LoadVideo")
 
 
-async def test_a_video_cut_off_in_the_middle_does_not_end_the_engine(client: httpx.AsyncClient, clip: Path) -> None:
-    whole = await asyncio.to_thread(clip.read_bytes)
+async def test_a_video_cut_off_in_the_middle_does_not_end_the_engine(
+    lightbox_client: httpx.AsyncClient, source_clip: Path
+) -> None:
+    whole = await asyncio.to_thread(source_clip.read_bytes)
     for length in (len(whole) // 2, len(whole) - 100):
-        await client.post("/upload/image", files={"image": ("cut.mp4", whole[:length])}, data={"overwrite": "1"})
-        entry = await render(client, video_graph("cut.mp4", ("ImageInvert", {})))
+        await lightbox_client.post(
+            "/upload/image", files={"image": ("cut.mp4", whole[:length])}, data={"overwrite": "1"}
+        )
+        entry = await render(lightbox_client, video_graph("cut.mp4", ("ImageInvert", {})))
         assert entry["status"]["status_str"] in ("success", "error")
-    assert (await render(client, video_graph("in.mp4")))["status"]["status_str"] == "success"
+    assert (await render(lightbox_client, video_graph("in.mp4")))["status"]["status_str"] == "success"
 
 
 async def test_an_interrupted_save_stops_at_once_and_leaves_nothing(
-    cinema: Cinema, engine: RunningLightbox, client: httpx.AsyncClient
+    cinema: Cinema, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     graph = {
         "1": node("EmptyImage", width=1280, height=720, batch_size=4096, color=7),
         "2": node("CreateVideo", images=["1", 0], fps=24.0),
         "3": node("SaveVideo", video=["2", 0], filename_prefix="long", format="mp4", codec="auto"),
     }
-    prompt_id = (await client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
-    await until(lambda: list(engine.folders.output.glob(".*.part")))
-    await client.post("/interrupt", json={"prompt_id": prompt_id})
-    entry = await finished(client, prompt_id)
+    prompt_id = (await lightbox_client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
+    await until(lambda: list(lightbox_engine.folders.output.glob(".*.part")))
+    await lightbox_client.post("/interrupt", json={"prompt_id": prompt_id})
+    entry = await finished(lightbox_client, prompt_id)
     assert entry["status"]["messages"][-1][0] == "execution_interrupted"
-    assert list(engine.folders.output.glob("*long*")) == []
+    assert list(lightbox_engine.folders.output.glob("*long*")) == []
 
 
 @pytest.mark.thorough

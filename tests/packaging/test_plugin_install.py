@@ -91,7 +91,9 @@ def test_the_settings_of_the_package_are_listed_and_not_shown(environment: Path,
 
 
 @pytest.fixture
-async def house(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ActorHarness]:
+async def plugin_harness(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ActorHarness]:
     """A control plane that has the package too, and runs no task itself."""
     monkeypatch.syspath_prepend(str(unpacked_plugin(tmp_path)))
     chosen = changed(settings, fleet={"secret": SecretStr(SECRET)})
@@ -104,20 +106,20 @@ async def house(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
-    environment: Path, house: ActorHarness, tmp_path: Path
+    environment: Path, plugin_harness: ActorHarness, tmp_path: Path
 ) -> None:
-    ann = await house.person()
+    ann = await plugin_harness.person()
     picture = {"provider": "tiny", "action_type": "txt2img", "prompt": "a dot"}
-    counted = await house.submit(ann, "tiny_count", {"text": "seven77"})
-    painted = await house.submit(ann, "media", picture)
-    told = await house.submit(ann, "tiny_count", {"text": "fail"}, max_retries=0)
+    counted = await plugin_harness.submit(ann, "tiny_count", {"text": "seven77"})
+    painted = await plugin_harness.submit(ann, "media", picture)
+    told = await plugin_harness.submit(ann, "tiny_count", {"text": "fail"}, max_retries=0)
     worker = await asyncio.create_subprocess_exec(
         *(environment / "callsheet", "worker", "--tasks"),
         cwd=tmp_path,
         stderr=PIPE,
         env={
             "PATH": os.environ["PATH"],
-            "API_BASE_URL": house.plane.settings.public_url,
+            "API_BASE_URL": plugin_harness.plane.settings.public_url,
             "FLEET_SECRET": SECRET,
             "WORKER_ID": "elsewhere",
             "CALLSHEET_PROVIDERS__PLUGINS__TINY__SIGNATURE": "in the corner",
@@ -126,11 +128,11 @@ async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
     assert worker.stderr is not None
     saying = asyncio.create_task(worker.stderr.read())
     try:
-        assert (await house.ended(ann, counted))["result"]["data"]["letters"] == 7
-        result: dict[str, Any] = (await house.ended(ann, painted))["result"]
+        assert (await plugin_harness.ended(ann, counted))["result"]["data"]["letters"] == 7
+        result: dict[str, Any] = (await plugin_harness.ended(ann, painted))["result"]
         assert result["data"]["details"] == {"signature": "in the corner"}
-        assert (await house.client.get(result["urls"][0])).content.startswith(b"\x89PNG")
-        failed = await house.ended(ann, told, "failed")
+        assert (await plugin_harness.client.get(result["urls"][0])).content.startswith(b"\x89PNG")
+        failed = await plugin_harness.ended(ann, told, "failed")
         assert (failed["error"]["type"], failed["error"]["message"]) == ("tiny_failed", "It was told to fail.")
         worker.terminate()
         assert await worker.wait() == 0, (await saying).decode()

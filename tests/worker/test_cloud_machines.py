@@ -130,7 +130,7 @@ class Group:
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def own_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("NO_PROXY", "*")
     with aws_server() as url:
         yield url
@@ -138,15 +138,15 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.thorough
 async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_under_one(
-    site: Site, tmp_path: Path, metadata: MetadataService, aws: str
+    site: Site, tmp_path: Path, metadata: MetadataService, own_aws: str
 ) -> None:
-    group = await asyncio.to_thread(Group, aws)
+    group = await asyncio.to_thread(Group, own_aws)
     metadata.said["instance-id"] = group.instance_id
     variables = on(
         metadata,
         ASG_NAME="gpus",
         CALLSHEET_WORKER__ASG_REGION=REGION,
-        CALLSHEET_WORKER__ASG_ENDPOINT_URL=aws,
+        CALLSHEET_WORKER__ASG_ENDPOINT_URL=own_aws,
         NO_PROXY="*",
         **CREDENTIALS,
     )

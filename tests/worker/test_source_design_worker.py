@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "source_design_worker.py"
 
 
 @pytest.fixture(scope="module")
-async def plane(
+async def enveloped_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """All that an operator does for such programs is one setting."""
@@ -38,8 +38,8 @@ async def plane(
 
 
 @pytest.fixture
-async def site(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Site]:
-    async with open_site(plane, tmp_path / "agent") as site:
+async def site(enveloped_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Site]:
+    async with open_site(enveloped_plane, tmp_path / "agent") as site:
         yield site
 
 

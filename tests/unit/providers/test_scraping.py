@@ -56,14 +56,14 @@ async def site() -> AsyncIterator[Site]:
 
 
 @pytest.fixture(scope="module")
-async def client() -> AsyncIterator[GuardedClient]:
+async def scraping_client() -> AsyncIterator[GuardedClient]:
     async with GuardedClient(allow_networks=[LOCAL]) as client:
         yield client
 
 
 @pytest.fixture
-def scraper(client: GuardedClient) -> Scraper:
-    return Scraper(ScrapingConfig(contact="mailto:robots@shop.test", max_bytes=100_000), client)
+def scraper(scraping_client: GuardedClient) -> Scraper:
+    return Scraper(ScrapingConfig(contact="mailto:robots@shop.test", max_bytes=100_000), scraping_client)
 
 
 async def refused(scraper: Scraper, url: str) -> ProviderError:
@@ -103,9 +103,9 @@ async def test_a_page_that_robots_may_not_read_is_not_read_by_way_of_another(sit
     assert (await scraper.scrape(site.shows("/chair")))["title"] == "Lämp"
 
 
-async def test_the_rules_of_a_site_can_be_switched_off(site: Site, client: GuardedClient) -> None:
+async def test_the_rules_of_a_site_can_be_switched_off(site: Site, scraping_client: GuardedClient) -> None:
     site.robots = "User-agent: *\nDisallow: /\n"
-    await Scraper(ScrapingConfig(robots=False), client).scrape(site.shows())
+    await Scraper(ScrapingConfig(robots=False), scraping_client).scrape(site.shows())
     assert [path for path, _ in site.asked] == ["/lamp"]
 
 
@@ -174,8 +174,8 @@ async def test_a_host_that_does_not_exist_is_not_asked_again_and_one_that_is_dow
     assert (error.type, error.retryable) == ("page_unreachable", True)
 
 
-async def test_a_page_that_does_not_come_is_given_up(site: Site, client: GuardedClient) -> None:
-    error = await refused(Scraper(ScrapingConfig(timeout_seconds=0.3), client), f"{site.url}/slow")
+async def test_a_page_that_does_not_come_is_given_up(site: Site, scraping_client: GuardedClient) -> None:
+    error = await refused(Scraper(ScrapingConfig(timeout_seconds=0.3), scraping_client), f"{site.url}/slow")
     assert (error.type, error.retryable) == ("page_unreachable", True)
 
 
@@ -187,7 +187,7 @@ async def test_without_a_parser_it_is_said_what_to_install(
     assert (error.type, ".[scraping]" in error.message) == ("parser_missing", True)
 
 
-async def test_a_page_that_keeps_the_parser_busy_is_given_up(site: Site, client: GuardedClient) -> None:
-    scraper = Scraper(ScrapingConfig(read_seconds=0.5), client)
+async def test_a_page_that_keeps_the_parser_busy_is_given_up(site: Site, scraping_client: GuardedClient) -> None:
+    scraper = Scraper(ScrapingConfig(read_seconds=0.5), scraping_client)
     error = await refused(scraper, site.shows(body="<div>" * 400_000))
     assert (error.type, error.retryable) == ("page_unreadable", False)
