@@ -19,6 +19,7 @@ async def test_somebody_signs_in_sees_the_frame_and_signs_out(
 ) -> None:
     await page.goto("/jobs")
     await expect(page).to_have_url(re.compile(r"/sign-in\?next="))
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
     await assert_accessible(page)
     await screenshots.take(page, "sign-in")
     await page.get_by_role("button", name="Sign in").click()
