@@ -39,8 +39,9 @@ ADD_WORKFLOWS = """
 INSERT INTO workflows (slug, name) SELECT 'chart-' || n, 'Chart' FROM generate_series(1, $1::integer) n RETURNING id
 """
 ADD_WORKERS = """
-INSERT INTO comfyui_workers (worker_id, display_name, max_concurrency, is_approved, last_seen_at, stage, providers)
-SELECT 'bench-' || n, 'bench-' || n, 1, true, clock_timestamp() + interval '1 hour', 'production', ARRAY['self_hosted']
+INSERT INTO comfyui_workers (
+    worker_id, registration_source, stage, session_id, token_hash, last_seen_at)
+SELECT 'bench-' || n, 'workflows', 'production', n, sha256(n::text::bytea), clock_timestamp() + interval '1 hour'
 FROM generate_series(1, $1::integer) n
 """
 
