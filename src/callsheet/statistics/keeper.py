@@ -63,20 +63,20 @@ class StatisticsKeeper(Loop):
                 return False
             progress = await SQL["read_progress"].row(connection, Progress)
             assert progress is not None
-            until = await self._count(connection, progress)
+            since = first_minute(progress)
+            until = await self._count(connection, since, progress.now)
             minute = progress.now.replace(second=0, microsecond=0)
             if minute != self._sampled_minute:
                 await self._sample(connection, progress.now, tokens)
-                # Hours that are not yet whole are added up from their minutes, also old ones.
-                if until == progress.now:
-                    await self._delete_old(connection)
+            # Also while it catches up: the minutes of thirty days are too many to be deleted at once.
+            if minute != self._sampled_minute or until < progress.now:
+                await self._delete_old(connection, progress.now, since)
         self._sampled_minute = minute
         return until < progress.now
 
-    async def _count(self, connection: Connection, progress: Progress) -> datetime:
+    async def _count(self, connection: Connection, since: datetime, now: datetime) -> datetime:
         """Counts from the last time on, at most an hour of it; returns until when."""
-        since = first_minute(progress)
-        until = min(progress.now, since + COUNTED_AGAIN + MOST_AT_ONCE)
+        until = min(now, since + COUNTED_AGAIN + MOST_AT_ONCE)
         await SQL["count_minutes"].run(connection, since=since, until=until)
         for step in LONGER_STEPS:
             await SQL["combine_finished"].run(connection, step_seconds=step, since=since, until=until)
@@ -90,11 +90,14 @@ class StatisticsKeeper(Loop):
             await SQL["combine_queues"].run(connection, step_seconds=step, since=now)
             await SQL["combine_fleet"].run(connection, step_seconds=step, since=now)
 
-    async def _delete_old(self, connection: Connection) -> None:
+    async def _delete_old(self, connection: Connection, now: datetime, since: datetime) -> None:
+        # The hour that is being counted is added up from its minutes, also an old one.
+        counted_hour = since.replace(minute=0)
         for step, kept in self._kept_seconds.items():
-            await SQL["delete_old_counts"].run(connection, step_seconds=step, kept_seconds=kept)
-            await SQL["delete_old_queue_samples"].run(connection, step_seconds=step, kept_seconds=kept)
-            await SQL["delete_old_fleet_samples"].run(connection, step_seconds=step, kept_seconds=kept)
+            before = min(now - timedelta(seconds=kept), counted_hour)
+            await SQL["delete_old_counts"].run(connection, step_seconds=step, before=before)
+            await SQL["delete_old_queue_samples"].run(connection, step_seconds=step, before=before)
+            await SQL["delete_old_fleet_samples"].run(connection, step_seconds=step, before=before)
 
     async def _held_tokens(self) -> float | None:
         """The held tokens of all pools; None if a pool is not available."""

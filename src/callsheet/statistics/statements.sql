@@ -142,15 +142,15 @@ ON CONFLICT (step_seconds, at) DO UPDATE SET
 
 -- name: delete_old_counts
 DELETE FROM finished_jobs_by_time
-WHERE step_seconds = :step_seconds AND at < clock_timestamp() - make_interval(secs => :kept_seconds)
+WHERE step_seconds = :step_seconds AND at < :before::timestamptz
 
 -- name: delete_old_queue_samples
 DELETE FROM queue_samples
-WHERE step_seconds = :step_seconds AND at < clock_timestamp() - make_interval(secs => :kept_seconds)
+WHERE step_seconds = :step_seconds AND at < :before::timestamptz
 
 -- name: delete_old_fleet_samples
 DELETE FROM fleet_samples
-WHERE step_seconds = :step_seconds AND at < clock_timestamp() - make_interval(secs => :kept_seconds)
+WHERE step_seconds = :step_seconds AND at < :before::timestamptz
 
 -- name: read_finished
 SELECT at, completed, failed, canceled, expired, waits, runs FROM finished_jobs_by_time
