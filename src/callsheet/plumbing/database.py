@@ -197,7 +197,12 @@ class Database:
                 raise asyncpg.InterfaceError(f"database {self.name} is closed")
             async with pool.acquire() as connection:
                 is_acquired = True
-                yield connection
+                try:
+                    yield connection
+                except asyncio.CancelledError:
+                    # The server may still be at work on the canceled statement, and keep its locks.
+                    connection.terminate()
+                    raise
         except DATABASE_AWAY as error:
             # After a connection was acquired, a timeout may be one that the caller has set.
             if is_away(error) and not (is_acquired and isinstance(error, TimeoutError)):
