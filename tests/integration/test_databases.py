@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from callsheet.plumbing.database import Database, PoolUnavailable, ordinary_connections
@@ -15,7 +17,9 @@ from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
 from callsheet.plumbing.notify import Listener
+from callsheet.plumbing.sql import Connection
 from callsheet.settings import Settings, load_settings
+from tests.support.core import Core
 from tests.support.waiting import until
 
 
@@ -149,3 +153,40 @@ async def test_a_process_has_no_more_connections_than_the_setting_says(settings:
 @pytest.mark.parametrize(("connections", "expected"), [(2, 1), (5, 1), (10, 3), (500, 150)])
 def test_three_in_ten_connections_are_for_lists(connections: int, expected: int) -> None:
     assert ordinary_connections(connections) == expected
+
+
+async def cancel_after_prepare(connection: Connection) -> None:
+    await connection.prepare("SELECT id FROM tenants WHERE id = $1")
+    raise asyncio.CancelledError
+
+
+async def wait_too_long_after_prepare(connection: Connection) -> None:
+    await connection.prepare("SELECT id FROM tenants WHERE id = $1")
+    raise TimeoutError
+
+
+async def pass_a_wrong_argument(connection: Connection) -> None:
+    await connection.fetch("SELECT id FROM tenants WHERE id = $1", 7)
+
+
+@pytest.mark.parametrize("interrupted", [cancel_after_prepare, wait_too_long_after_prepare, pass_a_wrong_argument])
+async def test_a_statement_that_was_prepared_and_not_run_keeps_no_lock(
+    core: Core, interrupted: Callable[[Connection], Awaitable[None]]
+) -> None:
+    """The pool hands out the connection that was used last, so without the fix the next user gets this one."""
+    database = core.databases.central
+    process = 0
+    with pytest.raises((asyncio.CancelledError, TimeoutError, asyncpg.DataError)):
+        async with database.connection() as connection:
+            process = connection.get_server_pid()
+            await interrupted(connection)
+    async with database.connection() as connection, connection.transaction(isolation="repeatable_read"):
+        assert await connection.fetchval("SELECT 1") == 1
+
+    async def has_no_lock() -> bool:
+        async with database.connection() as connection:
+            return not await connection.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE pid = $1 AND relation = 'tenants'::regclass", process
+            )
+
+    await until(has_no_lock)

@@ -87,6 +87,11 @@ async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
         return None
 
 
+# Errors that may leave a statement prepared and not run. asyncpg ends the implicit transaction only when it runs the
+# statement. Until then the connection keeps locks on the statement's tables, and its next transaction cannot choose an
+# isolation level. DataError is an argument that asyncpg cannot encode.
+INSIDE_A_STATEMENT = (asyncio.CancelledError, TimeoutError, asyncpg.InterfaceError, asyncpg.DataError)
+
 # Errors of connecting; ValueError if the DSN cannot be parsed.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
@@ -199,8 +204,7 @@ class Database:
                 is_acquired = True
                 try:
                     yield connection
-                except asyncio.CancelledError:
-                    # The server may still be at work on the canceled statement, and keep its locks.
+                except INSIDE_A_STATEMENT:
                     connection.terminate()
                     raise
         except DATABASE_AWAY as error:
