@@ -176,10 +176,15 @@ async def test_a_statement_that_was_prepared_and_not_run_keeps_no_lock(
     """The pool hands out the connection that was used last, so without the fix the next user gets this one."""
     database = core.databases.central
     process = 0
-    with pytest.raises((asyncio.CancelledError, TimeoutError, asyncpg.DataError)):
+
+    async def use_a_connection() -> None:
+        nonlocal process
         async with database.connection() as connection:
             process = connection.get_server_pid()
             await interrupted(connection)
+
+    with pytest.raises((asyncio.CancelledError, TimeoutError, asyncpg.DataError)):
+        await use_a_connection()
     async with database.connection() as connection, connection.transaction(isolation="repeatable_read"):
         assert await connection.fetchval("SELECT 1") == 1
 
