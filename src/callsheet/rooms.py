@@ -120,7 +120,9 @@ def open_rooms(
     """What a lower room needs of a higher one is passed as a function, at construction."""
     identity = open_identity(databases, settings, secret)
     media = open_media(databases, storage, settings, secret, owner, identity.quotas)
-    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
+    catalog = open_catalog(
+        databases, storage, settings.storage.max_upload_bytes, secret, owner, settings.jobs.lifetime_seconds
+    )
     dispatch = open_dispatch(databases.central, notifier.notify, settings.jobs)
     limits, reaped = ActiveLimits.from_settings(settings), ExpiredLeases(databases).record
     jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas, reaped, dispatch)

@@ -272,6 +272,8 @@ TABLE: dict[Access, str] = {
         GET /api/admin/statistics
         GET /api/admin/workflows
         GET /api/admin/workflows/{workflow}
+        GET /api/admin/workflows/{workflow}/versions
+        GET /api/admin/workflows/{workflow}/versions/{version}
         GET /api/admin/effects
         GET /api/admin/effects/{effect}
         GET /api/admin/assets
@@ -303,6 +305,8 @@ TABLE: dict[Access, str] = {
         DELETE /api/admin/workflows/{workflow}
         POST /api/admin/workflows/{workflow}/activate
         POST /api/admin/workflows/{workflow}/deactivate
+        POST /api/admin/workflows/proposals
+        POST /api/admin/workflows/{workflow}/test-runs
         POST /api/admin/effects
         PATCH /api/admin/effects/{effect}
         DELETE /api/admin/effects/{effect}
@@ -310,6 +314,7 @@ TABLE: dict[Access, str] = {
         DELETE /api/admin/effects/{effect}/preview
         POST /api/admin/assets
         POST /api/admin/assets/{asset_id}/confirm
+        DELETE /api/admin/assets/{asset_id}
         POST /api/admin/jobs
         POST /api/admin/dispatches/{dispatch_id}/requeue
         POST /api/admin/dispatches/{dispatch_id}/cancel
@@ -325,6 +330,8 @@ TABLE: dict[Access, str] = {
         PATCH /api/admin/fleets/{fleet_id}
         DELETE /api/admin/fleets/{fleet_id}
         PUT /api/admin/fleets/{fleet_id}/workflows
+        PUT /api/admin/fleets/{fleet_id}/workflows/{workflow}
+        DELETE /api/admin/fleets/{fleet_id}/workflows/{workflow}
         PUT /api/admin/fleets/{fleet_id}/scaling
         DELETE /api/admin/fleets/{fleet_id}/scaling
         POST /api/admin/fleets/{fleet_id}/tokens

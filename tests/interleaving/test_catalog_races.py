@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -19,7 +20,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
 from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState
-from tests.support.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED
+from tests.support.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 from tests.support.race_control import open_transaction, paused_at, start_blocked
 
 ACTOR = "operator"
@@ -174,6 +175,35 @@ async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: 
         else:
             assert isinstance(deleted, InUse)
             assert created.workflow == slug
+
+
+async def test_an_asset_is_deleted_or_gets_a_use_but_never_both(catalogs: Two) -> None:
+    lock = "SELECT 1 FROM catalog_assets WHERE id = $1 FOR UPDATE"
+    for deletes_first in (True, False):
+        asset = await ready_asset(catalogs)
+        graph = {**PLAIN, "2": GRAPH["2"], "5": GRAPH["5"]}
+        properties = [*copy.deepcopy(PROPERTIES), overlay(str(asset))]
+        works: list[Any] = [
+            catalogs.one.assets.delete(asset, ACTOR),
+            catalogs.two.workflows.create(catalogs.request(graph=graph, properties=properties), ACTOR),
+        ]
+        async with open_transaction(catalogs.databases.central, lock, asset):
+            tasks = await start_blocked(catalogs.databases.central, *(works if deletes_first else reversed(works)))
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        deleted, created = outcomes if deletes_first else reversed(outcomes)
+        if deleted is None:
+            assert isinstance(created, InvalidRequest)
+            assert created.errors[0].field == "properties.6.default"
+        else:
+            assert isinstance(deleted, InUse)
+            assert created.slug in str(deleted.detail)
+            assert (await catalogs.one.assets.get(asset)).used_by
+
+
+async def ready_asset(catalogs: Two) -> UUID:
+    created = await catalogs.one.assets.create(CreateAsset(name="a.png", mime_type="image/png", size=len(PNG)), ACTOR)
+    await catalogs.storage.put(f"catalog/assets/{created.asset.id}/upload", PNG, content_type="image/png")
+    return (await catalogs.one.assets.confirm(created.asset.id, ACTOR)).id
 
 
 async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: Two) -> None:

@@ -111,6 +111,7 @@ class AuthorizationSetup:
                 "key_id": str(key.id),
                 "effect": effect["id"],
                 "workflow": slug,
+                "version": "1",
                 "asset_id": catalog_api.asset,
                 "worker_id": worker.worker_id,
                 "fleet_id": str(fleet["id"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -11,18 +11,21 @@ from callsheet.catalog.properties import an
 from callsheet.identity.audit import record
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import Storage
+from callsheet.media.storage.responses import shows_inline
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.catalog import Asset, CreateAsset, CreatedAsset, Property
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, NotFound, Refusal
+from callsheet.wire.catalog import Asset, AssetUse, CreateAsset, CreatedAsset, Property
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InUse, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import UploadRequest
 
 SQL = statements("callsheet.catalog")
 FOLDER = "catalog/assets"
+# How many workflows and effects an error names.
+MOST_NAMED = 5
 
 
 class AssetRow(NamedTuple):
@@ -45,6 +48,13 @@ class ReadyAsset(NamedTuple):
     sha256: str
 
 
+class UseRow(NamedTuple):
+    asset_id: str
+    type: Literal["workflow", "effect"]
+    slug: str
+    name: str
+
+
 class Assets:
     def __init__(self, databases: Databases, storage: Storage, largest_bytes: int):
         self._databases = databases
@@ -57,20 +67,20 @@ class Assets:
         asset_id = uuid7()
         path = f"{FOLDER}/{asset_id}/upload"
         async with self._databases.central.transaction() as connection:
-            asset = await SQL["create_asset"].row(connection, Asset, id=asset_id, path=path, **request.model_dump())
-            assert asset is not None
+            row = await SQL["create_asset"].row(connection, AssetRow, id=asset_id, path=path, **request.model_dump())
+            assert row is not None
             await record(connection, actor, "asset.create", "asset", asset_id, name=request.name)
         signed = self._storage.presign_put(
             path, content_type=request.mime_type, size=request.size, sha256=request.sha256
         )
         upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
-        return CreatedAsset(asset=asset, upload=upload)
+        return CreatedAsset(asset=self._view(row), upload=upload)
 
     async def confirm(self, asset_id: UUID, actor: str) -> Asset:
         """Makes an uploaded asset usable if it matches its declaration. A repeated confirmation changes nothing."""
         row = await self._row(asset_id)
         if row.status == "ready":
-            return _view(row)
+            return await self.get(asset_id)
         try:
             await self._make_ready(row, actor)
         except Refusal:
@@ -122,8 +132,26 @@ class Assets:
             )
         return sha256
 
+    async def delete(self, asset_id: UUID, actor: str) -> None:
+        """Deletes an asset that no workflow and no effect names. Jobs that were submitted before can still read the
+        file: `DeletedAssets` removes it when they have ended."""
+        async with self._databases.central.transaction() as connection:
+            row = await SQL["lock_asset"].row(connection, AssetRow, id=asset_id)
+            if row is None:
+                raise _no_asset()
+            uses = (await uses_of(connection, [asset_id])).get(asset_id, [])
+            if uses:
+                listed = ", ".join(f"{use.type} {use.slug}" for use in uses[:MOST_NAMED])
+                more = f" and {len(uses) - MOST_NAMED} more" if len(uses) > MOST_NAMED else ""
+                raise InUse(f"The asset is used by {listed}{more}. Choose another asset there first.")
+            await SQL["mark_asset_deleted"].run(connection, id=asset_id)
+            await record(connection, actor, "asset.delete", "asset", asset_id, name=row.name)
+
     async def get(self, asset_id: UUID) -> Asset:
-        return _view(await self._row(asset_id))
+        row = await self._row(asset_id)
+        async with self._databases.central.ordinary() as connection:
+            uses = await uses_of(connection, [asset_id])
+        return self._view(row, uses.get(asset_id, ()))
 
     async def ready(self, asset_id: UUID) -> ReadyAsset | None:
         async with self._databases.central.connection() as connection:
@@ -131,27 +159,46 @@ class Assets:
 
     async def list(self, status: str | None, before: UUID | None, limit: int) -> Page[Asset]:
         async with self._databases.central.ordinary() as connection:
-            assets = await SQL["list_assets"].rows(connection, Asset, status=status, before=before, limit=limit + 1)
-        return page_of(assets, limit)
+            rows = await SQL["list_assets"].rows(connection, AssetRow, status=status, before=before, limit=limit + 1)
+            uses = await uses_of(connection, [row.id for row in rows])
+        return page_of([self._view(row, uses.get(row.id, ())) for row in rows], limit)
 
     async def _row(self, asset_id: UUID) -> AssetRow:
         async with self._databases.central.connection() as connection:
             row = await SQL["find_asset"].row(connection, AssetRow, id=asset_id)
         if row is None:
-            raise NotFound("There is no such asset.")
+            raise _no_asset()
         return row
 
+    def _view(self, row: AssetRow, uses: Sequence[AssetUse] = ()) -> Asset:
+        url = None
+        if row.status == "ready":
+            # Types that a browser could run are downloaded and not shown.
+            saved = None if shows_inline(row.mime_type) else row.name
+            url = self._storage.presign_get(row.path, download_name=saved, content_type=row.mime_type).url
+        return Asset(
+            id=row.id,
+            status=row.status,
+            name=row.name,
+            mime_type=row.mime_type,
+            size=row.size,
+            sha256=row.sha256,
+            created_at=row.created_at,
+            url=url,
+            used_by=[*uses],
+        )
 
-def _view(row: AssetRow) -> Asset:
-    return Asset(
-        id=row.id,
-        status=row.status,
-        name=row.name,
-        mime_type=row.mime_type,
-        size=row.size,
-        sha256=row.sha256,
-        created_at=row.created_at,
-    )
+
+def _no_asset() -> NotFound:
+    return NotFound("There is no such asset.")
+
+
+async def uses_of(connection: Connection, ids: Sequence[UUID]) -> Mapping[UUID, list[AssetUse]]:
+    uses: dict[UUID, list[AssetUse]] = {}
+    if ids:
+        for use in await SQL["uses_of_assets"].rows(connection, UseRow, ids=[str(each) for each in ids]):
+            uses.setdefault(UUID(use.asset_id), []).append(AssetUse(type=use.type, slug=use.slug, name=use.name))
+    return uses
 
 
 async def ready_assets(connection: Connection, ids: Iterable[UUID]) -> Mapping[UUID, ReadyAsset]:
@@ -160,8 +207,11 @@ async def ready_assets(connection: Connection, ids: Iterable[UUID]) -> Mapping[U
 
 
 async def check_assets(connection: Connection, wanted: Mapping[str, tuple[Property, str]]) -> list[FieldProblem]:
-    """The problems of assets that properties name. `wanted`: property and asset id by field."""
-    found = await ready_assets(connection, {UUID(asset_id) for _, asset_id in wanted.values()})
+    """The problems of assets that properties name. `wanted`: property and asset id by field. The assets cannot be
+    deleted until the transaction ends."""
+    ids = [*{UUID(asset_id) for _, asset_id in wanted.values()}]
+    assets = await SQL["hold_ready_assets"].rows(connection, ReadyAsset, ids=ids) if ids else []
+    found = {asset.id: asset for asset in assets}
     problems: list[FieldProblem] = []
     for field, (each, asset_id) in wanted.items():
         asset = found.get(UUID(asset_id))

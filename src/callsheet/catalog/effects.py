@@ -50,7 +50,8 @@ COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_p
 class Recipe:
     """Everything about a published effect that a job of it is made from."""
 
-    effect_id: UUID
+    # None for a test run of a workflow.
+    effect_id: UUID | None
     name: str
     has_jobs: bool
     workflow_id: int

@@ -47,6 +47,12 @@ class Text:
     """Whether it is an element of a list of two: with a number behind it that is a link to another node."""
 
 
+def bare_graph(document: Graph) -> Graph:
+    """The graph itself, where the document is a whole request to ComfyUI, as some tools save it."""
+    prompt = document.get("prompt")
+    return prompt if isinstance(prompt, dict) and "class_type" not in prompt else document
+
+
 def check_graph(graph: Graph) -> list[FieldProblem]:
     """What is wrong with it, however it was made; nothing else here may be asked about such a graph."""
     if isinstance(graph.get("nodes"), list) and "links" in graph:

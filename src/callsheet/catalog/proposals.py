@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from callsheet.catalog.graphs import Graph, is_link, nodes_that_name_files, takes_file
 from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, MIME_TYPES
@@ -42,6 +42,15 @@ _NAMED: Mapping[str, str] = {"PreviewAny": "txt", "PreviewAudio": "flac"}
 _SHOWS_TEXT = re.compile(r"text|string|caption|show ?any|display ?any", re.IGNORECASE)
 _OTHER_OUTPUT = re.compile(r"save|combine", re.IGNORECASE)
 _MADE_BY = {"video": "mp4", "gif": "gif", "webp": "webp", "image": "png", "audio": "flac"}
+
+
+class Input(NamedTuple):
+    """An input that has a value of its own, and the types of property that it can become, the likeliest first."""
+
+    node_id: str
+    name: str
+    value: bool | int | float | str
+    types: tuple[PropertyType, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,28 @@ def propose(graph: Graph, *, everything: bool = False) -> Proposal:
         _propose_numbers(proposal)
     proposal.outputs = sorted(outputs_of(graph), key=_likelihood)
     return proposal
+
+
+def inputs_of(graph: Graph) -> Iterator[Input]:
+    """For a graph that was checked. `check_properties` would refuse the other types."""
+    of_files = nodes_that_name_files(graph)
+    for node_id, class_type, name, value in _inputs(graph):
+        if isinstance(value, bool):
+            yield Input(node_id, name, value, (PropertyType.BOOLEAN,))
+        elif isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER:
+            yield Input(node_id, name, value, (PropertyType.NUMBER, PropertyType.CHOICE))
+        elif isinstance(value, str):
+            yield Input(node_id, name, value, _types_of_text(class_type, name, node_id in of_files))
+
+
+def _types_of_text(class_type: str, name: str, names_file: bool) -> tuple[PropertyType, ...]:
+    if takes_file(class_type, name):
+        likeliest = _loads(class_type)
+        media = (PropertyType.IMAGE, PropertyType.VIDEO)
+        if name not in _FILE_NAMES:
+            return (PropertyType.CHOICE,)
+        return (*sorted(media, key=lambda each: each is not likeliest), PropertyType.CHOICE)
+    return (PropertyType.CHOICE,) if names_file else (PropertyType.TEXT, PropertyType.CHOICE)
 
 
 def _inputs(graph: Graph) -> Iterator[tuple[str, str, str, Any]]:

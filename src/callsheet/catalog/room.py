@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.catalog.assets import Assets
+from callsheet.catalog.deleted_assets import DeletedAssets
 from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.payloads import Payloads
 from callsheet.catalog.unchecked import UncheckedWorkflows
+from callsheet.catalog.workflow_tests import WorkflowTests
+from callsheet.catalog.workflow_versions import WorkflowVersions
 from callsheet.catalog.workflows import Workflows
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
+from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
@@ -21,25 +25,40 @@ from callsheet.toolbox.signing import Master
 @dataclass(frozen=True, slots=True)
 class CatalogRoom:
     workflows: Workflows
+    versions: WorkflowVersions
+    tests: WorkflowTests
     effects: Effects
     effect_previews: EffectPreviews
     assets: Assets
     payloads: Payloads
     unchecked: UncheckedWorkflows
+    deleted_assets: DeletedAssets
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.unchecked,)
+        return (self.unchecked, self.deleted_assets)
 
 
-def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: int, secret: Master) -> CatalogRoom:
+def open_catalog(
+    databases: Databases,
+    storage: Storage,
+    largest_upload_bytes: int,
+    secret: Master,
+    owner: StorageOwner | None = None,
+    job_lifetime_seconds: int = 86_400,
+) -> CatalogRoom:
+    """`owner`: without one, it is not checked whether files in storage may be deleted."""
     preview_urls = PreviewUrls(secret)
     graphs = GraphStore(storage)
+    workflows = Workflows(databases, graphs)
     return CatalogRoom(
-        workflows=Workflows(databases, graphs),
+        workflows=workflows,
+        versions=WorkflowVersions(databases, graphs),
+        tests=WorkflowTests(workflows, graphs),
         effects=Effects(databases, storage, preview_urls),
         effect_previews=EffectPreviews(databases, storage, preview_urls),
         assets=Assets(databases, storage, largest_upload_bytes),
         payloads=Payloads(databases, graphs),
         unchecked=UncheckedWorkflows(databases, graphs),
+        deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
     )

@@ -11,6 +11,7 @@ from callsheet.catalog.routes import (
     admin_effect_router,
     admin_workflow_router,
     effect_router,
+    workflow_editing_router,
 )
 from callsheet.identity.authentication import Authentication
 
@@ -19,6 +20,7 @@ def catalog_routers(catalog: CatalogRoom, authentication: Authentication, waits_
     return [
         effect_router(catalog, waits_of, authentication),
         admin_workflow_router(catalog, authentication),
+        workflow_editing_router(catalog, authentication),
         admin_effect_router(catalog, authentication),
         admin_asset_router(catalog, authentication),
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 
 from callsheet.catalog.effects import Offer
+from callsheet.catalog.proposal_view import proposal_of
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
@@ -32,6 +33,7 @@ from callsheet.wire.catalog import (
     WorkflowSummary,
 )
 from callsheet.wire.forms import Slug, WorkflowSlug
+from callsheet.wire.workflow_editing import ProposeWorkflow, WorkflowProposal, WorkflowVersion, WorkflowVersionDetail
 
 # What a job of a user may expect on each route. The rooms above know; the catalog does not know them.
 WaitsOf = Callable[[Principal, Sequence[tuple[int, str, str]]], Awaitable[Mapping[tuple[int, str, str], EffectWait]]]
@@ -120,6 +122,37 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
     return router
 
 
+def workflow_editing_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+    """What an editor of workflows needs beside the workflows themselves."""
+    manage = authentication.may(Permission.MANAGE_CATALOG)
+    router = Router(
+        prefix="/api/admin/workflows", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
+    )
+
+    @router.post("/proposals")
+    async def propose_workflow(body: ProposeWorkflow, principal: Principal = manage) -> WorkflowProposal:
+        """Checks a graph and proposes its properties and its output. Nothing is stored."""
+        return proposal_of(body)
+
+    @router.get("/{workflow}/versions")
+    async def list_workflow_versions(
+        workflow: WorkflowSlug,
+        cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+    ) -> Page[WorkflowVersion]:
+        """What the workflow was after each change, newest first."""
+        return await catalog.versions.list(workflow, cursor, limit)
+
+    @router.get("/{workflow}/versions/{version}")
+    async def get_workflow_version(
+        workflow: WorkflowSlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]
+    ) -> WorkflowVersionDetail:
+        """One version of a workflow with its graph."""
+        return await catalog.versions.get(workflow, version)
+
+    return router
+
+
 def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_CATALOG)
     router = Router(
@@ -186,5 +219,10 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
     async def confirm_asset(asset_id: UUID, principal: Principal = manage) -> Asset:
         """Checks the uploaded file. After that workflows and effects can use the asset."""
         return await catalog.assets.confirm(asset_id, actor_of(principal))
+
+    @router.delete("/{asset_id}", status_code=204)
+    async def delete_asset(asset_id: UUID, principal: Principal = manage) -> None:
+        """Deletes an asset that no workflow and no effect uses. Jobs that were submitted before can still read it."""
+        await catalog.assets.delete(asset_id, actor_of(principal))
 
     return router

@@ -1,5 +1,5 @@
 -- database: central
--- owns: catalog_assets, effects, workflows
+-- owns: catalog_assets, effects, workflow_versions, workflows
 
 -- name: create_workflow
 INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,
@@ -54,6 +54,38 @@ WHERE id = :id
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
     output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
     required, created_at, updated_at
+
+-- name: keep_version
+-- Writes what the workflow is now as its next version, if anything differs from its last version.
+INSERT INTO workflow_versions (workflow_id, version, actor, created_at, name, description, comfyui_workflow_path,
+    properties, output_node_id, output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds,
+    max_attempts, refund_on_cancel, requirements)
+SELECT w.id, coalesce(last.version, 0) + 1, :actor, w.updated_at, w.name, w.description, w.comfyui_workflow_path,
+    w.properties, w.output_node_id, w.output_extension, w.output_mime_type, w.keep_metadata, w.run_limit_seconds,
+    w.lease_seconds, w.max_attempts, w.refund_on_cancel, w.requirements
+FROM workflows w LEFT JOIN workflow_versions last ON last.workflow_id = w.id
+  AND last.version = (SELECT max(v.version) FROM workflow_versions v WHERE v.workflow_id = :id)
+WHERE w.id = :id
+  AND (last.version IS NULL
+       OR (w.name, w.description, w.comfyui_workflow_path, w.properties, w.output_node_id, w.output_extension,
+           w.output_mime_type, w.keep_metadata, w.run_limit_seconds, w.lease_seconds, w.max_attempts,
+           w.refund_on_cancel, w.requirements)
+       IS DISTINCT FROM
+          (last.name, last.description, last.comfyui_workflow_path, last.properties, last.output_node_id,
+           last.output_extension, last.output_mime_type, last.keep_metadata, last.run_limit_seconds,
+           last.lease_seconds, last.max_attempts, last.refund_on_cancel, last.requirements))
+
+-- name: list_versions
+SELECT version, actor, created_at, name, comfyui_workflow_path FROM workflow_versions
+WHERE workflow_id = :workflow_id AND version < coalesce(:before, 2147483647)
+ORDER BY version DESC LIMIT :limit
+
+-- name: find_version
+SELECT version, actor, created_at, name, comfyui_workflow_path, description, properties, output_node_id,
+    output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts,
+    refund_on_cancel, requirements
+FROM workflow_versions
+WHERE workflow_id = :workflow_id AND version = :version
 
 -- name: provider_is_served
 -- Whether any worker that may register declares it. There are some thousand at most.
@@ -163,23 +195,60 @@ UPDATE effects SET has_jobs = true WHERE id = :id RETURNING id
 -- name: create_asset
 INSERT INTO catalog_assets (id, path, name, mime_type, size, sha256)
 VALUES (:id, :path, :name, :mime_type, :size, :sha256)
-RETURNING id, status, name, mime_type, size, sha256, created_at
+RETURNING id, status, path, name, mime_type, size, sha256, created_at
 
 -- name: find_asset
-SELECT id, status, path, name, mime_type, size, sha256, created_at FROM catalog_assets WHERE id = :id
+SELECT id, status, path, name, mime_type, size, sha256, created_at FROM catalog_assets
+WHERE id = :id AND deleted_at IS NULL
 
 -- name: list_assets
-SELECT id, status, name, mime_type, size, sha256, created_at FROM catalog_assets
+SELECT id, status, path, name, mime_type, size, sha256, created_at FROM catalog_assets
 WHERE id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-  AND (:status::text IS NULL OR status = :status)
+  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
 ORDER BY id DESC LIMIT :limit
+
+-- name: uses_of_assets
+-- Reads the whole catalog, which has some hundred rows: assets are named inside of JSON.
+SELECT p.value ->> 'default' AS asset_id, 'workflow' AS type, w.slug, w.name
+FROM workflows w CROSS JOIN LATERAL jsonb_array_elements(w.properties) p
+WHERE p.value ->> 'type' IN ('image', 'video') AND p.value ->> 'default' = ANY (:ids::text[])
+UNION
+SELECT o.value AS asset_id, 'effect' AS type, e.slug, e.name
+FROM effects e CROSS JOIN LATERAL jsonb_each_text(e.overrides) o
+WHERE o.value = ANY (:ids::text[])
+ORDER BY type DESC, slug
 
 -- name: confirm_asset
 UPDATE catalog_assets SET status = 'ready', path = :path, sha256 = :sha256
-WHERE id = :id AND status = 'pending'
-RETURNING id, status, name, mime_type, size, sha256, created_at
+WHERE id = :id AND status = 'pending' AND deleted_at IS NULL
+RETURNING id
 
 -- name: ready_assets
 SELECT a.id, a.path, a.name, a.mime_type, a.size, a.sha256
 FROM unnest(:ids::uuid[]) AS wanted (id)
-CROSS JOIN LATERAL (SELECT * FROM catalog_assets c WHERE c.id = wanted.id AND c.status = 'ready' LIMIT 1) a
+CROSS JOIN LATERAL (
+    SELECT * FROM catalog_assets c
+    WHERE c.id = wanted.id AND c.status = 'ready' AND c.deleted_at IS NULL LIMIT 1
+) a
+
+-- name: hold_ready_assets
+-- They are not deleted until what names them is committed.
+SELECT id, path, name, mime_type, size, sha256 FROM catalog_assets
+WHERE id = ANY (:ids::uuid[]) AND status = 'ready' AND deleted_at IS NULL
+ORDER BY id
+FOR SHARE
+
+-- name: lock_asset
+SELECT id, status, path, name, mime_type, size, sha256, created_at FROM catalog_assets
+WHERE id = :id AND deleted_at IS NULL
+FOR UPDATE
+
+-- name: mark_asset_deleted
+UPDATE catalog_assets SET deleted_at = clock_timestamp() WHERE id = :id
+
+-- name: assets_to_remove
+SELECT id FROM catalog_assets
+WHERE deleted_at < :now::timestamptz - make_interval(secs => :kept_seconds) ORDER BY deleted_at, id LIMIT :limit
+
+-- name: remove_asset
+DELETE FROM catalog_assets WHERE id = :id AND deleted_at IS NOT NULL

@@ -106,6 +106,7 @@ class Workflows:
                 problem = FieldProblem("slug", "This slug is already in use.")
                 raise Conflict(f"A workflow {request.slug!r} already exists.", errors=[problem])
             await judge(connection, row.id, required)
+            await SQL["keep_version"].run(connection, id=row.id, actor=actor)
             await record(connection, actor, "workflow.create", "workflow", request.slug, graph=path)
         return WorkflowDetail(**row._asdict(), graph=graph)
 
@@ -133,6 +134,8 @@ class Workflows:
         async with self._databases.central.transaction() as connection:
             if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return None
+            # What a release without versions wrote is kept before it is replaced.
+            await SQL["keep_version"].run(connection, id=row.id, actor=None)
             if "properties" in given:
                 await _require_assets(connection, properties)
                 await _require_effects_fit(connection, row.id, properties)
@@ -146,6 +149,7 @@ class Workflows:
                 **values,
             )
             assert changed is not None
+            await SQL["keep_version"].run(connection, id=row.id, actor=actor)
             if _stored(required) != row.required:
                 await judge(connection, row.id, required)
             details = {"fields": sorted(given), "graph": path, "is_active": values["is_active"]}

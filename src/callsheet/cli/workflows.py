@@ -121,7 +121,7 @@ async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, re
 
 
 def _read_graph(file: Path) -> dict[str, Any]:
-    from callsheet.catalog.graphs import check_graph
+    from callsheet.catalog.graphs import bare_graph, check_graph
 
     try:
         if file.stat().st_size > LARGEST_FILE:
@@ -134,15 +134,13 @@ def _read_graph(file: Path) -> dict[str, Any]:
         raise OperatorError(f"{file} is not JSON ({where}). Export it again: Workflow → Export (API).") from None
     except (ValueError, RecursionError):
         raise OperatorError(f"{file} is not JSON. Export it again: Workflow → Export (API).") from None
-    # A whole request to ComfyUI, as some tools save it.
-    if isinstance(graph, dict) and isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
-        graph = graph["prompt"]
     if not isinstance(graph, dict):
         raise OperatorError(f"{file} is not a workflow. A workflow is an object of nodes.")
-    problems = check_graph(graph)
+    bare = dict(bare_graph(graph))
+    problems = check_graph(bare)
     if problems:
         raise OperatorError(f"{file}: {problems[0]}")
-    return graph
+    return bare
 
 
 def _slug_of(file: Path) -> str:

@@ -32,7 +32,7 @@ from callsheet.wire.fleet import (
     WorkerEvent,
     WorkerSession,
 )
-from callsheet.wire.forms import Slug, WorkerId
+from callsheet.wire.forms import Slug, WorkerId, WorkflowSlug
 
 NUMBER_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 OF_WORKER = Query(None, description="Only those of this worker.")
@@ -157,6 +157,16 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
     ) -> Fleet:
         """Sets the workflows whose jobs the fleet's workers get."""
         return await fleets.assign(fleet_id, body.workflow_slugs, actor_of(admin))
+
+    @router.put("/{fleet_id}/workflows/{workflow}")
+    async def add_fleet_workflow(fleet_id: FleetId, workflow: WorkflowSlug, admin: Principal = manage) -> Fleet:
+        """Assigns one more workflow to a fleet: its workers get jobs of the workflow."""
+        return await fleets.add_workflow(fleet_id, workflow, actor_of(admin))
+
+    @router.delete("/{fleet_id}/workflows/{workflow}")
+    async def remove_fleet_workflow(fleet_id: FleetId, workflow: WorkflowSlug, admin: Principal = manage) -> Fleet:
+        """Takes a workflow from a fleet: its workers get no more jobs of the workflow."""
+        return await fleets.remove_workflow(fleet_id, workflow, actor_of(admin))
 
     @router.delete("/{fleet_id}", status_code=204)
     async def delete_fleet(fleet_id: FleetId, admin: Principal = manage) -> None:

@@ -44,6 +44,10 @@ WHERE id = :id
 -- name: unassign_fleet_workflows
 DELETE FROM workflow_fleets WHERE fleet_id = :fleet_id AND workflow_id <> ALL (:workflow_ids::bigint[])
 
+-- name: unassign_fleet_workflow
+DELETE FROM workflow_fleets
+WHERE fleet_id = :fleet_id AND workflow_id = (SELECT id FROM workflows WHERE slug = :slug)
+
 -- name: assign_fleet_workflows
 INSERT INTO workflow_fleets (fleet_id, workflow_id)
 SELECT :fleet_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_id

@@ -97,6 +97,24 @@ class Fleets:
             await _log(connection, fleet_id, actor, "assign_workflows", workflows=workflow_slugs)
             return await _fleet(connection, fleet_id)
 
+    async def add_workflow(self, fleet_id: int, workflow_slug: str, actor: str) -> Fleet:
+        """Assigns one more workflow. Unlike `assign`, it does not depend on what the caller read before."""
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, fleet_id)
+            [workflow] = await find_workflows(connection, [workflow_slug])
+            await FLEET_SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=[workflow.id])
+            await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+            await _log(connection, fleet_id, actor, "add_workflow", workflow=workflow_slug)
+            return await _fleet(connection, fleet_id)
+
+    async def remove_workflow(self, fleet_id: int, workflow_slug: str, actor: str) -> Fleet:
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, fleet_id)
+            await FLEET_SQL["unassign_fleet_workflow"].run(connection, fleet_id=fleet_id, slug=workflow_slug)
+            await FLEET_SQL["notify_fleet_reassigned"].run(connection, fleet_id=fleet_id)
+            await _log(connection, fleet_id, actor, "remove_workflow", workflow=workflow_slug)
+            return await _fleet(connection, fleet_id)
+
     async def delete(self, fleet_id: int, actor: str) -> None:
         try:
             async with self._databases.central.transaction() as connection:

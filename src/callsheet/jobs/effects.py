@@ -25,7 +25,10 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.workflow_editing import WorkflowTest
 
+# A request for a job: values and files.
+Wanted = SubmitEffectJob | WorkflowTest
 KIND = "effect"
 NO_EFFECT = "There is no such effect."
 MISSING = "You have no such file, or its upload is not confirmed."
@@ -64,12 +67,16 @@ class EffectJobs:
     async def prepare(self, principal: Owner, wanted: SubmitEffectJob) -> NewJob:
         """The effect job, ready for submission: its rules are checked and its payload is built."""
         recipe = await self._recipe(wanted.effect_id)
-        resolved = resolve(recipe, wanted.input_payload)
-        primary, files = await self._inputs(principal, wanted, recipe, resolved)
-        payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
+        prepared = await self.build(principal, wanted, recipe)
         if not await self._catalog.effects.mark_used(recipe):
             raise no_such_effect()
         await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
+        return prepared
+
+    async def build(self, principal: Owner, wanted: Wanted, recipe: Recipe) -> NewJob:
+        resolved = resolve(recipe, wanted.input_payload)
+        primary, files = await self._inputs(principal, wanted, recipe, resolved)
+        payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
         return NewJob(
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,
@@ -79,7 +86,7 @@ class EffectJobs:
             cost=recipe.cost,
             provider=recipe.provider,
             stage=recipe.stage,
-            priority=wanted.priority,
+            priority=wanted.priority if isinstance(wanted, SubmitEffectJob) else 0,
             run_limit_seconds=recipe.run_limit_seconds,
             refund_on_cancel=recipe.refund_on_cancel,
             lease_seconds=recipe.lease_seconds,
@@ -103,7 +110,7 @@ class EffectJobs:
         return recipe
 
     async def _inputs(
-        self, principal: Owner, wanted: SubmitEffectJob, recipe: Recipe, resolved: PropertyValues
+        self, principal: Owner, wanted: Wanted, recipe: Recipe, resolved: PropertyValues
     ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
         """The file that the effect processes, and every file of the user that the job reads."""
         pool = await self._databases.pool(principal.pool)
@@ -124,7 +131,7 @@ class EffectJobs:
         return found[primary_id] if primary_id else None, found
 
     async def _primary(
-        self, pool: Database, principal: Owner, wanted: SubmitEffectJob, primary: Property | None
+        self, pool: Database, principal: Owner, wanted: Wanted, primary: Property | None
     ) -> tuple[str, UUID | None]:
         """The field with the file that the effect processes, and the id of the file."""
         field = "video_id" if wanted.video_id else "input_file_id"
@@ -163,9 +170,13 @@ def described(
 
 
 def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:
+    refuse_both(wanted)
+    check_priority(principal, wanted.priority)
+
+
+def refuse_both(wanted: Wanted) -> None:
     if wanted.video_id is not None and wanted.input_file_id is not None:
         raise InvalidRequest.field("input_file_id", "Send either input_file_id or video_id, not both.")
-    check_priority(principal, wanted.priority)
 
 
 def no_such_effect() -> NotFound:

@@ -23,6 +23,7 @@ from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
 from callsheet.jobs.waits import Waits
+from callsheet.jobs.workflow_tests import workflow_test_router
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import JobSettings
@@ -75,6 +76,7 @@ def jobs_routers(
         job_router(jobs, api.reader, api.presenter, authentication),
         share_router(jobs.dispatch.shares, authentication),
         effect_preview_router(catalog, JobExamples(media.files), media.files.storage, authentication),
+        workflow_test_router(catalog, effect_jobs, jobs.submission, api.presenter, identity.audit, authentication),
         ready_job_router(jobs, api.presenter, identity.accounts, identity.audit, authentication),
         *_operations(databases, jobs, api, identity),
     ]

@@ -411,6 +411,14 @@ class CreateAsset(UserRequest):
     sha256: Sha256 | None = None
 
 
+class AssetUse(Answer):
+    """A workflow or effect whose values name an asset."""
+
+    type: Literal["workflow", "effect"]
+    slug: str
+    name: str
+
+
 class Asset(Answer):
     id: UUID
     status: Literal["pending", "ready"]
@@ -419,6 +427,11 @@ class Asset(Answer):
     size: int
     sha256: str | None = None
     created_at: datetime
+    url: str | None = Field(None, description="Signed URL of the file. Null until the asset is confirmed.")
+    used_by: list[AssetUse] = Field(
+        default_factory=list,
+        description="Workflows and effects that name the asset. An asset with entries cannot be deleted.",
+    )
 
 
 class CreatedAsset(Answer):

@@ -1,0 +1,58 @@
+"""Files of deleted assets: removed when no job that was submitted before can need them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from callsheet.catalog.assets import FOLDER
+from callsheet.media.storage import Storage
+from callsheet.media.storage.owner import StorageOwner
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.errors import Unavailable
+
+SQL = statements("callsheet.catalog")
+
+
+class DeletedAssets(Loop):
+    """Safe on any number of control planes: removing what is gone changes nothing."""
+
+    name = "deleted_assets"
+    interval_seconds = 600.0
+    batch = 20
+
+    def __init__(self, databases: Databases, storage: Storage, kept_seconds: int, owner: StorageOwner | None = None):
+        super().__init__()
+        self._owner = owner
+        self._databases = databases
+        self._storage = storage
+        self._kept_seconds = kept_seconds
+
+    async def tick(self, now: datetime) -> bool:
+        """Returns whether there may be more."""
+        async with self._databases.central.ordinary() as connection:
+            ids = await SQL["assets_to_remove"].column(
+                connection, now=now, kept_seconds=self._kept_seconds, limit=self.batch
+            )
+        if not ids or not await self._may_delete():
+            return False
+        for asset_id in ids:
+            # The row last: after a crash the next tick finds it and removes the rest.
+            await self._storage.delete_many([entry.key async for entry in self._storage.list(f"{FOLDER}/{asset_id}")])
+            await hit(Failpoint.CATALOG_BEFORE_ROW)
+            async with self._databases.central.connection() as connection:
+                await SQL["remove_asset"].run(connection, id=asset_id)
+        return len(ids) == self.batch
+
+    async def _may_delete(self) -> bool:
+        """False on a copy of an installation, whose storage belongs to the original. An alert shows that."""
+        try:
+            if self._owner is not None:
+                await self._owner.require(self._storage)
+        except Unavailable:
+            if self._owner is None or self._owner.problem is None:
+                raise
+            return False
+        return True

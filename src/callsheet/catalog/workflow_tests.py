@@ -1,0 +1,61 @@
+"""What a test run of a workflow is built from: the workflow as it is, or with a change that is not saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.graph_store import GraphStore
+from callsheet.catalog.workflows import Workflows, checked
+from callsheet.wire.catalog import Property
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, WrongState
+from callsheet.wire.workflow_editing import WorkflowDraft, WorkflowTest
+
+CHANGEABLE = ("output_node_id", "output_extension", "output_mime_type", "keep_metadata")
+
+
+class WorkflowTests:
+    def __init__(self, workflows: Workflows, graphs: GraphStore):
+        self._workflows = workflows
+        self._graphs = graphs
+
+    async def recipe(self, slug: str, request: WorkflowTest) -> Recipe:
+        """A recipe without an effect and without a price. All its properties can be set."""
+        found = await self._workflows.get(slug)
+        if not found.is_active:
+            raise WrongState(f"Workflow {slug} is not active, so no worker gets its jobs. Activate it first.")
+        draft = request.draft or WorkflowDraft()
+        # Null is a value of the output node only: every output of the graph.
+        given = {
+            name: value
+            for name in draft.model_fields_set
+            if (value := getattr(draft, name)) is not None or name == "output_node_id"
+        }
+        values = {name: given.get(name, getattr(found, name)) for name in CHANGEABLE}
+        properties: Sequence[Property] = given.get("properties", found.properties)
+        try:
+            graph = checked(given.get("graph", found.graph), properties, values)
+        except Refusal as refusal:
+            problems = [FieldProblem(f"draft.{each.field}", each.reason) for each in refusal.errors]
+            raise InvalidRequest.of(problems) from None
+        if graph is None:
+            raise InvalidRequest.field("draft.graph", f"The workflow {slug!r} has no graph, so no engine can run it.")
+        return Recipe(
+            effect_id=None,
+            name=found.name,
+            has_jobs=True,
+            workflow_id=found.id,
+            is_active=True,
+            properties=tuple(each.model_copy(update={"user_configurable": True}) for each in properties),
+            overrides={},
+            cost=0,
+            provider=request.provider,
+            stage=request.stage,
+            run_limit_seconds=found.run_limit_seconds,
+            lease_seconds=found.lease_seconds,
+            max_attempts=found.max_attempts,
+            refund_on_cancel=found.refund_on_cancel,
+            # A draft is stored too: under its hash it is in no way of anything, and is what a save writes again.
+            graph_path=await self._graphs.write(slug, graph),
+            **values,
+        )
