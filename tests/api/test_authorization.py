@@ -198,12 +198,16 @@ TABLE: dict[Access, str] = {
         GET /api/runs/{run_id}/candidates
         GET /api/runs/{run_id}/winners
         GET /api/runs/{run_id}/pair
+        GET /api/runs/{run_id}/pairs
+        GET /api/runs/{run_id}/gates
+        GET /api/runs/{run_id}/spending
         GET /api/runs/{run_id}/votes
         POST /api/runs/{run_id}/votes
         DELETE /api/runs/{run_id}/votes/{vote_id}
         POST /api/runs/{run_id}/steps/{step}/approve
         GET /api/runs/{run_id}/export
         GET /api/candidates/{candidate_id}
+        GET /api/candidates/{candidate_id}/branch
         POST /api/candidates/{candidate_id}/kill
         POST /api/candidates/{candidate_id}/restore
         GET /api/candidates/{candidate_id}/lineage

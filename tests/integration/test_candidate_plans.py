@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.pipelines.gallery import SQL
+from callsheet.pipelines.gallery import SQL, VIEW_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.sql import Connection, Statement
 from tests.support.full_databases import TENANT, user_id, without_autovacuum
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, pairs, prepare
@@ -40,8 +40,8 @@ CROWD = f"""
     FROM generate_series(1, 200) n;
     UPDATE pipeline_runs SET id = '{run(1)}' WHERE target_folder = 'r-1';
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
-        max_children)
-    SELECT '{TENANT}', lpad(to_hex(n), 32, '5')::uuid, '{run(0)}', 1, n, 's', 's-' || n, 'w', '{run(0)}', 5
+        max_children, requires_approval)
+    SELECT '{TENANT}', lpad(to_hex(n), 32, '5')::uuid, '{run(0)}', 1, n, 's', 's-' || n, 'w', '{run(0)}', 5, n < 4
     FROM generate_series(1, 4) n;
     INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id,
         seed, elo, votes, max_children, thumbnail_due_at)
@@ -111,7 +111,25 @@ CASES: dict[str, Case] = {
         2500,
     ),
     "due_thumbnails": ({"now": None, "limit": 20}, {"thumbnails_due"}, 200),
+    "best_of_runs": (
+        {"tenant_id": TENANT, "run_ids": [run(1), run(2)], "limit": 3},
+        {"candidates_by_elo"},
+        60,
+    ),
+    "judged_pairs": ({**OF_RUN, **USER, "position": None, "most": 100}, {"votes_of_run"}, 1000),
+    "branch_size": ({"tenant_id": TENANT, "candidate_id": candidate(4), "most": 100}, {"children_of_candidate"}, 100),
+    "branch_jobs": ({**OF_RUN, "candidate_id": candidate(4)}, {"open_slots"}, 200),
+    "gates_of_run": ({**OF_RUN, "most": 100}, {"eligible_parents"}, 800),
+    "spending_bounds": ({**OF_RUN, **USER}, {"open_slots"}, 40),
+    # These two read all rows of the run, and of no other run.
+    "active_of_steps": (OF_RUN, set(), 3 * ROWS),
+    "spending_of_run": ({**OF_RUN, "since": "2020-01-01", "seconds": 60.0, "parts": 60}, set(), ROWS),
 }
+
+
+def statement_of(name: str) -> Statement:
+    name = name.partition(",")[0]
+    return SQL[name] if name in SQL else VIEW_SQL[name]
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +161,7 @@ async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
 async def _plan(connection: Connection) -> None:
     """The plans that are made now are kept."""
     for number, (name, (values, _, _)) in enumerate(CASES.items()):
-        statement = SQL[name.partition(",")[0]]
+        statement = statement_of(name)
         await prepare(connection, f"people_{number}", statement.text)
         arguments = ", ".join(literal(values[parameter]) for parameter in statement.parameters)
         await connection.execute(f"EXPLAIN EXECUTE people_{number}({arguments})")
@@ -152,7 +170,7 @@ async def _plan(connection: Connection) -> None:
 async def _measure(connection: Connection) -> dict[str, Seen]:
     seen = {}
     for number, (name, (values, _, _)) in enumerate(CASES.items()):
-        statement = SQL[name.partition(",")[0]]
+        statement = statement_of(name)
         transaction = connection.transaction()
         await transaction.start()
         seen[name] = await explain(connection, f"people_{number}", [values[each] for each in statement.parameters])
@@ -160,7 +178,7 @@ async def _measure(connection: Connection) -> dict[str, Seen]:
     return seen
 
 
-@pytest.mark.parametrize(("name", "when"), pairs({name: SQL[name.partition(",")[0]].text for name in CASES}, WHENS))
+@pytest.mark.parametrize(("name", "when"), pairs({name: statement_of(name).text for name in CASES}, WHENS))
 async def test_g11_what_people_ask_of_a_run_is_found_by_its_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:

@@ -210,6 +210,12 @@ CASES: dict[str, Case] = {
         {"runs_of_pipeline"},
         60,
     ),
+    "progress_of_runs": (
+        PIPELINES["progress_of_runs"],
+        {"tenant_id": TENANT, "run_ids": [run_id(number) for number in range(1, 21)], "most": 10_000},
+        {"candidates_by_elo"},
+        300,
+    ),
     "run_of_key": (PIPELINES["run_of_key"], {**OWN, "idempotency_key": "once"}, {"one_run_per_key"}, 10),
     "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "most": 100}, {"active_runs_of_user"}, 120),
     "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user"}, 60),

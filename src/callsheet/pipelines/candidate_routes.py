@@ -16,15 +16,32 @@ from callsheet.pipelines.branches import Branches
 from callsheet.pipelines.export import Exports
 from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.lineage import Lineages
+from callsheet.pipelines.run_views import RunViews
 from callsheet.pipelines.votes import Votes
 from callsheet.plumbing.pages import CURSOR, LIMIT, MAXIMUM_LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
-from callsheet.wire.candidates import Approval, CastVote, Killed, Lineage, Pair, Replay, Restored, Vote
+from callsheet.wire.candidates import (
+    Approval,
+    BranchPreview,
+    CastVote,
+    Gate,
+    Killed,
+    Lineage,
+    Pair,
+    Pairs,
+    Replay,
+    Restored,
+    Spending,
+    Vote,
+)
 from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines import DEFAULT_LEAVES, LARGEST_SEED, Candidate, CandidateStatus
 
 LONGEST_SLUG = 100
+MOST_IDS = 100
+MOST_PAIRS = 20
+MOST_PARTS = 200
 STEP = Query(None, max_length=LONGEST_SLUG, description="Only candidates of the step of this short name.")
 STATUS = Query(None, description="Only candidates of this status.")
 ZIP = "application/zip"
@@ -49,13 +66,23 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
         step: str | None = STEP,
         parent_id: UUID | None = Query(None, description="Only those that were made from this candidate."),
         status: CandidateStatus | None = STATUS,
+        candidate_id: list[UUID] = Query(
+            [], max_length=MOST_IDS, description="Only these candidates, in this order, on one page."
+        ),
         cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Candidate]:
         """The candidates of a run, newest first, each with URLs of its image and its thumbnail."""
         return await gallery.page(
-            principal, run_id, step=step, parent_id=parent_id, status=status, before=cursor, limit=limit
+            principal,
+            run_id,
+            step=step,
+            parent_id=parent_id,
+            status=status,
+            candidate_ids=candidate_id,
+            before=cursor,
+            limit=limit,
         )
 
     @router.get("/winners")
@@ -96,11 +123,24 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
         """Two candidates of one step to compare. Candidates with few votes and similar ELO are preferred."""
         return await votes.pair(principal, run_id, step, seed)
 
+    @router.get("/pairs")
+    async def list_pairs(
+        run_id: UUID,
+        step: str | None = STEP,
+        seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is returned."),
+        limit: int = Query(5, ge=1, le=MOST_PAIRS, description="Most pairs."),
+        principal: Principal = Depends(authentication.user),
+    ) -> Pairs:
+        """The next pairs to compare, so that a client can load their images before they are shown. Also the number of
+        pairs that you have judged, and of all pairs."""
+        return await votes.pairs(principal, run_id, step, seed, limit)
+
     @router.post("/votes", status_code=201, responses=VOTED)
     async def cast_vote(
         run_id: UUID, body: CastVote, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Vote:
-        """Votes for one of two candidates, which changes their ELO. The same vote again counts once and returns 200."""
+        """Votes for one of two candidates, for both or for neither, which changes their ELO. The same vote again counts
+        once and returns 200."""
         vote, was_there = await votes.vote(principal, run_id, body)
         if was_there:
             response.status_code = 200
@@ -133,8 +173,35 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
     return router
 
 
+def run_view_router(views: RunViews, authentication: Authentication) -> APIRouter:
+    """What a person looks at before a decision about a run."""
+    router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
+
+    @router.get("/gates")
+    async def list_gates(run_id: UUID, principal: Principal = Depends(authentication.user)) -> list[Gate]:
+        """The steps of a run that need an approval, with the number of children that an approval may start, and their
+        cost."""
+        return await views.gates(principal, run_id)
+
+    @router.get("/spending")
+    async def get_spending(
+        run_id: UUID,
+        parts: int = Query(60, ge=1, le=MOST_PARTS, description="Number of equal parts of the time of the run."),
+        principal: Principal = Depends(authentication.user),
+    ) -> Spending:
+        """The budget of a run, what its jobs have used up and hold, and the tokens over time and by step."""
+        return await views.spending(principal, run_id, parts)
+
+    return router
+
+
 def candidate_router(
-    gallery: Gallery, branches: Branches, lineages: Lineages, presenter: Presenter, authentication: Authentication
+    gallery: Gallery,
+    branches: Branches,
+    lineages: Lineages,
+    views: RunViews,
+    presenter: Presenter,
+    authentication: Authentication,
 ) -> APIRouter:
     router = Router(prefix="/api/candidates/{candidate_id}", tags=["pipelines"])
 
@@ -142,6 +209,11 @@ def candidate_router(
     async def get_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Candidate:
         """One candidate, with URLs of its image and its thumbnail."""
         return await gallery.get(principal, candidate_id)
+
+    @router.get("/branch")
+    async def preview_branch(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> BranchPreview:
+        """What a kill or a restore of the candidate would do: number of candidates, canceled jobs, and the refund."""
+        return await views.branch(principal, candidate_id)
 
     @router.post("/kill")
     async def kill_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Killed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
@@ -17,6 +17,7 @@ from callsheet.wire.media import File
 from callsheet.wire.pipelines import Candidate, CandidateStatus, Rejection
 
 SQL = statements("callsheet.pipelines", "people_statements.sql")
+VIEW_SQL = statements("callsheet.pipelines", "view_statements.sql")
 NO_SUCH_CANDIDATE = "There is no such candidate."
 
 
@@ -39,6 +40,13 @@ class OwnRun(NamedTuple):
     target_leaves: int
     budget: int
     spent: int
+
+
+class HasFiles(Protocol):
+    @property
+    def file_id(self) -> UUID: ...
+    @property
+    def thumbnail_file_id(self) -> UUID | None: ...
 
 
 class Gallery:
@@ -99,11 +107,15 @@ class Gallery:
         step: str | None = None,
         parent_id: UUID | None = None,
         status: CandidateStatus | None = None,
+        candidate_ids: Sequence[UUID] = (),
         before: int | None = None,
         limit: int,
     ) -> Page[Candidate]:
         """Newest first. The cursor is the number of the last candidate on the page."""
         await self.run(principal, run_id)
+        if candidate_ids:
+            found = await self.of_ids(principal, candidate_ids)
+            return Page(items=[each for each in found if each.run_id == run_id], next_cursor=None)
         position = await self.position(principal, run_id, step)
         of_page = {"tenant_id": principal.tenant_id, "run_id": run_id, "before": before, "limit": limit + 1}
         filters = {**of_page, "status": status.value if status else None}
@@ -137,6 +149,21 @@ class Gallery:
             )
         return await self.views(principal, rows)
 
+    async def best_of_runs(
+        self, principal: Principal, run_ids: Sequence[UUID], limit: int
+    ) -> dict[UUID, list[Candidate]]:
+        """The best candidates of the last step, by run. The caller must have checked that the runs belong to the
+        principal."""
+        pool = await self._databases.pool(principal.pool)
+        async with pool.ordinary() as connection:
+            rows = await VIEW_SQL["best_of_runs"].rows(
+                connection, CandidateRow, tenant_id=principal.tenant_id, run_ids=list(run_ids), limit=limit
+            )
+        found: dict[UUID, list[Candidate]] = {}
+        for each in await self.views(principal, rows):
+            found.setdefault(each.run_id, []).append(each)
+        return found
+
     async def of_ids(self, principal: Principal, candidate_ids: Sequence[UUID]) -> list[Candidate]:
         """In this order. The caller must have checked that they belong to the principal."""
         if not candidate_ids:
@@ -151,11 +178,15 @@ class Gallery:
 
     async def views(self, principal: Principal, rows: Sequence[CandidateRow]) -> list[Candidate]:
         """Candidates with new signed URLs. The files of all candidates are read at once."""
+        files = await self.files_of(principal, rows)
+        return [candidate_view(row, files) for row in rows]
+
+    async def files_of(self, principal: Principal, rows: Sequence[HasFiles]) -> dict[UUID, File]:
+        """Images and thumbnails of all rows, by id."""
         wanted = [file_id for row in rows for file_id in (row.file_id, row.thumbnail_file_id) if file_id is not None]
         pool = await self._databases.pool(principal.pool)
         views = await self._files.views(pool, principal.tenant_id, wanted) if wanted else []
-        files = {view.id: view for view in views}
-        return [candidate_view(row, files) for row in rows]
+        return {view.id: view for view in views}
 
 
 def candidate_view(row: CandidateRow, files: Mapping[UUID, File]) -> Candidate:

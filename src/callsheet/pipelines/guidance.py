@@ -12,6 +12,7 @@ from callsheet.pipelines.branches import Branches, Pruner
 from callsheet.pipelines.export import Exports
 from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.lineage import Lineages
+from callsheet.pipelines.run_views import RunViews
 from callsheet.pipelines.task_steps import TaskSteps
 from callsheet.pipelines.thumbnails import ThumbnailMaker
 from callsheet.pipelines.votes import Votes
@@ -26,6 +27,7 @@ class Guidance:
     branches: Branches
     lineages: Lineages
     exports: Exports
+    views: RunViews
     pruner: Pruner
     thumbnails: ThumbnailMaker
 
@@ -50,6 +52,7 @@ def open_guidance(
         branches=Branches(databases, gallery, jobs.cancellation, wake),
         lineages=Lineages(databases, gallery, catalog, jobs.submission, tasks),
         exports=Exports(databases, gallery, media.files),
+        views=RunViews(databases, gallery, catalog),
         pruner=Pruner(lambda: databases.pools, jobs.cancellation),
         thumbnails=ThumbnailMaker(lambda: databases.pools, media.files),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from callsheet.pipelines.task_steps import CandidateJob, TaskSteps
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.candidates import Ancestor, Lineage, Replay
 from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.media import File
 from callsheet.wire.pipelines import CandidateStatus, Step
 
 
@@ -34,7 +36,9 @@ class AncestorRow(NamedTuple):
     job_id: UUID
     seed: int
     elo: int
+    votes: int
     file_id: UUID
+    thumbnail_file_id: UUID | None
     created_at: datetime
     draw: int | None
     lineage: dict[str, Any] | None
@@ -73,7 +77,8 @@ class Lineages:
             )
         # The graph holds values that the effect hides from its users, and names the operator's models.
         with_graph = principal.may(Permission.SEE_PAYLOADS)
-        ancestors = [ancestor_view(each, steps[each.step_id], with_graph=with_graph) for each in rows]
+        files = await self._gallery.files_of(principal, rows)
+        ancestors = [ancestor_view(each, steps[each.step_id], files, with_graph=with_graph) for each in rows]
         return Lineage(candidate_id=candidate_id, run_id=row.run_id, ancestors=ancestors)
 
     async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> SubmittedJob:
@@ -128,7 +133,7 @@ class Lineages:
         )
 
 
-def ancestor_view(row: AncestorRow, step: StepRow, *, with_graph: bool) -> Ancestor:
+def ancestor_view(row: AncestorRow, step: StepRow, files: Mapping[UUID, File], *, with_graph: bool) -> Ancestor:
     started, ended = row.started_at, row.completed_at
     by_actor = row.actor is not None and row.effect_id is None
     asked = without_files(row.kind, row.payload) if by_actor else None
@@ -146,7 +151,10 @@ def ancestor_view(row: AncestorRow, step: StepRow, *, with_graph: bool) -> Ances
         lineage=row.lineage or {},
         cost=row.cost,
         elo=row.elo,
+        votes=row.votes,
         file_id=row.file_id,
+        file=files.get(row.file_id),
+        thumbnail=files.get(row.thumbnail_file_id) if row.thumbnail_file_id else None,
         created_at=row.created_at,
         seconds=(ended - started).total_seconds() if started and ended else None,
     )

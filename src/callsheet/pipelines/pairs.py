@@ -45,3 +45,23 @@ def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[
             # The seed also decides which one is shown first, because people tend to choose the left one.
             return (first, second) if random.random() < 0.5 else (second, first)
     return None
+
+
+def choose_pairs(
+    contenders: Sequence[Contender], compared: Collection[frozenset[UUID]], seed: int, most: int
+) -> list[Pair]:
+    """The pairs that are asked one after the other, if the person judges none of them meanwhile. The first is that of
+    `choose_pair`. Candidates of chosen pairs count as voted on, so that the same candidate is not in every pair."""
+    left = {each.id: each for each in contenders}
+    taken = set(compared)
+    pairs: list[Pair] = []
+    while len(pairs) < most and (pair := choose_pair([*left.values()], taken, seed + len(pairs))) is not None:
+        pairs.append(pair)
+        taken.add(frozenset(each.id for each in pair))
+        for each in pair:
+            left[each.id] = left[each.id]._replace(votes=left[each.id].votes + 1)
+    return pairs
+
+
+def number_of_pairs(candidates: int) -> int:
+    return candidates * (candidates - 1) // 2

@@ -64,14 +64,14 @@ ORDER BY id FOR NO KEY UPDATE
 
 -- name: add_vote
 -- Returns no row if the user has voted on this pair before.
-INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, elo_change)
-VALUES (:tenant_id, :vote_id, :run_id, :user_id, :winner_id, :loser_id, :elo_change)
+INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, verdict, elo_change, both_change)
+VALUES (:tenant_id, :vote_id, :run_id, :user_id, :winner_id, :loser_id, :verdict, :elo_change, :both_change)
 ON CONFLICT (user_id, least(winner_id, loser_id), greatest(winner_id, loser_id), tenant_id) WHERE undone_at IS NULL
 DO NOTHING
-RETURNING id, run_id, winner_id, loser_id, elo_change, created_at
+RETURNING id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at
 
 -- name: vote_on_pair
-SELECT id, run_id, winner_id, loser_id, elo_change, created_at FROM votes
+SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
 WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid, :loser_id::uuid)
   AND greatest(winner_id, loser_id) = greatest(:winner_id::uuid, :loser_id::uuid) AND undone_at IS NULL
   AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -79,20 +79,21 @@ WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid
 -- name: move_elo
 -- `votes` is 1 for a vote and -1 for a vote that is undone.
 UPDATE candidates SET votes = votes + :votes,
-    elo = elo + :votes * CASE WHEN id = :winner_id THEN :elo_change::integer ELSE -:elo_change::integer END
+    elo = elo + :votes * (:both_change::integer
+        + CASE WHEN id = :winner_id THEN :elo_change::integer ELSE -:elo_change::integer END)
 WHERE tenant_id = :tenant_id AND id IN (:winner_id, :loser_id)
 
 -- name: find_vote
-SELECT id, run_id, winner_id, loser_id, elo_change, created_at FROM votes
+SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
 WHERE tenant_id = :tenant_id AND id = :vote_id AND run_id = :run_id AND user_id = :user_id AND undone_at IS NULL
 
 -- name: undo_vote
 UPDATE votes SET undone_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :vote_id AND undone_at IS NULL
-RETURNING id, run_id, winner_id, loser_id, elo_change, created_at
+RETURNING id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at
 
 -- name: list_votes
-SELECT id, run_id, winner_id, loser_id, elo_change, created_at FROM votes
+SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
 WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND undone_at IS NULL
 ORDER BY id DESC LIMIT :limit
@@ -307,8 +308,9 @@ WITH RECURSIVE ancestry AS (
         SELECT id, parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = ancestry.parent_id LIMIT 1
     ) parent
 )
-SELECT c.id, c.number, c.status, c.step_id, c.job_id, c.seed, c.elo, c.file_id, c.created_at, slot.draw, slot.lineage,
-    job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at, job.completed_at
+SELECT c.id, c.number, c.status, c.step_id, c.job_id, c.seed, c.elo, c.votes, c.file_id, c.thumbnail_file_id,
+    c.created_at, slot.draw, slot.lineage, job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at,
+    job.completed_at
 FROM ancestry CROSS JOIN LATERAL (
     SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ancestry.id LIMIT 1
 ) c CROSS JOIN LATERAL (

@@ -6,7 +6,12 @@ from fastapi import APIRouter
 
 from callsheet.identity.authentication import Authentication
 from callsheet.jobs.presenter import Presenter
-from callsheet.pipelines.candidate_routes import candidate_router, guidance_router, run_candidate_router
+from callsheet.pipelines.candidate_routes import (
+    candidate_router,
+    guidance_router,
+    run_candidate_router,
+    run_view_router,
+)
 from callsheet.pipelines.room import PipelinesRoom
 from callsheet.pipelines.routes import pipeline_router, run_router
 
@@ -15,8 +20,11 @@ def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: 
     guidance = room.guidance
     return [
         pipeline_router(room.pipelines, room.runs, authentication),
-        run_router(room.runs, authentication),
+        run_router(room.runs, guidance.gallery, authentication),
         run_candidate_router(guidance.gallery, guidance.exports, authentication),
         guidance_router(guidance.votes, guidance.branches, authentication),
-        candidate_router(guidance.gallery, guidance.branches, guidance.lineages, presenter, authentication),
+        run_view_router(guidance.views, authentication),
+        candidate_router(
+            guidance.gallery, guidance.branches, guidance.lineages, guidance.views, presenter, authentication
+        ),
     ]

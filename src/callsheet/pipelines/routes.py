@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.pipelines.definitions import Pipelines
+from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.runs import Runs
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
@@ -20,6 +21,7 @@ from callsheet.wire.pipelines import (
     Pipeline,
     PipelineSummary,
     Run,
+    RunItem,
     RunStatus,
     RunSummary,
     TreeNode,
@@ -108,18 +110,24 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
     return router
 
 
-def run_router(runs: Runs, authentication: Authentication) -> APIRouter:
+def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/runs", tags=["pipelines"])
 
     @router.get("")
     async def list_runs(
+        pipeline: str | None = Query(None, max_length=100, description="Only runs of the pipeline of this id or slug."),
         status: RunStatus | None = STATUS,
+        winners: int = Query(0, ge=0, le=5, description="Number of the best candidates to include with each run."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
-    ) -> Page[RunSummary]:
+    ) -> Page[RunItem]:
         """Your runs, newest first."""
-        return await runs.list(principal, None, status, cursor, limit)
+        page = await runs.list(principal, pipeline, status, cursor, limit)
+        ids = [run.id for run in page.items]
+        best = await gallery.best_of_runs(principal, ids, winners) if winners and ids else {}
+        items = [RunItem(**run.model_dump(), winners=best.get(run.id, [])) for run in page.items]
+        return Page(items=items, next_cursor=page.next_cursor)
 
     @router.get("/{run_id}")
     async def get_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:

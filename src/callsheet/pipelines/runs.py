@@ -46,6 +46,8 @@ from callsheet.wire.pipelines import (
 
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
 LONGEST_FOLDER = 63
+# Leaves of each run that are counted for its summary.
+MOST_LEAVES = 10_000
 CANCELED_WITH_RUN = "Its run was canceled."
 
 
@@ -62,6 +64,13 @@ class StepInFlight(NamedTuple):
 
 class ApprovedStep(NamedTuple):
     step_id: UUID
+
+
+class RunProgress(NamedTuple):
+    id: UUID
+    pipeline_slug: str
+    pipeline_name: str
+    leaves: int
 
 
 class Runs:
@@ -335,7 +344,23 @@ class Runs:
             "The run continues when one of them ends."
         )
         at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": sentence}
-        return [RunSummary(**{**row._asdict(), **(at_limit if row.id in waiting else {})}) for row in rows]
+        progress = await self._progress(connection, rows)
+        return [
+            RunSummary(**{**row._asdict(), **progress[row.id]._asdict(), **(at_limit if row.id in waiting else {})})
+            for row in rows
+        ]
+
+    async def _progress(self, connection: Connection, rows: Sequence[RunRow]) -> dict[UUID, RunProgress]:
+        if not rows:
+            return {}
+        found = await SQL["progress_of_runs"].rows(
+            connection,
+            RunProgress,
+            tenant_id=rows[0].tenant_id,
+            run_ids=[row.id for row in rows],
+            most=MOST_LEAVES,
+        )
+        return {each.id: each for each in found}
 
 
 def folder_of(name: str, run_id: UUID) -> str:

@@ -195,7 +195,30 @@ SELECT job_id FROM candidate_slots
 WHERE run_id = :run_id AND status = 'open' AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: list_tree
--- In the order of creation: a parent comes before its children.
-SELECT id, number, parent_id, step_id, position, status, elo, votes, child_count, failure_count FROM candidates
+-- In the order of creation: a parent comes before its children. The reason of a rejection is found as `rejection_of`
+-- does it.
+SELECT id, number, parent_id, step_id, position, status,
+    CASE WHEN rejected_with IS NULL THEN NULL WHEN rejected_with <> id THEN 'killed_with_ancestor'
+        WHEN rejected_by IS NULL THEN 'surplus' ELSE 'killed' END AS rejection,
+    elo, votes, child_count, in_flight, max_children, failure_count
+FROM candidates
 WHERE run_id = :run_id AND tenant_id = :tenant_id AND number > :after
 ORDER BY number LIMIT :limit
+
+-- name: progress_of_runs
+-- The pipeline of each run, and its leaves: active candidates of the last step, counted up to the run's target and to
+-- `most`. Each row is found by its key.
+SELECT run.id, pipeline.slug AS pipeline_slug, pipeline.name AS pipeline_name, (
+    SELECT count(*) FROM (
+        SELECT FROM candidates c
+        WHERE c.run_id = run.id AND c.position = run.steps AND c.status = 'active'
+          AND c.tenant_id IS NOT DISTINCT FROM :tenant_id
+        ORDER BY c.elo DESC, c.number LIMIT least(run.target_leaves, :most::integer)
+    ) leaf
+) AS leaves
+FROM unnest(:run_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
+    SELECT id, pipeline_id, steps, target_leaves FROM pipeline_runs
+    WHERE tenant_id = :tenant_id AND id = wanted.id LIMIT 1
+) run CROSS JOIN LATERAL (
+    SELECT slug, name FROM pipelines WHERE tenant_id = :tenant_id AND id = run.pipeline_id LIMIT 1
+) pipeline

@@ -7,21 +7,30 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.pipelines.gallery import SQL, Gallery
-from callsheet.pipelines.pairs import Contender, choose_pair
-from callsheet.pipelines.ratings import points, points_back
+from callsheet.pipelines.gallery import SQL, VIEW_SQL, Gallery
+from callsheet.pipelines.pairs import Contender, choose_pairs, number_of_pairs
+from callsheet.pipelines.ratings import points, points_back, points_back_together, points_together
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.candidates import CastVote, Pair, Vote
+from callsheet.wire.candidates import CastVote, Pair, Pairs, Verdict, Vote
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.pipelines import LARGEST_SEED, CandidateStatus
 
 # Candidates of each step that a pair is chosen from: as many as a person could compare in an afternoon.
 CONTENDERS = 40
 NO_SUCH_VOTE = "There is no such vote."
+
+
+# Votes of a run that are counted for the progress.
+MOST_JUDGED = 20_000
+
+
+class ActiveOfStep(NamedTuple):
+    position: int
+    active: int
 
 
 class ComparedPair(NamedTuple):
@@ -43,6 +52,11 @@ class Votes:
 
     async def pair(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None) -> Pair:
         """Two candidates with few votes and similar ELO. The same seed returns the same pair until a user votes."""
+        found = await self.pairs(principal, run_id, step, seed, 1)
+        return Pair(seed=found.seed, candidates=found.pairs[0] if found.pairs else [])
+
+    async def pairs(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None, most: int) -> Pairs:
+        """As many pairs as a client wants to have ready, and how many there are in all."""
         run = await self._gallery.run(principal, run_id)
         position = await self._gallery.position(principal, run_id, step)
         chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
@@ -57,16 +71,36 @@ class Votes:
                 position=position,
                 limit=CONTENDERS,
             )
-            judged = await SQL["compared_pairs"].rows(
+            compared_rows = await SQL["compared_pairs"].rows(
                 connection,
                 ComparedPair,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 candidate_ids=[each.id for each in contenders],
             )
-        compared = {frozenset(pair) for pair in judged}
-        pair = choose_pair(contenders, compared, chosen) or ()
-        return Pair(seed=chosen, candidates=await self._gallery.of_ids(principal, [each.id for each in pair]))
+        compared = {frozenset(pair) for pair in compared_rows}
+        pairs = choose_pairs(contenders, compared, chosen, most)
+        ids = {each.id for pair in pairs for each in pair}
+        shown = {each.id: each for each in await self._gallery.of_ids(principal, [*ids])}
+        judged, total = await self._progress(principal, run_id, position)
+        return Pairs(
+            seed=chosen,
+            # A candidate that was deleted meanwhile takes its pair with it.
+            pairs=[[shown[each.id] for each in pair] for pair in pairs if all(each.id in shown for each in pair)],
+            judged=judged,
+            total=total,
+        )
+
+    async def _progress(self, principal: Principal, run_id: UUID, position: int | None) -> tuple[int, int]:
+        names = {"tenant_id": principal.tenant_id, "run_id": run_id}
+        pool = await self._databases.pool(principal.pool)
+        async with pool.ordinary() as connection:
+            judged = await VIEW_SQL["judged_pairs"].value(
+                connection, **names, user_id=principal.user_id, position=position, most=MOST_JUDGED
+            )
+            counts = await VIEW_SQL["active_of_steps"].rows(connection, ActiveOfStep, **names)
+        total = sum(number_of_pairs(each.active) for each in counts if position in (None, each.position))
+        return judged, total
 
     async def vote(self, principal: Principal, run_id: UUID, cast: CastVote) -> tuple[Vote, bool]:
         """The vote, and whether the user had given it before: the same vote counts once."""
@@ -77,17 +111,28 @@ class Votes:
         async with pool.transaction() as connection:
             pair = await self._locked(connection, principal, run_id, cast.winner_id, cast.loser_id)
             winner, loser = _comparable(pair, cast)
-            change = points(winner.elo, loser.elo)
+            change = points(winner.elo, loser.elo) if cast.verdict is Verdict.WINNER else 0
+            together = points_together(cast.verdict, winner.elo, loser.elo)
             names = {"winner_id": cast.winner_id, "loser_id": cast.loser_id, "tenant_id": principal.tenant_id}
+            moved = {"elo_change": change, "both_change": together}
             vote = await SQL["add_vote"].row(
-                connection, Vote, **names, vote_id=uuid7(), run_id=run_id, user_id=principal.user_id, elo_change=change
+                connection,
+                Vote,
+                **names,
+                **moved,
+                vote_id=uuid7(),
+                run_id=run_id,
+                user_id=principal.user_id,
+                verdict=cast.verdict.value,
             )
             if vote is not None:
-                await SQL["move_elo"].run(connection, **names, elo_change=change, votes=1)
+                await SQL["move_elo"].run(connection, **names, **moved, votes=1)
                 return vote, False
             earlier = await SQL["vote_on_pair"].row(connection, Vote, **names, user_id=principal.user_id)
         assert earlier is not None, "the candidates are locked, so no request has taken it back meanwhile"
-        if earlier.winner_id != cast.winner_id:
+        if earlier.verdict is not cast.verdict:
+            raise Conflict(f"You judged this pair differently. Take that vote back first: {earlier.id}.")
+        if cast.verdict is Verdict.WINNER and earlier.winner_id != cast.winner_id:
             raise Conflict(f"You voted the other way round. Take that vote back first: {earlier.id}.")
         return earlier, True
 
@@ -116,6 +161,7 @@ class Votes:
                 winner_id=undone.winner_id,
                 loser_id=undone.loser_id,
                 elo_change=points_back(undone.elo_change, pair[undone.winner_id].elo),
+                both_change=points_back_together(undone.both_change, *(each.elo for each in pair.values())),
                 votes=-1,
             )
 

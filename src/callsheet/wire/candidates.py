@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from pydantic import Field
 
 from callsheet.wire.base import Answer, Line, UserRequest
+from callsheet.wire.media import File
 from callsheet.wire.pipelines import Candidate, CandidateStatus, Step
 
 
@@ -19,9 +21,31 @@ class Pair(Answer):
     candidates: list[Candidate] = Field(description="Two candidates, or none if nothing is left to compare.")
 
 
+class Pairs(Answer):
+    """Pairs to compare, so that a client can show the next pair at once."""
+
+    seed: int = Field(
+        description="Random seed of the pairs. Until someone votes, the same seed returns the same pairs."
+    )
+    pairs: list[list[Candidate]] = Field(description="Each has two candidates of one step. No pair is there twice.")
+    judged: int = Field(description="Number of pairs that you have judged, whose candidates are both active.")
+    total: int = Field(description="Number of all pairs of active candidates of one step.")
+
+
+class Verdict(StrEnum):
+    """`winner`: one candidate is better. `both`: both are good, and both gain points. `neither`: both lose points."""
+
+    WINNER = "winner"
+    BOTH = "both"
+    NEITHER = "neither"
+
+
 class CastVote(UserRequest):
     winner_id: UUID
     loser_id: UUID
+    verdict: Verdict = Field(
+        Verdict.WINNER, description="With `both` or `neither`, the two candidates are named in any order."
+    )
 
 
 class Vote(Answer):
@@ -29,7 +53,9 @@ class Vote(Answer):
     run_id: UUID
     winner_id: UUID
     loser_id: UUID
+    verdict: Verdict = Verdict.WINNER
     elo_change: int = Field(description="ELO points that the winner gained and the loser lost.")
+    both_change: int = Field(0, description="ELO points that both gained. It is negative if both lost points.")
     created_at: datetime
 
 
@@ -50,10 +76,60 @@ class Restored(Answer):
     restored: int = Field(description="Number of restored candidates: this one and all that were rejected with it.")
 
 
+class BranchPreview(Answer):
+    """What a kill or a restore of a candidate would do at this moment. Nothing is changed."""
+
+    candidate_id: UUID
+    rejects: int = Field(description="Number of active candidates that a kill rejects: this one and its descendants.")
+    cancels_jobs: int = Field(description="Number of active jobs that a kill cancels.")
+    refund: int = Field(description="Tokens that come back with the canceled jobs.")
+    restores: int = Field(description="Number of rejected candidates that a restore makes active again.")
+    has_more: bool = Field(description="Whether the branch has more candidates than were counted.")
+
+
 class Approval(Answer):
     run_id: UUID
     step_id: UUID
     approved_at: datetime
+
+
+class Gate(Answer):
+    """A step whose candidates wait for a person, and what its approval may start."""
+
+    step: Step
+    next_step: Step
+    approved_at: datetime | None = None
+    parents: int = Field(description="Number of candidates that may get children. Up to 10,000 are counted.")
+    children: int = Field(description="Largest number of children that these candidates may get.")
+    price: int | None = Field(None, description="Tokens for one child. Null if the next step is an actor.")
+    cost: int | None = Field(None, description="Tokens for all these children, as far as the budget allows.")
+
+
+class SpendingPart(Answer):
+    """Tokens that jobs of a run have used up in one part of its time."""
+
+    at: datetime = Field(description="End of the part.")
+    tokens: int = Field(description="Tokens that were used up in the part.")
+    total: int = Field(description="Tokens that were used up until its end.")
+
+
+class StepSpending(Answer):
+    position: int
+    tokens: int
+    jobs: int = Field(description="Number of jobs that made a candidate.")
+
+
+class Spending(Answer):
+    """The budget of a run, and what was spent of it over time."""
+
+    budget: int
+    used: int = Field(description="Tokens that were used up.")
+    held: int = Field(description="Tokens that active jobs hold.")
+    left: int
+    since: datetime
+    until: datetime
+    parts: list[SpendingPart]
+    steps: list[StepSpending]
 
 
 class Ancestor(Answer):
@@ -75,7 +151,10 @@ class Ancestor(Answer):
     lineage: dict[str, Any] = Field(description="The values in the graph: prompt, variables, values.")
     cost: int
     elo: int
+    votes: int
     file_id: UUID
+    file: File | None = Field(None, description="The file with a fresh signed URL. Null if it was deleted.")
+    thumbnail: File | None = None
     created_at: datetime
     seconds: float | None = Field(None, description="Run time of its job, in seconds.")
 

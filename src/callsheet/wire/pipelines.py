@@ -221,6 +221,8 @@ class RunSummary(Answer):
     id: UUID
     pipeline_id: UUID
     pipeline_version: int
+    pipeline_slug: str
+    pipeline_name: str
     name: str
     status: RunStatus
     reason: RunReason | None = Field(None, description="Why the run does not continue, or how it ended.")
@@ -237,6 +239,9 @@ class RunSummary(Answer):
     spent: int
     draws: int = Field(description="Number of jobs that the run has started.")
     candidates: int
+    leaves: int = Field(
+        description="Number of active candidates of the last step, counted up to `target_leaves` and up to 10,000."
+    )
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None
@@ -270,6 +275,14 @@ class Candidate(Answer):
     created_at: datetime
 
 
+class RunItem(RunSummary):
+    """A run in a list."""
+
+    winners: list[Candidate] = Field(
+        default_factory=list, description="The best candidates of the last step, as many as were asked for."
+    )
+
+
 class TreeNode(Answer):
     """A candidate as a node of the tree."""
 
@@ -279,7 +292,10 @@ class TreeNode(Answer):
     step_id: UUID
     position: int
     status: CandidateStatus
+    rejection: Rejection | None = None
     elo: int
     votes: int
     child_count: int
+    in_flight: int = Field(description="Number of active jobs that make children of it.")
+    max_children: int
     failure_count: int

@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.pipelines.pairs import Contender, choose_pair
+from callsheet.pipelines.pairs import Contender, choose_pair, choose_pairs, number_of_pairs
 
 contender = st.builds(
     Contender,
@@ -89,3 +89,20 @@ def test_neither_side_is_favoured() -> None:
     field = of_votes(0, 1)
     left = sum(pair[0].votes == 0 for seed in range(400) if (pair := choose_pair(field, (), seed)))
     assert 150 < left < 250
+
+
+@given(contenders, st.integers(), st.integers(min_value=1, max_value=8))
+def test_pairs_in_advance_start_with_the_next_pair_and_none_is_there_twice(
+    field: list[Contender], seed: int, most: int
+) -> None:
+    pairs = choose_pairs(field, (), seed, most)
+    first = choose_pair(field, (), seed)
+    assert [[each.id for each in pair] for pair in pairs[:1]] == ([[each.id for each in first]] if first else [])
+    assert len({frozenset(each.id for each in pair) for pair in pairs}) == len(pairs)
+    steps = {position: [each for each in field if each.position == position] for position in (1, 2, 3)}
+    assert len(pairs) == min(most, sum(number_of_pairs(len(each)) for each in steps.values()))
+
+
+def test_pairs_in_advance_ask_about_all_candidates_before_they_ask_twice() -> None:
+    pairs = choose_pairs(of_votes(0, 0, 0, 0, 0, 0), (), 3, 3)
+    assert {each.number for pair in pairs for each in pair} == {1, 2, 3, 4, 5, 6}

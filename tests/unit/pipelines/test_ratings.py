@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.pipelines.ratings import K, points, points_back
+from callsheet.pipelines.ratings import TOGETHER, K, points, points_back, points_back_together, points_together
+from callsheet.wire.candidates import Verdict
 from callsheet.wire.pipelines import START_ELO
 
 ratings = st.integers(min_value=0, max_value=10_000)
@@ -32,3 +33,15 @@ def test_a_vote_moves_from_nothing_to_k_and_never_more_than_there_is(winner: int
 def test_the_stronger_the_loser_the_more_is_won(winner: int, one: int, other: int) -> None:
     weaker, stronger = sorted((one, other))
     assert points(winner, weaker) <= points(winner, stronger)
+
+
+@given(ratings, ratings)
+def test_both_gain_and_neither_loses_more_than_it_has(one: int, other: int) -> None:
+    assert points_together(Verdict.WINNER, one, other) == 0
+    assert points_together(Verdict.BOTH, one, other) == TOGETHER
+    lost = points_together(Verdict.NEITHER, one, other)
+    assert -TOGETHER <= lost <= 0
+    assert min(one + lost, other + lost) >= 0
+    for change in (TOGETHER, lost):
+        assert points_back_together(change, one + change, other + change) == change
+        assert min(one, other) - points_back_together(change, one, other) >= 0
