@@ -128,7 +128,7 @@ class Sender:
             names |= await self._lease(name)
         elif "job_of_tenant" in name or "job_by_id" in name or "dispatch" in name:
             names |= await self._job(started=name != "change_dispatch_priority", failed="retry" in name)
-        elif name in ("create_pipeline", "create_run"):
+        elif name in ("create_pipeline", "create_run", "preview_run"):
             graph = {
                 "save": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
                 "1": {"class_type": "PaintPicture", "inputs": {"text": "a gym"}},

@@ -12,6 +12,7 @@ from callsheet.fleet.deliveries import Deliveries
 from callsheet.providers.actor import Plan
 from callsheet.wire.candidates import Replay
 from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.pipeline_design import PreviewRun
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.actor_harness import ScriptedActor, scripted_actors
 from tests.support.actor_steps import actor_step, with_actors
@@ -48,6 +49,20 @@ async def test_a_run_of_actors_is_held_priced_and_counted_like_any_other(pipelin
     assert jobs[0]["payload"]["words"] == "a gym"
     assert 0 <= jobs[0]["payload"]["seed"] < 2**31
     await pipelines.check(run)
+
+
+async def test_a_preview_has_the_payload_of_the_first_task_and_its_price(pipelines: PipelineHarness) -> None:
+    pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"), painter=COST)
+    request = PreviewRun.model_validate({"steps": [BASE, CHILD], "prompt": "a gym", "seed": 7, "target_leaves": 1})
+    shown = await pipelines.room.design.previews.preview(principal_of(pipelines.ann), request)
+    assert await pipelines.core.rows(pipelines.ann.pool, "SELECT FROM ai_jobs") == []
+    await run_of(pipelines, BASE, CHILD, seed=7)
+    await pipelines.tick()
+    [job] = await pipelines.core.rows(pipelines.ann.pool, "SELECT payload, cost FROM ai_jobs")
+    assert shown.first_job is not None
+    assert (shown.first_job.payload, shown.first_job.graph, shown.first_job.cost) == (job["payload"], None, COST)
+    assert (shown.first_job.seed, [step.cost for step in shown.steps]) == (job["payload"]["seed"], [COST, COST])
+    assert (shown.jobs, shown.cost) == (2, 2 * COST)
 
 
 async def test_the_parents_picture_is_an_address_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:

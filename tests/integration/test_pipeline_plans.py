@@ -218,7 +218,14 @@ CASES: dict[str, Case] = {
     ),
     "run_of_key": (PIPELINES["run_of_key"], {**OWN, "idempotency_key": "once"}, {"one_run_per_key"}, 10),
     "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "most": 100}, {"active_runs_of_user"}, 120),
-    "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user"}, 60),
+    # For each pipeline of the page: its steps, and the newest of its runs.
+    "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user", "runs_of_pipeline"}, 300),
+    "steps_of_versions": (
+        PIPELINES["steps_of_versions"],
+        {"tenant_id": TENANT, "pipeline_id": VERSION["pipeline_id"], "oldest": 1, "newest": 20},
+        set(),
+        20,
+    ),
     "find_pipeline": (PIPELINES["find_pipeline"], {**OWN, "slug": "p-7"}, set(), 10),
     "steps_of_pipeline": (PIPELINES["steps_of_pipeline"], {"tenant_id": TENANT, **VERSION}, set(), 20),
     "pipeline_has_runs": (PIPELINES["pipeline_has_runs"], KEY, {"runs_of_pipeline"}, 10),

@@ -77,6 +77,7 @@ READS_PAYLOADS = {
     "jobs_to_describe": "a hundred jobs from before an upgrade, once, without large ones",
     "ancestors": "one job for each step of a pipeline",
     "steps_of_pipeline": "the steps of one pipeline, with their own payloads",
+    "steps_of_versions": "the steps of at most twenty versions of one pipeline, with their own payloads",
     "steps_of_run": "the steps of one run, with their own payloads",
     "read_steps": "the steps of one run, with their own payloads",
 }

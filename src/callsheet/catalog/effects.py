@@ -400,7 +400,7 @@ def effect_view(row: ListedEffect | PublishedEffect, preview: EffectPreview | No
         input=_input_view(primary) if primary else None,
         output=_output_view(row.output_mime_type),
         properties=[
-            _property_view(each, row.overrides)
+            property_view(each, row.overrides)
             for each in properties
             if each.user_configurable and not each.is_primary_input
         ],
@@ -436,7 +436,7 @@ def accepted_types(each: Property) -> list[str]:
     return [f"{each.type.value}/*"] if each.type in FILES else []
 
 
-def _property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
+def property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
     value = overrides.get(each.key, each.default)
     return EffectProperty(
         key=each.key,

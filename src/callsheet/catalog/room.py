@@ -9,6 +9,7 @@ from callsheet.catalog.deleted_assets import DeletedAssets
 from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
+from callsheet.catalog.image_effects import ImageEffects
 from callsheet.catalog.payloads import Payloads
 from callsheet.catalog.unchecked import UncheckedWorkflows
 from callsheet.catalog.workflow_tests import WorkflowTests
@@ -29,6 +30,7 @@ class CatalogRoom:
     tests: WorkflowTests
     effects: Effects
     effect_previews: EffectPreviews
+    image_effects: ImageEffects
     assets: Assets
     payloads: Payloads
     unchecked: UncheckedWorkflows
@@ -57,6 +59,7 @@ def open_catalog(
         tests=WorkflowTests(workflows, graphs),
         effects=Effects(databases, storage, preview_urls),
         effect_previews=EffectPreviews(databases, storage, preview_urls),
+        image_effects=ImageEffects(databases, graphs, preview_urls),
         assets=Assets(databases, storage, largest_upload_bytes),
         payloads=Payloads(databases, graphs),
         unchecked=UncheckedWorkflows(databases, graphs),

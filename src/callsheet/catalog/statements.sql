@@ -188,6 +188,14 @@ FROM workflows w LEFT JOIN effects e ON e.workflow_id = w.id AND e.is_published
 WHERE w.slug = :slug
 ORDER BY e.id
 
+-- name: list_image_effects
+SELECT e.id, e.slug, e.name, e.description, e.preview, e.overrides, e.credits_cost, w.slug AS workflow, w.is_active,
+    w.properties, w.comfyui_workflow_path
+FROM effects e JOIN workflows w ON w.id = e.workflow_id
+WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND e.is_published
+  AND w.output_mime_type LIKE 'image/%' AND w.comfyui_workflow_path IS NOT NULL
+ORDER BY e.id DESC LIMIT :limit
+
 -- name: mark_used
 -- Once per effect: before the first job that names it.
 UPDATE effects SET has_jobs = true WHERE id = :id RETURNING id

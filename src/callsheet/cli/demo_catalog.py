@@ -243,6 +243,29 @@ RECIPES: tuple[Recipe, ...] = (
         "image/png",
     ),
     Recipe(
+        "demo-relight",
+        {
+            "load": _node("LoadImage", image=INPUT),
+            "paint": _node(
+                "LightboxTextToImage", text="{{mood}}", seed="{{seed}}", width=768, height=512, steps=1, batch_size=1
+            ),
+            "soft": _node("ImageBlur", image=["paint", 0], blur_radius=24, sigma=10.0),
+            "change": _node(
+                "ImageBlend", image1=["load", 0], image2=["soft", 0], blend_factor="{{strength}}", blend_mode="overlay"
+            ),
+            "save": _node("SaveImage", images=["change", 0], filename_prefix="demo"),
+        },
+        (
+            _input("image"),
+            _property("mood", "text", default="", limits={"max_length": 300}, description="Empty: the seed decides."),
+            _number("strength", 0.9, 0.0, 1.0),
+            _property("seed", "number", default=1, limits={"min": 0, "max": 2**32, "integer": True}),
+        ),
+        (_effect("relight", "Relight", IMAGES, "demo-relight", 1, "The light of another hour over an image."),),
+        "png",
+        "image/png",
+    ),
+    Recipe(
         "demo-imagine",
         {
             "paint": _node(

@@ -28,6 +28,7 @@ log = get_logger(__name__)
 # What people would write.
 EXAMPLES: dict[str, dict[str, Any]] = {
     "caption": {"prompt": "Above the lake"},
+    "relight": {"seed": 5},
     "imagine": {"prompt": "mountains at dawn", "seed": 7},
 }
 # A moment at which the balloon is in the middle.

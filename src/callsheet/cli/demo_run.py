@@ -26,8 +26,10 @@ from callsheet.cli.demo import DEMO_HOST
 from callsheet.cli.demo_account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
 from callsheet.cli.demo_catalog import FLEET, OPERATOR, STAGE, seed_catalog
 from callsheet.cli.demo_introduction import Shown, introduce
+from callsheet.cli.demo_pipeline import seed_pipeline
 from callsheet.cli.demo_previews import render_previews
 from callsheet.cli.display import JobDisplay
+from callsheet.cli.pipeline_client import PipelineClient
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
 from callsheet.cli.serve import settle_memory, stop_requested
 from callsheet.identity.known_passwords import DEMO_EMAIL
@@ -73,11 +75,12 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
         plane = await parts.enter_async_context(running_control_plane(settings))
         user, password = await seed_account(plane)
         login = await remembered_login(plane, user)
-        client = await parts.enter_async_context(Client(login.url, login.api_key))
+        client = await parts.enter_async_context(PipelineClient(login.url, login.api_key))
         err.print("Starting Lightbox and a worker …", style="dim")
         effects = await seed_catalog(plane, client)
         await _stop_scaling(plane)
         await fill_wallet(client, user)
+        await seed_pipeline(client)
         await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
         looks = asyncio.gather(_look(settings.public_url, password), _show(settings, client))

@@ -60,9 +60,11 @@ class EffectJobs:
         prepared = await self.prepare(principal, wanted)
         return await self._submission.submit(replace(prepared, request=request, idempotency_key=wanted.idempotency_key))
 
-    async def check(self, wanted: SubmitEffectJob) -> None:
-        """Checks the parts of the request that do not depend on the user or the file."""
-        resolve(await self._recipe(wanted.effect_id), wanted.input_payload)
+    async def check(self, wanted: SubmitEffectJob) -> int:
+        """Checks the parts of the request that do not depend on the user or the file. Returns the price."""
+        recipe = await self._recipe(wanted.effect_id)
+        resolve(recipe, wanted.input_payload)
+        return recipe.cost
 
     async def prepare(self, principal: Owner, wanted: SubmitEffectJob) -> NewJob:
         """The effect job, ready for submission: its rules are checked and its payload is built."""

@@ -21,11 +21,14 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, QuotaExceeded
+from callsheet.wire.pipeline_design import ListedPipeline
 from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, PipelineSummary, Step, UpdatePipeline
 from callsheet.wire.quotas import QuotaLimits
 
 SQL = statements("callsheet.pipelines")
 LONGEST_SLUG = 63
+# The id of steps that are checked and not written.
+NO_STEP = UUID(int=0)
 STEP_COLUMNS = (
     "name",
     "workflow",
@@ -123,6 +126,14 @@ class Pipelines:
                 raise no_such_pipeline()
             return await _with_steps(connection, principal.tenant_id, found)
 
+    async def check(self, principal: Principal, steps: Sequence[NewStep]) -> list[StepRow]:
+        """The steps as a version would have them. Nothing is written."""
+        checked = await self._checked(steps, await self._quotas.of(principal.tenant_id))
+        return [
+            StepRow(**{**step, "id": NO_STEP, "effect_id": step["effect_id"] and UUID(step["effect_id"])})
+            for step in checked
+        ]
+
     async def _checked(self, steps: Sequence[NewStep], limits: QuotaLimits) -> list[dict[str, Any]]:
         """The steps in order, checked, each with the effect that sets its price."""
         ordered = in_order(steps)
@@ -147,12 +158,12 @@ class Pipelines:
             raise InvalidRequest.of(problems)
         return found
 
-    async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[PipelineSummary]:
+    async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[ListedPipeline]:
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             found = await SQL["list_pipelines"].rows(
                 connection,
-                PipelineSummary,
+                ListedPipeline,
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 before=before,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from callsheet.catalog.placeholders import as_text
 from callsheet.jobs.task_files import KEY, Place
-from callsheet.pipelines.templates import NAME, PARENT, PROMPT, SEED, Needs, placeholder, unknown
+from callsheet.pipelines.templates import NAME, PARENT, PROMPT, SEED, Needs, filled_text, placeholder, unknown
 from callsheet.wire.errors import FieldProblem
 
 FIELD = "payload"
@@ -66,19 +65,12 @@ def filled(payload: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, A
 def _filled(value: Any, values: Mapping[str, Any]) -> Any:
     match value:
         case str():
-            return _filled_text(value, values)
+            return filled_text(value, values)
         case dict():
             return {name: _filled(member, values) for name, member in value.items()}
         case list():
             return [_filled(item, values) for item in value]
     return value
-
-
-def _filled_text(text: str, values: Mapping[str, Any]) -> Any:
-    only = NAME.fullmatch(text)
-    if only is not None:
-        return values.get(only[1], text)
-    return NAME.sub(lambda found: as_text(values[found[1]]) if found[1] in values else found[0], text)
 
 
 def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> Iterator[FieldProblem]:

@@ -15,10 +15,14 @@ from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.guidance import Guidance, open_guidance
 from callsheet.pipelines.numbers import RunMetrics, RunNumbers
 from callsheet.pipelines.open_jobs import OpenJobs
+from callsheet.pipelines.run_previews import RunPreviews
 from callsheet.pipelines.runs import Runs
 from callsheet.pipelines.scheduler import RunScheduler
+from callsheet.pipelines.starting_points import StartingPoints
 from callsheet.pipelines.step_jobs import StepJobs
+from callsheet.pipelines.step_workflows import StepWorkflows
 from callsheet.pipelines.task_steps import TaskPlans
+from callsheet.pipelines.versions import Versions
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import PipelineSettings
@@ -26,8 +30,19 @@ from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
+class Design:
+    """What people need who design a pipeline."""
+
+    workflows: StepWorkflows
+    starting_points: StartingPoints
+    versions: Versions
+    previews: RunPreviews
+
+
+@dataclass(frozen=True, slots=True)
 class PipelinesRoom:
     settings: PipelineSettings
+    design: Design
     pipelines: Pipelines
     runs: Runs
     scheduler: RunScheduler
@@ -69,8 +84,15 @@ def open_pipelines(
         observe=RunMetrics(registry).observe if registry is not None else lambda status, seconds: None,
     )
     pipelines = Pipelines(databases, step_jobs, media.usage.quotas)
+    workflows = StepWorkflows(catalog.image_effects)
     return PipelinesRoom(
         settings=settings,
+        design=Design(
+            workflows=workflows,
+            starting_points=StartingPoints(workflows),
+            versions=Versions(databases, pipelines),
+            previews=RunPreviews(pipelines, step_jobs),
+        ),
         pipelines=pipelines,
         runs=Runs(databases, pipelines, step_jobs, jobs.cancellation, settings, wake=scheduler.wake),
         scheduler=scheduler,

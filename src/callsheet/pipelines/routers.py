@@ -12,13 +12,15 @@ from callsheet.pipelines.candidate_routes import (
     run_candidate_router,
     run_view_router,
 )
+from callsheet.pipelines.design_routes import design_router
 from callsheet.pipelines.room import PipelinesRoom
 from callsheet.pipelines.routes import pipeline_router, run_router
 
 
 def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: Authentication) -> list[APIRouter]:
-    guidance = room.guidance
+    guidance, design = room.guidance, room.design
     return [
+        design_router(design.workflows, design.starting_points, design.versions, design.previews, authentication),
         pipeline_router(room.pipelines, room.runs, authentication),
         run_router(room.runs, guidance.gallery, authentication),
         run_candidate_router(guidance.gallery, guidance.exports, authentication),

@@ -15,11 +15,11 @@ from callsheet.pipelines.runs import Runs
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
+from callsheet.wire.pipeline_design import ListedPipeline
 from callsheet.wire.pipelines import (
     CreatePipeline,
     CreateRun,
     Pipeline,
-    PipelineSummary,
     Run,
     RunItem,
     RunStatus,
@@ -58,8 +58,8 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
     @router.get("")
     async def list_pipelines(
         cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
-    ) -> Page[PipelineSummary]:
-        """Your pipelines, newest first."""
+    ) -> Page[ListedPipeline]:
+        """Your pipelines, newest first, each with its chain of steps and its newest run."""
         return await pipelines.list(principal, cursor, limit)
 
     @router.get("/{pipeline}")

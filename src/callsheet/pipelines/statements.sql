@@ -57,10 +57,36 @@ SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id
 
 -- name: list_pipelines
 -- See jobs/statements.sql, list_jobs, for why it is written like this.
-SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
-WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-ORDER BY id DESC LIMIT :limit
+SELECT p.id, p.slug, p.name, p.description, p.version, p.created_at, p.updated_at, steps.chain, newest.last_run
+FROM (
+    SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
+    WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+    ORDER BY id DESC LIMIT :limit
+) p
+CROSS JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_object('position', s.position, 'name', s.name, 'workflow', s.workflow,
+        'max_children', s.max_children, 'top_k', s.top_k, 'requires_approval', s.requires_approval)
+        ORDER BY s.position) AS chain
+    FROM pipeline_steps s
+    WHERE s.pipeline_id = p.id AND s.version = p.version AND s.tenant_id IS NOT DISTINCT FROM :tenant_id
+) steps
+LEFT JOIN LATERAL (
+    SELECT jsonb_build_object('id', r.id, 'name', r.name, 'status', r.status, 'candidates', r.candidates,
+        'created_at', r.created_at) AS last_run
+    FROM pipeline_runs r
+    WHERE r.pipeline_id = p.id AND r.tenant_id IS NOT DISTINCT FROM :tenant_id
+    ORDER BY r.id DESC LIMIT 1
+) newest ON true
+ORDER BY p.id DESC
+
+-- name: steps_of_versions
+SELECT version, id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt,
+    needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval
+FROM pipeline_steps
+WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest
+  AND tenant_id IS NOT DISTINCT FROM :tenant_id
+ORDER BY version DESC, position
 
 -- name: steps_of_pipeline
 SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,

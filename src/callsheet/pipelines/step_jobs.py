@@ -19,7 +19,14 @@ from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_templates import variables_in
 from callsheet.pipelines.rows import ClaimedRun, StepRow
-from callsheet.pipelines.task_steps import NoTasks, TaskPlans, TaskSteps, is_actor
+from callsheet.pipelines.task_steps import (
+    NoTasks,
+    TaskPlans,
+    TaskSteps,
+    filled_payload,
+    is_actor,
+    missing_variable,
+)
 from callsheet.pipelines.templates import (
     PROMPT,
     SEED,
@@ -28,6 +35,8 @@ from callsheet.pipelines.templates import (
     completed,
     file_property,
     given_values,
+    lacking_variables,
+    names_of,
     property_of,
     seed_used,
     taken_variables,
@@ -49,6 +58,17 @@ class RunInputs:
     prompt: str | None
     variables: Mapping[str, Any]
     seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobPreview:
+    """The job of a first step, as it would be built."""
+
+    seed: int
+    # The values of properties that users can set, by key.
+    values: Mapping[str, Any]
+    payload: dict[str, Any] | None = None
+    graph: dict[str, Any] | None = None
 
 
 class UnsuitableParent(Exception):
@@ -106,6 +126,8 @@ class StepJobs:
         taken = taken_variables(recipe, graph, needs)
         if needs.prompt and not given.prompt:
             return no_prompt, taken
+        if lacking := lacking_variables(needs, given.variables):
+            return [missing_variable(step, name) for name in lacking], taken
         try:
             whole, values = _fitted(recipe, graph, needs, given)
             filled(whole, graph, resolve(whole, values).values)
@@ -162,6 +184,29 @@ class StepJobs:
             actor=f"run:{run.id}",
         )
         return job, _seed_of(whole, resolved.values, seed)
+
+    async def cost(self, step: StepRow, given: RunInputs) -> int:
+        """The price of a job of the step."""
+        if step.effect_id is None:
+            return await self.tasks.cost(step, needs_of(step), given.prompt, given.variables)
+        return (await self._open(step.effect_id))[0].cost
+
+    async def preview(self, step: StepRow, given: RunInputs) -> JobPreview:
+        """What `build` would put into a job without a parent. Nothing is written."""
+        needs = needs_of(step)
+        if step.effect_id is None:
+            payload, seed = filled_payload(step, needs, given.prompt, given.variables, given.seed)
+            return JobPreview(seed, {}, payload=payload)
+        recipe, graph = await self._open(step.effect_id)
+        whole, values = _fitted(recipe, graph, needs, given)
+        resolved = resolve(whole, values)
+        shown = {
+            each.key: resolved.values[each.placeholder]
+            for each in whole.properties
+            if each.user_configurable and each.placeholder in resolved.values
+        }
+        seed = _seed_of(whole, resolved.values, given.seed)
+        return JobPreview(seed, shown, graph=filled(whole, graph, resolved.values))
 
     async def _open(self, effect_id: UUID) -> tuple[Recipe, Graph]:
         recipe = await self._catalog.effects.recipe(str(effect_id))
@@ -228,7 +273,11 @@ def _of_run(problem: FieldProblem, recipe: Recipe, step: StepRow) -> FieldProble
     """Names the field of the request that starts the run."""
     key = problem.field.removeprefix(f"{FIELD}.")
     prompt = property_of(recipe, PROMPT)
-    field = PROMPT if key == (prompt.key if prompt else PROMPT) else f"variables.{key}"
+    used = names_of(step.values.get(key))
+    if PROMPT in used or (not used and key == (prompt.key if prompt else PROMPT)):
+        field = PROMPT
+    else:
+        field = f"variables.{used[0] if used else key}"
     return FieldProblem(field, f"{problem.reason} The step {step.slug!r} uses it.")
 
 

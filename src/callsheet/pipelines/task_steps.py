@@ -42,8 +42,9 @@ MOST_PROBLEMS = 100
 class TaskPlans(Protocol):
     """The part of the tasks room that this room uses."""
 
-    async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
-        """Whether it becomes the job of an effect. Raises InvalidRequest with fields `workflow` and `payload.…`."""
+    async def check(self, workflow: str, payload: Mapping[str, Any]) -> tuple[bool, int]:
+        """Whether it becomes the job of an effect, and its price. Raises InvalidRequest with fields `workflow` and
+        `payload.…`."""
         ...
 
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob: ...
@@ -53,7 +54,7 @@ NO_TASKS = "The workflow is an actor, and this control plane runs no tasks."
 
 
 class NoTasks:
-    async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
+    async def check(self, workflow: str, payload: Mapping[str, Any]) -> tuple[bool, int]:
         raise InvalidRequest.field("workflow", NO_TASKS)
 
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
@@ -109,11 +110,8 @@ class TaskSteps:
         payload = step.payload or {}
         wanted = variables_in(payload, needs)
         lacking = sorted(wanted - variables.keys() - {SEED})
-        missing = [
-            FieldProblem(f"variables.{name}", f"The step {step.slug!r} needs this variable.") for name in lacking
-        ]
-        if missing:
-            return missing
+        if lacking:
+            return [missing_variable(step, name) for name in lacking]
         given = {**_samples(), **_own(needs, variables), **({PROMPT: prompt} if needs.prompt else {})}
         try:
             await self._planned(step.workflow, payload, given)
@@ -136,14 +134,8 @@ class TaskSteps:
     ) -> tuple[NewJob, int]:
         """The job, and the seed in it. Raises a refusal if the actor cannot be used any more."""
         payload = step.payload or {}
-        given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, run.variables)}
-        seed = seed_used(given[SEED], drawn)
-        if needs.prompt:
-            given[PROMPT] = run.prompt or ""
         read = parent if needs.parent else None
-        if read is not None:
-            given[PARENT_FILE] = str(read.id)
-        made = filled(payload, given)
+        made, seed = filled_payload(step, needs, run.prompt, run.variables, drawn, read.id if read else None)
         places = address_places(payload) if read is not None else []
         owner = RunOwner(run.user_id, run.tenant_id, pool)
         new = await self._plans.job(owner, step.workflow, put_in(made, ((place, SAMPLE_URL) for place in places)))
@@ -165,13 +157,44 @@ class TaskSteps:
         new = await self._plans.job(owner, workflow_slug(job.actor, job.queue_name), sample)
         return replace(new, kind=REPLAY, payload=job.payload, input_file_ids=tuple(job.input_file_ids))
 
-    async def _planned(self, workflow: str, payload: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        places = address_places(payload)
-        _refuse_addresses(await self._plans.check(workflow, filled(payload, given)), places)
+    async def cost(self, step: StepRow, needs: Needs, prompt: str | None, variables: Mapping[str, Any]) -> int:
+        """The price of a job of the step. A value that the run does not give is replaced by a sample. Raises
+        InvalidRequest if the actor cannot use the sample."""
+        payload = step.payload or {}
+        given = {**dict.fromkeys(names_in(payload), SAMPLE_TEXT), **_samples(), **_own(needs, variables)}
+        return await self._planned(step.workflow, payload, {**given, **({PROMPT: prompt} if prompt else {})})
+
+    async def _planned(self, workflow: str, payload: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+        """Checks the task, and returns its price."""
+        for_engine, cost = await self._plans.check(workflow, filled(payload, given))
+        _refuse_addresses(for_engine, address_places(payload))
+        return cost
+
+
+def filled_payload(
+    step: StepRow,
+    needs: Needs,
+    prompt: str | None,
+    variables: Mapping[str, Any],
+    drawn: int,
+    parent_id: UUID | None = None,
+) -> tuple[dict[str, Any], int]:
+    """The payload of a job, and the seed in it. The URL of the parent's image is not in it yet."""
+    given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, variables)}
+    seed = seed_used(given[SEED], drawn)
+    if needs.prompt:
+        given[PROMPT] = prompt or ""
+    if parent_id is not None:
+        given[PARENT_FILE] = str(parent_id)
+    return filled(step.payload or {}, given), seed
 
 
 def is_actor(workflow: str) -> bool:
     return actor_of(workflow) is not None
+
+
+def missing_variable(step: StepRow, name: str) -> FieldProblem:
+    return FieldProblem(f"variables.{name}", f"The step {step.slug!r} needs this variable.")
 
 
 def _own(needs: Needs, variables: Mapping[str, Any]) -> dict[str, Any]:

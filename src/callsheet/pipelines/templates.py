@@ -10,10 +10,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from callsheet.catalog.effects import Recipe
 from callsheet.catalog.graphs import Graph, texts_of
+from callsheet.catalog.placeholders import as_text
 from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, Unfit, check_properties, fit, primary_input
 from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
@@ -24,6 +25,13 @@ NAME = re.compile(r"\{\{([^{}]*)\}\}")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
+class Described(Protocol):
+    """A workflow, as far as its properties describe its placeholders."""
+
+    @property
+    def properties(self) -> tuple[Property, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """The values of the run and the parent that a step uses."""
@@ -31,7 +39,7 @@ class Needs:
     prompt: bool = False
     parent: bool = False
     variables: bool = False
-    # Values that are the same in every run, by key of a property.
+    # Values of the step by key of a property. A text may contain placeholders.
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -39,19 +47,39 @@ def placeholder(name: str) -> str:
     return "{{" + name + "}}"
 
 
-def undescribed(recipe: Recipe, graph: Graph) -> set[str]:
+def names_of(value: object) -> list[str]:
+    """The names between double braces in the value of a property."""
+    return NAME.findall(value) if isinstance(value, str) else []
+
+
+def names_in_values(needs: Needs) -> set[str]:
+    return {name for value in needs.values.values() for name in names_of(value)}
+
+
+def filled_text(text: Any, values: Mapping[str, Any]) -> Any:
+    """The text with its placeholders replaced in one pass. A text that is nothing but one placeholder becomes the
+    value with its type. A placeholder without a value stays, and so does what is not a text."""
+    if not isinstance(text, str):
+        return text
+    only = NAME.fullmatch(text)
+    if only is not None:
+        return values.get(only[1], text)
+    return NAME.sub(lambda found: as_text(values[found[1]]) if found[1] in values else found[0], text)
+
+
+def undescribed(recipe: Described, graph: Graph) -> set[str]:
     """Names between double braces in the graph that no property of the workflow describes."""
     found = {name for text in texts_of(graph) for name in NAME.findall(text.text)}
     return {name for name in found if not any(placeholder(name) in each.placeholder for each in recipe.properties)}
 
 
-def property_of(recipe: Recipe, name: str) -> Property | None:
+def property_of(recipe: Described, name: str) -> Property | None:
     """The property that a name sets: by its placeholder, or else by its key."""
     by_placeholder = next((each for each in recipe.properties if each.placeholder == placeholder(name)), None)
     return by_placeholder or next((each for each in recipe.properties if each.key == name), None)
 
 
-def file_property(recipe: Recipe) -> Property | None:
+def file_property(recipe: Described) -> Property | None:
     """The property that gets the parent's image."""
     named = property_of(recipe, PARENT)
     return primary_input(recipe.properties) or (named if named and named.type in FILES else None)
@@ -96,7 +124,7 @@ def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Ite
     whole = completed(recipe, graph, {})
     for problem in check_properties(whole.properties, graph):
         yield FieldProblem("workflow", f"The workflow cannot be filled. {problem.reason}")
-    if needs.prompt and property_of(whole, PROMPT) is None:
+    if needs.prompt and property_of(whole, PROMPT) is None and PROMPT not in names_in_values(needs):
         yield FieldProblem("needs_run_prompt", "The step needs the run's prompt, but the workflow has no {{prompt}}.")
     yield from _check_parent(recipe, file_property(whole) is not None, needs, position)
     yield from _check_values(whole, needs)
@@ -143,6 +171,11 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
             yield FieldProblem(where, "This property is a file, which a step cannot set.")
         elif not each.user_configurable:
             yield FieldProblem(where, "Users cannot set this property.")
+        elif wrong := [reason for name in names_of(value) if (reason := _not_in_values(name, needs))]:
+            yield from (FieldProblem(where, reason) for reason in wrong)
+        elif _is_template(each, value):
+            # Each run checks the text that it makes of it.
+            continue
         else:
             try:
                 fitted = fit(each, value)
@@ -154,6 +187,18 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
                     yield FieldProblem(
                         where, f"The value must not contain {placeholder_of_file}: it is the placeholder of a file."
                     )
+
+
+def _not_in_values(name: str, needs: Needs) -> str | None:
+    if name == PARENT:
+        return f"A value cannot contain {placeholder(PARENT)}: the workflow gets the parent's image by itself."
+    return unknown(name, needs)
+
+
+def _is_template(each: Property, value: object) -> bool:
+    """Whether the value is known only in a run. Only a text can have other characters beside a placeholder."""
+    whole = isinstance(value, str) and NAME.fullmatch(value) is not None
+    return bool(names_of(value)) and (whole or each.type is PropertyType.TEXT)
 
 
 def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
@@ -180,10 +225,17 @@ def given_values(
         named |= variables
     if needs.prompt and prompt is not None:
         named[PROMPT] = prompt
-    values = dict(needs.values)
+    # A seed that the scheduler has drawn is larger than what most engines take.
+    drawn = {} if SEED in variables else {placeholder(SEED): seed}
+    limits = {each.key: each.limits for each in recipe.properties if each.type is PropertyType.NUMBER}
+    values = {
+        key: _within(limits[key], drawn[value]) if key in limits and value in drawn else filled_text(value, named)
+        for key, value in needs.values.items()
+    }
     for name, value in named.items():
         each = property_of(recipe, name)
-        if each is None or each.type in FILES:
+        if each is None or each.type in FILES or names_of(needs.values.get(each.key)):
+            # The text of the step says where the value goes.
             continue
         if name != SEED or name in variables:
             values[each.key] = value
@@ -206,7 +258,12 @@ def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
         return set()
     described = {each.key for each in recipe.properties if each.type not in FILES}
     braced = {name for each in recipe.properties for name in NAME.findall(each.placeholder)}
-    return (described | braced | undescribed(recipe, graph)) - {PROMPT, PARENT}
+    return (described | braced | undescribed(recipe, graph) | names_in_values(needs)) - {PROMPT, PARENT}
+
+
+def lacking_variables(needs: Needs, variables: Mapping[str, Any]) -> list[str]:
+    """The variables that the values of the step use and that the run does not give."""
+    return sorted(names_in_values(needs) - variables.keys() - {PROMPT, SEED}) if needs.variables else []
 
 
 def seed_used(value: object, drawn: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
-from callsheet.providers.actor import Actor, title_of
+from callsheet.providers.actor import Actor, Plan, title_of
 from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.payload_forms import PayloadForm, form_of
 from callsheet.settings import TaskSettings
@@ -102,6 +102,7 @@ class Actors:
 
     def _info(self, actor: Actor, *, is_active: bool) -> ActorInfo:
         form = form_of(actor)
+        plan = self._plan_of_example(actor, form.example)
         return ActorInfo(
             name=actor.name,
             title=title_of(actor),
@@ -109,7 +110,8 @@ class Actors:
             queues=[*self._queues],
             cost=self.prices.of_actor(actor),
             is_active=is_active,
-            is_ready=is_active and self._takes(actor, form.example),
+            is_ready=is_active and (form.example is None or plan is not None),
+            makes_images=form.example is None or (plan is not None and plan.makes_pictures),
             payload_schema=form.schema,
             example=None if form.example is None else dict(form.example),
             variants=[
@@ -123,18 +125,20 @@ class Actors:
             ],
         )
 
-    def _takes(self, actor: Actor, example: Mapping[str, Any] | None) -> bool:
+    def _plan_of_example(self, actor: Actor, example: Mapping[str, Any] | None) -> Plan | None:
+        """None if there is no example, or if a task like it would be refused now."""
         if example is None:
-            return True
+            return None
         try:
-            self.prices.of(actor, actor.plan(example))
-            return True
+            plan = actor.plan(example)
+            self.prices.of(actor, plan)
         except Refusal:
-            return False
+            return None
         except Exception:
             # Any package may add an actor, so a plan may raise anything.
             log.exception("actor.plan_failed", actor=actor.name)
-            return False
+            return None
+        return plan
 
     def _cost_of(self, actor: Actor, form: PayloadForm) -> int | None:
         provider = self._media.get(form.provider or "")

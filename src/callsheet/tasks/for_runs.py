@@ -24,8 +24,9 @@ class RunTasks:
         self._actors = actors
         self._plans = plans
 
-    async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
-        """Whether it becomes the job of an effect. Raises InvalidRequest with fields `workflow` and `payload.…`."""
+    async def check(self, workflow: str, payload: Mapping[str, Any]) -> tuple[bool, int]:
+        """Whether it becomes the job of an effect, and its price. Raises InvalidRequest with fields `workflow` and
+        `payload.…`."""
         try:
             name, queue_name = _named(workflow)
             actor = self._actors.named(name)
@@ -33,13 +34,13 @@ class RunTasks:
             workflow_run_id(payload)
             plan = plan_of(actor, payload)
             if plan.effect is not None:
-                await self._plans.check_effect(plan.effect)
+                cost = await self._plans.check_effect(plan.effect)
             else:
-                self._actors.prices.of(actor, plan)
+                cost = self._actors.prices.of(actor, plan)
         except InvalidRequest as refusal:
             raise _by_field_of_step(refusal) from None
         _require_images(plan)
-        return plan.finish is Finish.WORKER
+        return plan.finish is Finish.WORKER, cost
 
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
         """A job that can be submitted, at the current price."""

@@ -55,10 +55,11 @@ class Plans:
         self._limits = limits
         self._settings = settings
 
-    async def check_effect(self, use: EffectUse) -> None:
-        """Checks a task that would become the job of an effect. Raises InvalidRequest with fields of the payload."""
+    async def check_effect(self, use: EffectUse) -> int:
+        """Checks a task that would become the job of an effect, and returns its price. Raises InvalidRequest with
+        fields of the payload."""
         try:
-            await self._effects.check(effect_job(use, priority=0))
+            return await self._effects.check(effect_job(use, priority=0))
         except Refusal as refusal:
             raise _as_payload(refusal, use) from None
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+from datetime import UTC, datetime
 
 _ALPHABET = string.digits + string.ascii_letters
 _COUNTER_BITS = 42
@@ -62,6 +63,11 @@ def uuid7(now_ms: int | None = None) -> uuid.UUID:
     if sys.version_info >= (3, 14):
         return uuid.uuid7()
     return _by_the_clock.next(time.time_ns() // 1_000_000)
+
+
+def time_of(identifier: uuid.UUID) -> datetime:
+    """When a UUIDv7 was made."""
+    return datetime.fromtimestamp((identifier.int >> 80) / 1000, UTC)
 
 
 def secret_token(prefix: str, entropy_bytes: int = 32) -> str:

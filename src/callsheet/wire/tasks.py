@@ -157,6 +157,9 @@ class ActorInfo(Answer):
         description="Whether its example would be accepted now: its provider is configured and has a price. True if "
         "it has no example."
     )
+    makes_images: bool = Field(
+        True, description="Whether its example makes images or videos, so that it can be a step of a pipeline."
+    )
     payload_schema: dict[str, Any] = Field(
         description="JSON Schema of the payload, without references: titles, descriptions, choices, limits, defaults."
     )

@@ -16,7 +16,15 @@ from callsheet.catalog.payloads import filled, resolve
 from callsheet.pipelines.collector import candidate_id_of, path_of
 from callsheet.pipelines.definitions import in_order, slug_of, slugs_of
 from callsheet.pipelines.runs import folder_of
-from callsheet.pipelines.templates import Needs, check_step, completed, given_values, taken_variables, undescribed
+from callsheet.pipelines.templates import (
+    Needs,
+    check_step,
+    completed,
+    given_values,
+    lacking_variables,
+    taken_variables,
+    undescribed,
+)
 from callsheet.wire.catalog import Property, PropertyType
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines import NewStep
@@ -144,3 +152,61 @@ def test_a_candidates_id_and_path_follow_from_its_job() -> None:
     assert first != candidate_id_of(job_id, 1, AT)
     assert path_of("runs/gym/face-fix", first, AT, "a/output-1.png") == f"runs/gym/face-fix/{first}_20251110002345.png"
     assert path_of("runs/gym/face-fix", first, AT, "a/output.P/../x").endswith(".bin")
+
+
+def _text(key: str, placeholder: str, **more: Any) -> Property:
+    return Property.model_validate(
+        {"key": key, "type": "text", "placeholder": placeholder, "user_configurable": True, **more}
+    )
+
+
+WORDS = _text("words", "{{words}}", limits={"max_length": 30})
+SIZE = Property.model_validate(
+    {"key": "size", "type": "number", "placeholder": "{{size}}", "user_configurable": True, "default": 1}
+    | {"limits": {"min": 0, "max": 100, "integer": True}}
+)
+WORDED: dict[str, Any] = {"1": {"class_type": "Paint", "inputs": {"text": "{{words}}", "size": "{{size}}"}}}
+DESCRIBED = replace(RECIPE, properties=(WORDS, SIZE))
+
+
+def values_of(needs: Needs, prompt: str | None, variables: dict[str, Any], seed: int = 5) -> dict[str, Any]:
+    return given_values(DESCRIBED, needs, prompt, variables, seed)
+
+
+def test_a_text_of_a_step_takes_prompt_variables_and_seed() -> None:
+    needs = Needs(prompt=True, variables=True, values={"words": "{{prompt}}, {{style}} {{seed}}", "size": "{{size_2}}"})
+    assert list(check_step(DESCRIBED, WORDED, needs, 1)) == []
+    assert taken_variables(DESCRIBED, WORDED, needs) >= {"style", "size_2"}
+    found = values_of(needs, "{{style}}", {"style": "noir", "size_2": 7})
+    # One pass: a prompt that looks like a placeholder stays a text. A text that is one placeholder keeps the type.
+    assert found == {"words": "{{style}}, noir 5", "size": 7}
+    assert lacking_variables(needs, {"style": "noir"}) == ["size_2"]
+
+
+def test_a_drawn_seed_fits_the_property_that_a_step_gives_it_to() -> None:
+    assert values_of(Needs(values={"size": "{{seed}}"}), None, {}, seed=2**52)["size"] == 2**52 % 101
+
+
+def test_the_prompt_of_a_run_does_not_replace_the_text_of_a_step() -> None:
+    recipe = replace(DESCRIBED, properties=(_text("prompt", "{{prompt}}"),))
+    named = Needs(prompt=True, values={"prompt": "oil painting of {{prompt}}"})
+    assert given_values(recipe, named, "a gym", {}, 1) == {"prompt": "oil painting of a gym"}
+    # A text without a placeholder never had a say: the run's prompt goes into the prompt.
+    assert given_values(recipe, Needs(prompt=True, values={"prompt": "x"}), "a gym", {}, 1) == {"prompt": "a gym"}
+
+
+@pytest.mark.parametrize(
+    ("needs", "field", "reason"),
+    [
+        (Needs(values={"words": "{{prompt}}"}), "values.words", "Set needs_run_prompt"),
+        (Needs(values={"words": "{{style}}"}), "values.words", "set needs_run_variables"),
+        (Needs(variables=True, values={"words": "{{My style}}"}), "values.words", "is not a valid name"),
+        (Needs(parent=True, values={"words": "{{parent_image_path}}"}), "values.words", "gets the parent's image"),
+        (Needs(variables=True, values={"size": "{{style}} px"}), "values.size", "must be a number"),
+    ],
+)
+def test_a_placeholder_in_a_value_that_nothing_fills_is_refused_at_the_value(
+    needs: Needs, field: str, reason: str
+) -> None:
+    found = {each.field: each.reason for each in check_step(DESCRIBED, WORDED, needs, 2)}
+    assert reason in found[field]
