@@ -15,7 +15,7 @@ import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
 from bench.ground import Ground
-from callsheet.dispatch.facts import EVERYBODY
+from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.jobs.sql import SQL as JOBS
 from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
@@ -104,7 +104,7 @@ class Pair:
         entries = [order.entry(user) for user in users]
         submitted = await self.submit(entries=json.dumps(entries))
         deadline = submitted[0]["deadline_at"].isoformat()
-        lane = {"lane_tenant_id": str(EVERYBODY), "lane_user_id": str(EVERYBODY)}
+        lane = {"lane_tenant_id": str(NO_OWNER), "lane_user_id": str(NO_OWNER)}
         placed = [{**entry, **lane, "charge_cycle": 1, "deadline_at": deadline, "payload": None} for entry in entries]
         await self.enqueue(entries=json.dumps(placed))
         await self.queue(
@@ -212,13 +212,13 @@ async def _pair(
     pool: asyncpg.Connection[asyncpg.Record],
 ) -> Pair:
     lane_id = await central.fetchval(
-        "SELECT lane_id FROM dispatch_lanes WHERE workflow_id = $1 AND tenant_id = $2", ground.workflow_id, EVERYBODY
+        "SELECT lane_id FROM dispatch_lanes WHERE workflow_id = $1 AND tenant_id = $2", ground.workflow_id, NO_OWNER
     )
     return Pair(
         submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),
         enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
         queue=await Bare.prepare(pool, TRANSITIONS["queue_jobs"], **statuses_of(Transition.QUEUE)),
-        lease=await Bare.prepare(central, DISPATCH["take"], lane_ids=[lane_id], seats=[0], now=None),
+        lease=await Bare.prepare(central, DISPATCH["take"], lane_ids=[lane_id], user_queues=[0], now=None),
         start=await Bare.prepare(pool, TRANSITIONS["start_jobs"], **steps_of(Transition.START), to_status="processing"),
         find=await Bare.prepare(central, DISPATCH["find"]),
         complete=await Bare.prepare(pool, TRANSITIONS["complete_jobs"], **statuses_of(Transition.COMPLETE)),

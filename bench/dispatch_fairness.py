@@ -13,7 +13,7 @@ from uuid import UUID
 
 from bench.ground import Ground, new_entry, open_ground
 from bench.results import Result
-from callsheet.dispatch.facts import Ending, Lease
+from callsheet.dispatch.facts import DispatchEnd, Lease
 from callsheet.dispatch.queue import Queue
 
 name = "dispatch.fairness"
@@ -66,7 +66,7 @@ async def newcomers(ground: Ground, flood: int, seconds: float) -> tuple[list[fl
                 served_at[lease.tenant_id].set_result(len(taken))
             taken.append(lease)
             await asyncio.sleep(RUN_SECONDS)
-            await queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            await queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
 
     workers = [asyncio.create_task(work(f"worker-{n}")) for n in range(WORKERS)]
     waits, jobs = [], []

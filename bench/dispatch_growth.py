@@ -20,7 +20,7 @@ import asyncpg
 
 from bench.ground import Ground, add_workflows, new_entry, open_ground
 from bench.results import Result
-from callsheet.dispatch.facts import EVERYBODY, Criteria, Ending, Entry, Lease
+from callsheet.dispatch.facts import NO_OWNER, Criteria, DispatchEnd, Entry, Lease
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
@@ -92,12 +92,12 @@ class Crowd:
             times.append(time.perf_counter() - asked)
             if lease is None:
                 raise RuntimeError("a lease found nothing in a full queue")
-            await self.queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            await self.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
             await self.queue.enqueue([self._successor(lease)])
 
     def _successor(self, lease: Lease) -> Entry:
         priority = random.randrange(self.priorities)
-        return new_entry(lease.workflow_id, self.tenant_id, EVERYBODY, priority)
+        return new_entry(lease.workflow_id, self.tenant_id, NO_OWNER, priority)
 
     async def ask_in_vain(self, calls: int) -> None:
         for _ in range(calls):

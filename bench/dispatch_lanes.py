@@ -17,7 +17,7 @@ from uuid import UUID
 
 from bench.ground import Ground, add_workflows, new_entry, open_ground
 from bench.results import Result
-from callsheet.dispatch.facts import Criteria, Ending, Entry
+from callsheet.dispatch.facts import Criteria, DispatchEnd, Entry
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.queue import Queue
 from callsheet.plumbing.database import Database
@@ -71,7 +71,7 @@ class Form:
             self.times.append(time.perf_counter() - asked)
             if lease is None:
                 raise RuntimeError("a lease found nothing in a full queue")
-            await self.queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            await self.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
             await self.queue.enqueue([self.entry(lease.tenant_id)])
 
 

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from bench.ground import Ground
-from callsheet.dispatch.facts import Ending
+from callsheet.dispatch.facts import DispatchEnd
 
 # Tenants that wait: each has a lane of its own, and its turn.
 TENANTS = 1000
@@ -61,7 +61,7 @@ class OurQueue:
     async def _call(self, worker: str) -> int:
         queue, criteria, done = self._ground.room.queue, self._ground.criteria, 0
         while (lease := await queue.lease(criteria, worker)) is not None:
-            closed = await queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            closed = await queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
             done += closed is not None
         return done
 

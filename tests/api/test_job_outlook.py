@@ -154,7 +154,7 @@ async def test_a_job_that_has_ended_has_no_outlook_and_costs_central_no_query(
     async def asked(*_: object) -> None:
         raise AssertionError("central was asked")
 
-    monkeypatch.setattr(Overview, "standing", asked)
+    monkeypatch.setattr(Overview, "positions", asked)
     shown = await worker_harness.shown(ann, job["id"])
     assert shown["status"] == ended
     assert all(shown[name] is None for name in (*OUTLOOK, "why_waiting", "progress"))

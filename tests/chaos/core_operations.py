@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from callsheet.dispatch.facts import Criteria, Extended
+from callsheet.dispatch.facts import Criteria, LeaseExtension
 from callsheet.jobs.active_limits import CountedAs
 from callsheet.jobs.new_jobs import NewJob, NewTask
 from callsheet.jobs.outcomes import Outcome, StartedLease
@@ -280,7 +280,7 @@ class Heartbeat(OnLease):
         return await core.room.lease_reports.heartbeat(report(started), run_started=True)
 
     def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
-        assert isinstance(answer, Extended)
+        assert isinstance(answer, LeaseExtension)
         assert answer.cancel_requested == state.dispatches[key].canceled
         state.dispatches[key].expired = False
 
@@ -299,7 +299,7 @@ class Complete(OnLease):
 @dataclass(frozen=True)
 class Fail(OnLease):
     retryable: bool = False
-    points = (Failpoint.FAIL_BEFORE_CLOSE, Failpoint.PUT_BACK_BEFORE_POOL)
+    points = (Failpoint.FAIL_BEFORE_CLOSE, Failpoint.REQUEUE_BEFORE_POOL)
 
     async def say(self, core: Core, started: StartedLease) -> object:
         return await core.fail(started, retryable=self.retryable)
@@ -314,7 +314,7 @@ class Fail(OnLease):
 
 @dataclass(frozen=True)
 class Requeue(OnLease):
-    points = (Failpoint.PUT_BACK_BEFORE_POOL,)
+    points = (Failpoint.REQUEUE_BEFORE_POOL,)
 
     async def say(self, core: Core, started: StartedLease) -> object:
         return await core.room.lease_reports.requeue(report(started), "spot notice")
@@ -380,7 +380,7 @@ class LetLeaseExpire(Operation):
 
 @dataclass(frozen=True)
 class Reap(Operation):
-    points = (Failpoint.PUT_BACK_BEFORE_POOL, Failpoint.REAP_BEFORE_CLOSE)
+    points = (Failpoint.REQUEUE_BEFORE_POOL, Failpoint.REAP_BEFORE_CLOSE)
 
     async def run(self, core: Core, world: World) -> object:
         return await core.reap()

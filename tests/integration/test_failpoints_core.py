@@ -241,32 +241,32 @@ async def failed_but_the_dispatch_is_open(scene: Scene) -> bool:
     return await crashed_at(Failpoint.FAIL_BEFORE_CLOSE, scene.core.fail(started))
 
 
-@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+@crash(Failpoint.REQUEUE_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
 async def requeued_but_the_job_seems_to_run(scene: Scene) -> bool:
     started = await scene.leased()
     return await crashed_at(
-        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.lease_reports.requeue(report(started), "spot notice")
+        Failpoint.REQUEUE_BEFORE_POOL, scene.core.room.lease_reports.requeue(report(started), "spot notice")
     )
 
 
-@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+@crash(Failpoint.REQUEUE_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
 async def failed_retryably_but_the_job_seems_to_run(scene: Scene) -> bool:
     started = await scene.leased()
-    return await crashed_at(Failpoint.PUT_BACK_BEFORE_POOL, scene.core.fail(started, retryable=True))
+    return await crashed_at(Failpoint.REQUEUE_BEFORE_POOL, scene.core.fail(started, retryable=True))
 
 
-@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+@crash(Failpoint.REQUEUE_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
 async def reaped_but_the_job_seems_to_run(scene: Scene) -> bool:
     await scene.expire(await scene.leased())
-    return await crashed_at(Failpoint.PUT_BACK_BEFORE_POOL, scene.core.reap())
+    return await crashed_at(Failpoint.REQUEUE_BEFORE_POOL, scene.core.reap())
 
 
-@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, "processing>canceled"), RESERVE, REFUND)
+@crash(Failpoint.REQUEUE_BEFORE_POOL, (*ACCEPTED, *RUN, "processing>canceled"), RESERVE, REFUND)
 async def requeued_a_job_that_was_canceled(scene: Scene) -> bool:
     started = await scene.leased()
     await scene.cancel()
     return await crashed_at(
-        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.lease_reports.requeue(report(started), "spot notice")
+        Failpoint.REQUEUE_BEFORE_POOL, scene.core.room.lease_reports.requeue(report(started), "spot notice")
     )
 
 

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from callsheet.dispatch.arrivals import CHANNEL
-from callsheet.dispatch.facts import Ending, Lease
+from callsheet.dispatch.facts import DispatchEnd, Lease
 from callsheet.dispatch.leasing import Round
-from callsheet.dispatch.turns import Arena
+from callsheet.dispatch.queue_view import QueueView
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.shares import ChangeShare
 from tests.support.core import Core, Member, open_core
@@ -45,7 +45,7 @@ async def whose(core: Core, count: int) -> list[UUID]:
 
 async def ahead(core: Core, member: Member, job_id: UUID) -> int | None:
     key = (member.tenant_id, job_id, 1)
-    return (await core.room.overview.standing([key]))[key].ahead
+    return (await core.room.overview.positions([key]))[key].ahead
 
 
 async def test_the_first_job_of_a_newcomer_is_next_however_many_wait(core: Core) -> None:
@@ -69,9 +69,9 @@ async def test_a_lease_looks_behind_what_another_statement_of_this_process_takes
     await flooded(core, 40)
     await leased(core)
     leasing = core.room.queue.leasing
-    arena = leasing.turns.arena(core.criteria())
-    [(seat, _)] = arena.draw(1)
-    arena.take_back(seat, 1)
+    view = leasing.turns.view(core.criteria())
+    [(seat, _)] = view.draw(1)
+    view.undo(seat, 1)
     statements = 0
     round_of = leasing._round
 
@@ -100,14 +100,14 @@ async def test_who_has_a_lease_does_not_wait_for_those_who_get_none(
 ) -> None:
     assert await core.room.queue.lease(core.criteria(), "first to ask") is None
     job = await core.submit(await core.member())
-    look = core.room.queue.leasing._look
+    look = core.room.queue.leasing._read_lanes
     was_answered: list[bool] = []
 
-    async def look_for_more(arena: Arena) -> None:
+    async def look_for_more(view: QueueView) -> None:
         was_answered.append(one.done())
-        await look(arena)
+        await look(view)
 
-    monkeypatch.setattr(core.room.queue.leasing, "_look", look_for_more)
+    monkeypatch.setattr(core.room.queue.leasing, "_read_lanes", look_for_more)
     one, two = (asyncio.create_task(core.room.queue.lease(core.criteria(), worker)) for worker in ("one", "two"))
     lease, nothing = await asyncio.gather(one, two)
     assert lease is not None
@@ -141,7 +141,7 @@ async def test_what_ends_makes_room_for_the_tenant_again(core: Core) -> None:
     first = await leased(core, 6)
     for lease in first:
         if lease.tenant_id == one.tenant_id:
-            await core.room.queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            await core.room.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
     assert await whose(core, 3) == [one.tenant_id] * 3
     assert Counter(await whose(core, 4)) == {one.tenant_id: 2, two.tenant_id: 2}
 
@@ -208,7 +208,7 @@ async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed
         job = await core.submit(member)
         jobs[job.id] = member
     keys = [(member.tenant_id, job_id, 1) for job_id, member in jobs.items()]
-    expected = {key[1]: standing.ahead for key, standing in (await core.room.overview.standing(keys)).items()}
+    expected = {key[1]: standing.ahead for key, standing in (await core.room.overview.positions(keys)).items()}
     order = [lease.job_id for _ in keys for lease in await leased(core)]
     # Exact except for jobs that are level after one user has run out of work.
     assert all(abs((expected[job_id] or 0) - place) <= 1 for place, job_id in enumerate(order))
@@ -221,7 +221,7 @@ async def test_a_tenant_runs_no_more_at_once_than_it_may(core: Core) -> None:
     assert Counter(lease.tenant_id for lease in leases) == {flood.tenant_id: 2, other.tenant_id: 3}
     assert await leased(core) == []
     [mine, _] = [lease for lease in leases if lease.tenant_id == flood.tenant_id]
-    await core.room.queue.close(Ending(mine.dispatch_id, "completed", mine.lease_token))
+    await core.room.queue.close(DispatchEnd(mine.dispatch_id, "completed", mine.lease_token))
     assert [lease.tenant_id for lease in await leased(core, 3)] == [flood.tenant_id]
     await core.room.dispatch.shares.change("operator", flood.tenant_id, ChangeShare(max_running=None))
     assert len(await leased(core, 5)) == 5
@@ -235,7 +235,7 @@ async def test_a_user_runs_no_more_at_once_than_the_setting_says(shared_database
     waits = [await core.submit(two) for _ in range(2)][1]
     assert len(await leased(core, 9)) == 1
     key = (two.tenant_id, waits.id, 1)
-    standing = (await core.room.overview.standing([key]))[key]
+    standing = (await core.room.overview.positions([key]))[key]
     assert (standing.max_running, standing.tenant_running) == (3, 3)
     assert (standing.max_running_per_user, standing.user_running) == (2, 1)
 

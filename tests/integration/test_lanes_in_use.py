@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 import pytest
 
-from callsheet.dispatch.facts import PutBack
+from callsheet.dispatch.facts import Requeue
 from tests.support.core import Core
 from tests.support.race_control import open_transaction, start_blocked
 
@@ -26,8 +26,8 @@ async def leased(core: Core) -> None:
 async def delayed(core: Core) -> None:
     await queued(core)
     [lease] = await core.room.queue.lease_many(core.criteria(), ["w"])
-    back = PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=True, delay_seconds=3600)
-    assert len(await core.room.queue.put_back([back])) == 1
+    back = Requeue(lease.dispatch_id, lease.lease_token, attempt_counts=True, delay_seconds=3600)
+    assert len(await core.room.queue.requeue([back])) == 1
 
 
 async def waiting_for_a_provider(core: Core) -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.dispatch.facts import Ending
+from callsheet.dispatch.facts import DispatchEnd
 from callsheet.jobs.outcomes import Failure, Report
 from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -127,7 +127,7 @@ async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_l
         core.room.lease_reports.heartbeat(foreign),
         return_exceptions=True,
     )
-    assert [type(answer).__name__ for answer in answers] == ["LeaseLost", *["Extended"] * 3, "NotFound"]
+    assert [type(answer).__name__ for answer in answers] == ["LeaseLost", *["LeaseExtension"] * 3, "NotFound"]
 
 
 @pytest.mark.parametrize("started_first", [True, False])
@@ -490,7 +490,10 @@ async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without
     async with core.databases.central.connection() as connection:
         returned = await connection.fetchval(again, started.lease.dispatch_id)
     _, other = await running_job(core, ann, priority=1)
-    endings = [Ending(returned, "failed"), Ending(other.lease.dispatch_id, "completed", other.lease.lease_token)]
+    endings = [
+        DispatchEnd(returned, "failed"),
+        DispatchEnd(other.lease.dispatch_id, "completed", other.lease.lease_token),
+    ]
     nothing, closed = await core.room.queue.close_many(endings)
     assert nothing is None
     assert closed is not None

@@ -112,25 +112,30 @@ def cases(rows: int) -> Mapping[str, Case]:
             2500,
             grows_to_its_limit=True,
         ),
-        "list_queue": Case(OVERVIEW["list_queue"], {**anything, "looked_at": 1000}, 3000),
+        "window_of_queue": Case(OVERVIEW["window_of_queue"], {"before": None, "most": 1000}, 300),
+        "list_queue": Case(OVERVIEW["list_queue"], {**anything, "from_id": rows - 500}, 3000),
         "list_queue, nothing matches": Case(
-            OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "looked_at": 1000}, 3000
+            OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "from_id": rows - 500}, 3000
+        ),
+        "list_queue of a tenant": Case(
+            OVERVIEW["list_queue"], {**anything, "tenant_id": TENANT, "status": "queued", "from_id": rows - 500}, 3000
         ),
         "list_held": Case(OVERVIEW["list_held"], anything, HELD + 500, grows_to_its_limit=True),
         "list_held_by_worker": Case(OVERVIEW["list_held_by_worker"], {**anything, "worker_id": "worker-7"}, 200),
-        "list_finished": Case(OVERVIEW["list_finished"], {**anything, "worker_id": None, "looked_at": 1000}, 3000),
+        "window_of_history": Case(OVERVIEW["window_of_history"], {"before": None, "most": 1000}, 300),
+        "list_finished": Case(OVERVIEW["list_finished"], {**anything, "worker_id": None, "from_id": rows - 1000}, 3000),
         "get_open": Case(OVERVIEW["get_open"], {"dispatch_id": 5}, 20),
         "get_finished": Case(OVERVIEW["get_finished"], {"dispatch_id": 5}, 20),
         "dispatch_of_job": Case(
             OVERVIEW["dispatch_of_job"], {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1}, 20
         ),
         "change_priority": Case(OVERVIEW["change_priority"], {"dispatch_id": rows - 1, "priority": 2}, 100),
-        "count_leases_on": Case(
-            OVERVIEW["count_leases_on"],
+        "raise_lease_seq": Case(
+            OVERVIEW["raise_lease_seq"],
             {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1, "lease_seq": 3},
             60,
         ),
-        "where_jobs_stand": Case(OVERVIEW["where_jobs_stand"], {**keys(*several), "settle_seconds": 60}, 7000),
+        "central_states": Case(OVERVIEW["central_states"], {**keys(*several), "settle_seconds": 60}, 7000),
         "open_dispatches": Case(OVERVIEW["open_dispatches"], {"after": 100, "limit": 500, "settle_seconds": 60}, 100),
         "list_limits": Case(OVERVIEW["list_limits"], {"after": None, "limit": 51}, 400),
         "queue_heads": Case(FLEET["queue_heads"], {}, 3000),

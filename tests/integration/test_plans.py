@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.dispatch.facts import EVERYBODY, Criteria
+from callsheet.dispatch.facts import NO_OWNER, Criteria
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.sql import SQL as JOBS
@@ -77,13 +77,13 @@ def lanes_of(workflows: list[int]) -> list[int]:
     return [(workflow - 1) * PRIORITIES + place for workflow in workflows for place in range(1, PRIORITIES + 1)]
 
 
-def take(seats: list[list[int]], wanted: int = 1) -> dict[str, object]:
+def take(user_queues: list[list[int]], wanted: int = 1) -> dict[str, object]:
     """Lanes of each user whose turn it is, and how many each gives."""
-    workers = wanted * len(seats)
+    workers = wanted * len(user_queues)
     return {
-        "lane_ids": [lane for seat in seats for lane in seat],
-        "seats": [number for number, seat in enumerate(seats) for _ in seat],
-        "wanted": [wanted for seat in seats for _ in seat],
+        "lane_ids": [lane for queue in user_queues for lane in queue],
+        "user_queues": [number for number, queue in enumerate(user_queues) for _ in queue],
+        "wanted": [wanted for queue in user_queues for _ in queue],
         "workers": ["worker"] * workers,
         "tokens": [token(number) for number in range(workers)],
         "poll_ids": [None] * workers,
@@ -131,7 +131,7 @@ def cases(rows: int) -> Mapping[str, Case]:
     now = datetime.now(UTC)
     back = {"attempt_counts": True, "counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
     entry = {"tenant_id": TENANT, "job_id": job_id(rows * 2), "charge_cycle": 1, "workflow_id": 7, "kind": "effect"}
-    entry |= {"user_id": user_id(1), "lane_tenant_id": str(EVERYBODY), "lane_user_id": str(EVERYBODY)}
+    entry |= {"user_id": user_id(1), "lane_tenant_id": str(NO_OWNER), "lane_user_id": str(NO_OWNER)}
     entry |= {"stage": "production", "provider": "self_hosted", "concurrency_identifier": "", "priority": 0}
     entry |= {"max_attempts": 3, "lease_seconds": 9, "run_limit_seconds": 9, "deadline_at": now.isoformat()}
     user = {"tenant_id": TENANT, "user_id": user_id(1)}
@@ -190,8 +190,8 @@ def cases(rows: int) -> Mapping[str, Case]:
             now=None,
         ),
         "find": central_case("find", {PRIMARY, "dispatch_history_pkey"}, 30, dispatch_ids=[held, 5]),
-        "put_back": central_case(
-            "put_back", {PRIMARY}, 120, entries=[{"dispatch_id": held, "token": token(held), **back}], now=None
+        "requeue a dispatch": central_case(
+            "requeue", {PRIMARY}, 120, entries=[{"dispatch_id": held, "token": token(held), **back}], now=None
         ),
         "close": central_case(
             "close",
@@ -221,7 +221,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "promote": central_case("promote", {"dispatches_delayed"}, 200, now=now + timedelta(hours=2), limit=5),
         "raise_low_water": central_case("raise_low_water", queued, 3000, lane_ids=list(range(1, 153))),
         "queue": queue_case(Transition.QUEUE, 100),
-        "requeue": queue_case(Transition.REQUEUE, 200),
+        "requeue a job": queue_case(Transition.REQUEUE, 200),
         "start": start_case(Transition.START, 100),
         "start_synchronous": start_case(Transition.START_SYNCHRONOUS, 100),
         "complete": end_case("complete_jobs", Transition.COMPLETE, 200, set()),

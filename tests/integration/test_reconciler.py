@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.dispatch.arrivals import CHANNEL
-from callsheet.dispatch.facts import Ending
+from callsheet.dispatch.facts import DispatchEnd
 from callsheet.identity.audit import AuditLog
 from callsheet.jobs.discrepancies import Discrepancy
 from callsheet.jobs.operations import DispatchOperations
@@ -256,7 +256,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
 ) -> None:
     ann = await core.member(pool)
     job, started = await running_job(core, ann)
-    assert await core.room.queue.close(Ending(started.lease.dispatch_id, end, error="The engine stopped."))
+    assert await core.room.queue.close(DispatchEnd(started.lease.dispatch_id, end, error="The engine stopped."))
     assert await reconcile(core) == {"open_job_of_ended_dispatch": 1}
     assert await core.steps(ann, job.id) == [*STARTED, f"processing>{status}"]
     # Nothing was delivered, so nothing is charged, whatever the queue says.
@@ -278,7 +278,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
 @pytest.mark.parametrize(("end", "status"), [*ENDS[:2], ("expired", "failed"), ENDS[3]])
 async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: Member, end: Any, status: str) -> None:
     job = await core.submit(ann)
-    assert await core.room.queue.close(Ending((await active_dispatch(core, job))["dispatch_id"], end))
+    assert await core.room.queue.close(DispatchEnd((await active_dispatch(core, job))["dispatch_id"], end))
     assert await reconcile(core) == {"open_job_of_ended_dispatch": 1}
     assert await core.steps(ann, job.id) == [*ACCEPTED, f"queued>{status}"]
     assert await core.balance(ann) == 1000
@@ -290,7 +290,7 @@ async def test_a_job_that_was_not_told_that_it_waits_again_is_told(core: Core, p
     ann = await core.member(pool)
     job, started = await running_job(core, ann)
     work = core.room.lease_reports.requeue(report(started), "spot")
-    await crashed(Failpoint.PUT_BACK_BEFORE_POOL, work)
+    await crashed(Failpoint.REQUEUE_BEFORE_POOL, work)
     assert await core.status(ann, job.id) == "processing"
     assert await reconcile(core) == {"status_of_job": 1}
     assert await core.steps(ann, job.id) == [*STARTED, "processing>queued"]
@@ -363,7 +363,7 @@ async def test_what_has_not_settled_is_left_to_whoever_is_at_work_on_it(core: Co
     lost, held, ended = await core.submit(ann), await core.submit(ann, priority=1), await core.submit(ann, priority=2)
     await lose_dispatch(core, lost)
     await orphan(core, held)
-    await core.room.queue.close(Ending((await active_dispatch(core, ended))["dispatch_id"], "failed"))
+    await core.room.queue.close(DispatchEnd((await active_dispatch(core, ended))["dispatch_id"], "failed"))
     core.room.reconciler.second_look_seconds = 0
     for _ in range(3):
         await core.room.reconciler.tick(datetime.now(UTC))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from callsheet.dispatch.overview import MOST_AHEAD, Standing
+from callsheet.dispatch.overview import MOST_AHEAD, QueuePosition
 from callsheet.plumbing.databases import Databases
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.jobs import Job
@@ -19,9 +19,9 @@ FROM ai_job_dispatches, generate_series(1, $2) WHERE tenant_job_id = $1
 """
 
 
-async def stands(core: Core, member: Member, job: Job) -> Standing | None:
+async def stands(core: Core, member: Member, job: Job) -> QueuePosition | None:
     key = (member.tenant_id, job.id, job.charge_cycle)
-    return (await core.room.overview.standing([key])).get(key)
+    return (await core.room.overview.positions([key])).get(key)
 
 
 async def ahead(core: Core, member: Member, job: Job) -> int | None:
@@ -119,11 +119,11 @@ async def test_a_job_of_another_tenant_with_the_same_id_is_another(core: Core, a
     assert await ahead(core, ann, mine) == 1
     assert await ahead(core, bob, theirs) == 0
     keys = [(ann.tenant_id, shared, 1), (bob.tenant_id, shared, 1), (ann.tenant_id, shared, 2)]
-    assert set(await core.room.overview.standing(keys)) == set(keys[:2])
+    assert set(await core.room.overview.positions(keys)) == set(keys[:2])
 
 
 async def test_what_is_finished_or_was_never_there_stands_nowhere(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     await core.complete(await core.start())
     assert await stands(core, ann, job) is None
-    assert await core.room.overview.standing([]) == {}
+    assert await core.room.overview.positions([]) == {}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.dispatch.facts import EVERYBODY
+from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as QUEUE
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.plumbing.database import Database
@@ -37,8 +37,8 @@ PAGE: dict[str, object] = {**USER, "before": None, "status": None, "actor": None
 ENTRY: dict[str, object] = {
     "tenant_id": TENANT,
     "user_id": user_id(1),
-    "lane_tenant_id": str(EVERYBODY),
-    "lane_user_id": str(EVERYBODY),
+    "lane_tenant_id": str(NO_OWNER),
+    "lane_user_id": str(NO_OWNER),
     "job_id": job_id(ROWS * 3),
     "charge_cycle": 1,
     "workflow_id": 1,

@@ -58,7 +58,7 @@ async def test_a_setting_turns_it_off(core: Core, ann: Member, other: int) -> No
     assert await queue.lease(criteria, "gpu-1") is None
     first = await core.submit(ann, workflow_id=other)
     await core.submit(ann)
-    queue.leasing.turns.be_unsure()
+    queue.leasing.turns.mark_stale()
     lease = await queue.lease(criteria, "gpu-1", cold={core.workflow: 0.0, other: 1.0})
     assert lease is not None
     assert lease.job_id == first.id
@@ -68,7 +68,7 @@ async def test_where_others_took_the_warm_job_the_next_one_is_given(core: Core, 
     """What is known of lanes may be behind what another control plane has taken."""
     cold = await core.submit(ann, workflow_id=other)
     await core.submit(ann)
-    await core.room.queue.leasing.sure_arena(core.criteria(core.workflow, other))
+    await core.room.queue.leasing.fresh_view(core.criteria(core.workflow, other))
     elsewhere = Queue(core.databases.central)
     taken = await elsewhere.lease(core.criteria(), "gpu-2")
     assert taken is not None

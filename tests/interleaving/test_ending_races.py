@@ -66,7 +66,7 @@ async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> Non
     job, started = await race.started()
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
-        reap = paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap())
+        reap = paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap())
         reaping = await reap.__aenter__()
     assert (await completing).status == "completed"
     # Before the reaper goes on: should it never do so, nothing is handed out again.
@@ -80,7 +80,7 @@ async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> Non
 async def test_a_report_between_the_two_halves_of_a_reap_learns_that_the_job_is_queued(race: Race) -> None:
     job, started = await race.started()
     await race.two.expire_lease(started.lease.dispatch_id)
-    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
+    async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
         assert (await race.one.complete(started)).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from callsheet.dispatch.facts import Beat, Ending, JobEnd, Lease, PutBack
+from callsheet.dispatch.facts import DispatchEnd, Heartbeat, JobEnd, Lease, Requeue
 from callsheet.dispatch.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
 from callsheet.plumbing.failpoints import Failpoint
@@ -142,7 +142,7 @@ async def test_a_stalled_start_that_comes_first_after_all_is_fenced_by_its_token
 async def test_a_reaper_that_stalls_after_central_does_not_stop_the_newer_lease(race: Race) -> None:
     job, older = await race.started("older")
     await race.one.expire_lease(older.lease.dispatch_id)
-    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.one.reap()) as reaping:
+    async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.one.reap()) as reaping:
         newer = await race.two.start("newer")
     await reaping
     taken = [*STARTED, "processing>queued", "queued>processing"]
@@ -211,7 +211,7 @@ async def putting_back(race: Race, found: Lease) -> AsyncIterator[None]:
     async with race.central.transaction() as connection:
         entry = {"dispatch_id": found.dispatch_id, "token": str(found.lease_token), "attempt_counts": True}
         rest = {"counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
-        assert await SQL["put_back"].rows(connection, entries=[entry | rest], now=None)
+        assert await SQL["requeue"].rows(connection, entries=[entry | rest], now=None)
         yield
 
 
@@ -236,7 +236,7 @@ async def test_a_heartbeat_that_waits_for_a_put_back_or_a_close_finds_its_lease_
         assert found is not None
         async with change(race, found):
             [beat] = await start_blocked(
-                race.central, race.one.room.queue.heartbeat(Beat(found.dispatch_id, found.lease_token))
+                race.central, race.one.room.queue.heartbeat(Heartbeat(found.dispatch_id, found.lease_token))
             )
         assert await beat is None
 
@@ -246,8 +246,8 @@ async def test_a_put_back_that_waits_for_a_close_puts_nothing_back(race: Race) -
     found = await lease(race.one, "w")
     assert found is not None
     async with closing(race, found):
-        back = PutBack(found.dispatch_id, found.lease_token, attempt_counts=False)
-        [returning] = await start_blocked(race.central, race.one.room.queue.put_back([back]))
+        back = Requeue(found.dispatch_id, found.lease_token, attempt_counts=False)
+        [returning] = await start_blocked(race.central, race.one.room.queue.requeue([back]))
     assert await returning == []
     assert await dispatch_ids(race) == []
 
@@ -258,7 +258,7 @@ async def test_a_close_that_waits_for_a_put_back_closes_only_without_a_token(rac
     found = await lease(race.one, "w")
     assert found is not None
     async with putting_back(race, found):
-        ending = Ending(found.dispatch_id, "canceled", found.lease_token if with_token else None)
+        ending = DispatchEnd(found.dispatch_id, "canceled", found.lease_token if with_token else None)
         [closed] = await start_blocked(race.central, race.one.room.queue.close(ending))
     assert await closed is not with_token
     assert await dispatch_ids(race) == ([found.dispatch_id] if with_token else [])
@@ -268,9 +268,9 @@ async def test_two_put_backs_of_one_lease_are_one(race: Race) -> None:
     await race.submit()
     found = await lease(race.one, "w")
     assert found is not None
-    back = PutBack(found.dispatch_id, found.lease_token, attempt_counts=False, counts_as_requeue=True)
+    back = Requeue(found.dispatch_id, found.lease_token, attempt_counts=False, counts_as_requeue=True)
     async with open_transaction(race.central, LOCK, [found.dispatch_id]):
-        works = [core.room.queue.put_back([back]) for core in (race.one, race.two)]
+        works = [core.room.queue.requeue([back]) for core in (race.one, race.two)]
         tasks = await start_blocked(race.central, *works)
     assert sorted([len(await task) for task in tasks]) == [0, 1]
     [row] = await race.one.rows(
@@ -285,7 +285,7 @@ async def test_an_end_that_waits_for_a_lease_marks_it_instead_of_closing_it(race
     async with leasing(race, "w") as leased:
         [ending] = await start_blocked(race.central, race.one.room.queue.end_for_jobs([end]))
     await ending
-    beat = await race.one.room.queue.heartbeat(Beat(leased["dispatch_id"], leased["lease_token"]))
+    beat = await race.one.room.queue.heartbeat(Heartbeat(leased["dispatch_id"], leased["lease_token"]))
     assert beat is not None
     assert beat.cancel_requested
 
@@ -314,7 +314,7 @@ async def test_requeue_and_reap_of_one_lease_put_it_back_once(race: Race) -> Non
 async def test_a_requeue_after_the_reaper_put_it_back_in_central_changes_nothing(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
-    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
+    async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
         assert (await race.one.room.lease_reports.requeue(report(started), "spot")).status == "queued"
     await reaping
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
@@ -339,7 +339,7 @@ async def test_two_reapers_reap_a_lease_once(race: Race, attempts: int) -> None:
         await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
 
 
-@pytest.mark.parametrize("kind", ["heartbeat", "put_back", "end_for_jobs", "close"])
+@pytest.mark.parametrize("kind", ["heartbeat", "requeue", "end_for_jobs", "close"])
 async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kind: str) -> None:
     """Otherwise a batch of closings and a batch of heartbeats of the same workers lock each other out."""
     queue = race.one.room.queue
@@ -352,17 +352,17 @@ async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kin
         match kind:
             case "heartbeat":
                 await asyncio.gather(
-                    *(queue.heartbeat(Beat(lease.dispatch_id, lease.lease_token)) for lease in backwards)
+                    *(queue.heartbeat(Heartbeat(lease.dispatch_id, lease.lease_token)) for lease in backwards)
                 )
-            case "put_back":
-                await queue.put_back(
-                    [PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in backwards]
+            case "requeue":
+                await queue.requeue(
+                    [Requeue(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in backwards]
                 )
             case "end_for_jobs":
                 await queue.end_for_jobs([JobEnd(race.ann.tenant_id, job.id, 1, "canceled") for job in reversed(jobs)])
             case "close":
                 await queue.close_many(
-                    [Ending(lease.dispatch_id, "canceled", lease.lease_token) for lease in backwards]
+                    [DispatchEnd(lease.dispatch_id, "canceled", lease.lease_token) for lease in backwards]
                 )
 
     async with open_transaction(race.central, LOCK, [first]):
@@ -401,7 +401,7 @@ async def test_a_slot_freed_while_a_poller_waits_for_the_limit_is_seen(race: Rac
     async with open_transaction(race.central, LOCK_LIMIT):
         polls = race.one.room.queue.lease_many(race.one.criteria(), ["a", "b", "c"])
         [polling] = await start_blocked(race.central, polls)
-        assert await race.two.room.queue.close(Ending(first.dispatch_id, "completed", first.lease_token))
+        assert await race.two.room.queue.close(DispatchEnd(first.dispatch_id, "completed", first.lease_token))
     assert len(await polling) == 2
 
 
@@ -416,7 +416,7 @@ async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_
     assert await lease(race.one, "late") is None
     async with race.central.transaction() as connection:
         await OVERVIEW_SQL["set_limit"].run(connection, identifier="gpu", max_concurrent=0)
-        await race.two.room.queue.close_many([Ending(rows[0]["dispatch_id"], "completed")])
+        await race.two.room.queue.close_many([DispatchEnd(rows[0]["dispatch_id"], "completed")])
         [polling] = await start_blocked(race.central, lease(race.one, "later"))
     assert await polling is None
 
@@ -439,7 +439,7 @@ async def test_waiting_for_a_callback_and_the_reaper_cannot_both_have_the_lease(
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     later = datetime.now(UTC) + timedelta(hours=1)
-    async with paused_at(Failpoint.PUT_BACK_BEFORE_POOL, race.two.reap()) as reaping:
+    async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
         outcome = await race.one.room.lease_reports.defer(report(started), "prediction-1", later)
         assert outcome.status == "queued"
     await reaping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from callsheet.dispatch.facts import JobEnd, PutBack
+from callsheet.dispatch.facts import JobEnd, Requeue
 from callsheet.dispatch.leasing import SQL
 from callsheet.plumbing.sql import Connection
 from tests.support.lease_statements import take_leases
@@ -37,40 +37,40 @@ async def everything_is_leased(race: Race, count: int) -> None:
     await race.one.check()
 
 
-async def leased_then_raised(race: Race) -> PutBack:
+async def leased_then_raised(race: Race) -> Requeue:
     """Two rows; the first is leased, and the mark is past it."""
     for _ in range(2):
         await race.submit()
     [first] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"])
     await race.one.room.queue.raise_low_water()
     assert set((await marks(race)).values()) == {first.dispatch_id + 2}
-    return PutBack(first.dispatch_id, first.lease_token, attempt_counts=False)
+    return Requeue(first.dispatch_id, first.lease_token, attempt_counts=False)
 
 
 async def test_a_mark_raised_before_a_put_back_is_lowered_by_it(race: Race) -> None:
     back = await leased_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [returning] = await start_blocked(race.central, race.one.room.queue.put_back([back]))
+        [returning] = await start_blocked(race.central, race.one.room.queue.requeue([back]))
     assert len(await returning) == 1
     assert set((await marks(race)).values()) == {back.dispatch_id}
     await everything_is_leased(race, 2)
 
 
-async def wedged_then_raised(race: Race) -> PutBack:
+async def wedged_then_raised(race: Race) -> Requeue:
     """Two rows, the first is leased; and a lane behind theirs, whose mark is past both."""
     back = await leased_then_raised(race)
     await race.submit(priority=-1)
     await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 2)
     await race.one.room.queue.raise_low_water()
-    return PutBack(back.dispatch_id, back.token, attempt_counts=True, wedged=True)
+    return Requeue(back.dispatch_id, back.token, attempt_counts=True, wedged=True)
 
 
 async def test_what_goes_behind_lowers_the_mark_of_its_new_lane(race: Race) -> None:
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [returning] = await start_blocked(race.central, race.one.room.queue.put_back_behind(back))
+        [returning] = await start_blocked(race.central, race.one.room.queue.requeue_behind(back))
     assert [each.priority for each in await returning] == [-1]
     assert await race.one.rows(race.central, BELOW) == []
     [lease] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
@@ -82,7 +82,7 @@ async def test_what_goes_behind_waits_for_its_lanes_before_it_holds_its_dispatch
     async with race.central.transaction() as connection:
         # As an operator who changes its priority at this moment: the lane first, then the dispatch.
         await connection.fetch("SELECT 1 FROM dispatch_lanes WHERE priority = -1 FOR NO KEY UPDATE")
-        [returning] = await start_blocked(race.central, race.one.room.queue.put_back_behind(back))
+        [returning] = await start_blocked(race.central, race.one.room.queue.requeue_behind(back))
         query = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = $1 FOR NO KEY UPDATE NOWAIT"
         assert await connection.fetch(query, back.dispatch_id)
     assert [each.priority for each in await returning] == [-1]
@@ -95,7 +95,7 @@ async def test_a_lease_that_was_lost_meanwhile_does_not_go_behind(race: Race) ->
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
-        [returning] = await start_blocked(race.central, race.one.room.queue.put_back_behind(back))
+        [returning] = await start_blocked(race.central, race.one.room.queue.requeue_behind(back))
         query = "UPDATE ai_job_dispatches SET lease_token = gen_random_uuid() WHERE dispatch_id = $1"
         await connection.execute(query, back.dispatch_id)
     assert await returning == []
@@ -110,7 +110,7 @@ async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(
     async with race.central.transaction() as connection:
         entry = {"dispatch_id": back.dispatch_id, "token": str(back.token), "attempt_counts": False}
         rest = {"counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
-        assert await SQL["put_back"].rows(connection, entries=[entry | rest], now=None)
+        assert await SQL["requeue"].rows(connection, entries=[entry | rest], now=None)
         await race.one.room.queue.raise_low_water()
     assert set((await marks(race)).values()) == {back.dispatch_id}
     await everything_is_leased(race, 2)
@@ -151,7 +151,7 @@ async def test_a_mark_is_not_raised_over_an_enqueue_that_stalls_after_drawing_it
     entry = await race.entry(late, charge_cycle=2)
     async with race.central.transaction() as connection:
         rows = await race.two.room.queue._insert(connection, [entry])
-        drawn = rows[0]["dispatch_id"]
+        drawn = rows[0].dispatch_id
         # The sequence goes on, and another lane's mark may follow it; this lane's may not.
         for _ in range(3):
             await race.submit()
@@ -166,7 +166,7 @@ async def test_a_mark_is_not_raised_over_an_enqueue_that_stalls_after_drawing_it
 async def delayed_then_raised(race: Race) -> int:
     """Two rows; the first was put back with a delay, and the mark is past it."""
     back = await leased_then_raised(race)
-    await race.one.room.queue.put_back([PutBack(back.dispatch_id, back.token, attempt_counts=True, delay_seconds=60)])
+    await race.one.room.queue.requeue([Requeue(back.dispatch_id, back.token, attempt_counts=True, delay_seconds=60)])
     await race.one.room.queue.raise_low_water()
     assert set((await marks(race)).values()) == {back.dispatch_id + 2}
     return back.dispatch_id
@@ -236,9 +236,9 @@ async def test_put_backs_of_many_lanes_take_the_lanes_in_order(race: Race) -> No
         await race.submit(priority=priority)
     leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
     first, *others = sorted(await marks(race))
-    backs = [PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in leases]
+    backs = [Requeue(lease.dispatch_id, lease.lease_token, attempt_counts=False) for lease in leases]
     async with open_transaction(race.central, "SELECT 1 FROM dispatch_lanes WHERE lane_id = $1 FOR UPDATE", first):
-        [returning] = await start_blocked(race.central, race.one.room.queue.put_back(backs))
+        [returning] = await start_blocked(race.central, race.one.room.queue.requeue(backs))
         async with race.central.transaction() as connection:
             query = "SELECT 1 FROM dispatch_lanes WHERE lane_id = ANY ($1::bigint[]) FOR UPDATE NOWAIT"
             assert len(await connection.fetch(query, others)) == 2

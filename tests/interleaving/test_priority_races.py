@@ -88,7 +88,7 @@ async def test_a_lease_that_comes_first_wins_and_the_order_stays(race: Race) -> 
         rows = await take_leases(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] == moved
         [changing] = await start_blocked(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
-    with pytest.raises(WrongState, match="It is leased"):
+    with pytest.raises(WrongState, match="The dispatch is leased"):
         await changing
     [row] = await race.one.rows(race.central, "SELECT priority FROM ai_job_dispatches WHERE dispatch_id = $1", moved)
     assert row["priority"] == 0

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 
 # Those of other rooms are crashed at in their own tests.
-CORE = ("submit", "relay", "lease", "start", "complete", "fail", "put_back", "cancel", "retry", "reap", "expire")
+CORE = ("submit", "relay", "lease", "start", "complete", "fail", "requeue", "cancel", "retry", "reap", "expire")
 CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partition(".")[0] in CORE)
 
 

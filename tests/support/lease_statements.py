@@ -26,7 +26,7 @@ async def take_leases(connection: Connection, criteria: Criteria, workers: Seque
 
 
 def lane_parameters(lane_ids: Sequence[int], wanted: int) -> dict[str, object]:
-    return {"lane_ids": lane_ids, "seats": [0] * len(lane_ids), "wanted": [wanted] * len(lane_ids)}
+    return {"lane_ids": lane_ids, "user_queues": [0] * len(lane_ids), "wanted": [wanted] * len(lane_ids)}
 
 
 def worker_parameters(workers: Sequence[str], spare: int = 8) -> dict[str, object]:

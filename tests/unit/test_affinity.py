@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from callsheet.catalog.warmth import cold_shares
 from callsheet.dispatch.affinity import Cold, Limits, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Contest, Share, Turn
-from callsheet.dispatch.turns import Arena, Seat, Terms
+from callsheet.dispatch.fairness import Ranking, Share, Turn
+from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.user_queues import Terms, UserQueue
 
 GPU = Criteria((1, 2, 3))
 # What a worker would have to load that ran workflow 1: all of it for 2, and half for 3.
@@ -31,9 +32,9 @@ def lane(tenant: int, user: int = 0, workflow: int = 1, priority: int = 0, ident
     return Lane(number, workflow, "production", "self_hosted", identifier, priority, uuid(tenant), uuid(user))
 
 
-def arena(*lanes: Lane, weights: dict[int, float] | None = None) -> Arena:
+def view(*lanes: Lane, weights: dict[int, float] | None = None) -> QueueView:
     terms = {uuid(tenant): Terms(weight) for tenant, weight in (weights or {}).items()}
-    made = Arena(GPU, lambda tenant_id: terms.get(tenant_id, Terms()))
+    made = QueueView(GPU, lambda tenant_id: terms.get(tenant_id, Terms()))
     for oldest, each in enumerate(lanes, start=1):
         made.arrive(each, oldest)
     return made
@@ -43,7 +44,7 @@ def workflows(lanes: dict[int, Lane]) -> set[int]:
     return {each.workflow_id for each in lanes.values()}
 
 
-def draw(of: Arena, cold: Cold | None, limits: Limits = LIMITS) -> tuple[Seat, dict[int, Lane], bool]:
+def draw(of: QueueView, cold: Cold | None, limits: Limits = LIMITS) -> tuple[UserQueue, dict[int, Lane], bool]:
     """As a worker's lease does: warm where that changes something, in turn otherwise. And whether it was warm."""
     chosen = of.draw_warm(cold, limits) if cold is not None else None
     if chosen is not None:
@@ -53,13 +54,13 @@ def draw(of: Arena, cold: Cold | None, limits: Limits = LIMITS) -> tuple[Seat, d
 
 
 def test_the_warmest_of_a_users_workflows_is_taken() -> None:
-    made = arena(lane(0, workflow=2), lane(0, workflow=3), lane(0, workflow=1))
+    made = view(lane(0, workflow=2), lane(0, workflow=3), lane(0, workflow=1))
     seat, lanes, is_warm = draw(made, AFTER_ONE)
     assert (seat.tenant_id, workflows(lanes), is_warm) == (uuid(0), {1}, True)
 
 
 def test_a_tenant_that_is_as_due_goes_first_if_its_models_are_loaded() -> None:
-    made = arena(lane(0, workflow=2), lane(1, workflow=2), lane(2, workflow=1))
+    made = view(lane(0, workflow=2), lane(1, workflow=2), lane(2, workflow=1))
     assert draw(made, AFTER_ONE)[0].tenant_id == uuid(2)
     # It had its turn, so it is not as due as the others any more.
     made.arrive(lane(2, workflow=1), 9)
@@ -67,33 +68,33 @@ def test_a_tenant_that_is_as_due_goes_first_if_its_models_are_loaded() -> None:
 
 
 def test_a_user_that_is_as_due_goes_first_if_its_models_are_loaded() -> None:
-    made = arena(lane(0, 1, workflow=2), lane(0, 2, workflow=3), lane(0, 3, workflow=1))
+    made = view(lane(0, 1, workflow=2), lane(0, 2, workflow=3), lane(0, 3, workflow=1))
     assert [draw(made, AFTER_ONE)[0].user_id for _ in range(3)] == [uuid(3), uuid(2), uuid(1)]
 
 
 def test_in_flight_priority_and_limits_come_before_warm_models() -> None:
-    made = arena(lane(0, workflow=2), lane(1, workflow=1))
+    made = view(lane(0, workflow=2), lane(1, workflow=1))
     made.start(lane(1, workflow=1))
     assert draw(made, AFTER_ONE)[0].tenant_id == uuid(0)
-    made = arena(lane(0, workflow=2, priority=1), lane(1, workflow=1))
+    made = view(lane(0, workflow=2, priority=1), lane(1, workflow=1))
     assert draw(made, AFTER_ONE)[0].tenant_id == uuid(0)
-    made = arena(lane(0, workflow=2, identifier="limited"), lane(1, workflow=1))
+    made = view(lane(0, workflow=2, identifier="limited"), lane(1, workflow=1))
     assert made.draw_warm(AFTER_ONE, LIMITS) is None, "what is bounded goes the ordinary way"
 
 
 def test_nothing_is_drawn_where_nothing_would_change() -> None:
     for lanes in ([], [lane(0)], [lane(0), lane(1)], [lane(0), lane(1, workflow=2)], [lane(0, workflow=2)]):
-        made = arena(*lanes)
+        made = view(*lanes)
         assert made.draw_warm(AFTER_ONE, LIMITS) is None
         assert made.draw_warm({}, LIMITS) is None
-    made = arena(lane(0, workflow=2), lane(1, workflow=1))
+    made = view(lane(0, workflow=2), lane(1, workflow=1))
     assert made.draw_warm(AFTER_ONE, Limits(look_ahead=1)) is None, "no further than it looks ahead"
 
 
 @given(st.integers(1, 6), st.lists(st.sampled_from([1, 2]), min_size=1, max_size=200))
 def test_of_a_users_jobs_one_of_so_many_is_the_oldest(most_passed: int, ran: list[int]) -> None:
     """Both workflows always have work: how often in a row only a part of the lanes is asked."""
-    made, in_a_row = arena(lane(0, workflow=1), lane(0, workflow=2)), 0
+    made, in_a_row = view(lane(0, workflow=1), lane(0, workflow=2)), 0
     for workflow in ran:
         cold = {1: 0.0, 2: 1.0} if workflow == 1 else {1: 1.0, 2: 0.0}
         _, lanes, _ = draw(made, cold, Limits(8, most_passed))
@@ -104,7 +105,7 @@ def test_of_a_users_jobs_one_of_so_many_is_the_oldest(most_passed: int, ran: lis
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 1000))
 def test_newcomers_pass_over_nobody_more_often_than_they_may(most_passed: int, look_ahead: int, seed: int) -> None:
     """A tenant with a cold job, and without end new tenants with a warm one each, who are as due as it."""
-    made, choice = arena(lane(0, workflow=2)), random.Random(seed)
+    made, choice = view(lane(0, workflow=2)), random.Random(seed)
     newcomers, passed = 0, 0
     while True:
         for _ in range(choice.randrange(1, 4)):
@@ -122,7 +123,7 @@ def test_newcomers_pass_over_nobody_more_often_than_they_may(most_passed: int, l
 
 @given(st.integers(1, 6), st.integers(0, 1000))
 def test_neither_do_new_users_of_a_tenant(most_passed: int, seed: int) -> None:
-    made, choice = arena(lane(0, 0, workflow=2)), random.Random(seed)
+    made, choice = view(lane(0, 0, workflow=2)), random.Random(seed)
     newcomers, passed = 0, 0
     while True:
         for _ in range(choice.randrange(1, 4)):
@@ -145,7 +146,7 @@ def test_shares_are_those_of_the_weights_whatever_is_warm(weights: dict[int, flo
     """Every worker has the models of its last job loaded; tenants have different workflows, and two users each."""
     draws, choice = 4000, random.Random(7)
     lanes = [lane(tenant, user, 1 + (tenant + user) % 3) for tenant in weights for user in range(2)]
-    made = arena(*lanes, weights=weights)
+    made = view(*lanes, weights=weights)
     running: list[tuple[Lane, int]] = []
     loaded = [choice.choice([1, 2, 3]) for _ in range(slots)]
     free, served, users, warm = list(range(slots)), Counter[UUID](), Counter[tuple[UUID, UUID]](), 0
@@ -170,23 +171,23 @@ def test_shares_are_those_of_the_weights_whatever_is_warm(weights: dict[int, flo
 
 @given(st.lists(st.tuples(st.sampled_from(["serve", "end", "leave", "arrive"]), st.integers(0, 7)), max_size=80))
 def test_those_who_are_equally_due_are_found_in_their_order(steps: list[tuple[str, int]]) -> None:
-    shares, turn, contest = [Share() for _ in range(8)], Turn(), Contest[int]()
+    shares, turn, ranking = [Share() for _ in range(8)], Turn(), Ranking[int]()
     for what, name in steps:
         share = shares[name]
-        if what == "arrive" and name not in contest:
+        if what == "arrive" and name not in ranking:
             turn.arrive(share, name)
-            contest.put(name, share)
+            ranking.put(name, share)
         elif what == "leave":
-            contest.remove(name)
+            ranking.remove(name)
         elif what == "end":
             share.in_flight = max(0, share.in_flight - 1)
-            contest.moved_up(name)
+            ranking.moved_up(name)
         elif what == "serve":
             turn.serve(share)
-        orders = sorted((shares[each].order(), each) for each in range(8) if each in contest)
+        orders = sorted((shares[each].order(), each) for each in range(8) if each in ranking)
         equal = [each for order, each in orders if order[:2] == orders[0][0][:2]]
-        assert contest.equally_due(3) == equal[:3]
-        assert contest.first() == (orders[0] if orders else None), "looking changes nothing"
+        assert ranking.equally_due(3) == equal[:3]
+        assert ranking.first() == (orders[0] if orders else None), "looking changes nothing"
 
 
 def test_who_needs_no_models_is_neither_passed_over_nor_preferred() -> None:

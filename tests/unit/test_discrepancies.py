@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.dispatch.overview import CentralSide
+from callsheet.dispatch.overview import CentralState
 from callsheet.jobs.discrepancies import Discrepancy, JobSide, compare, ending_of
 from callsheet.jobs.states import Transition
 from callsheet.wire.jobs import ACTIVE, TERMINAL
 
 CYCLE = JobCycle(uuid4(), uuid4(), 2)
-NOTHING = CentralSide(None, None, None, None, False, None, None, None)
+NOTHING = CentralState(*CYCLE)
 
 
 def job(status: str = "queued", **changes: Any) -> JobSide:
@@ -22,12 +22,12 @@ def job(status: str = "queued", **changes: Any) -> JobSide:
     return JobSide(**{**values, "has_settled": True, "status": status, **changes})
 
 
-def dispatch(status: str = "queued", lease_seq: int = 1, *, told: bool = False) -> CentralSide:
-    return CentralSide(5, status, 0, lease_seq, told, None, None, None)
+def dispatch(status: str = "queued", lease_seq: int = 1, *, notified: bool = False) -> CentralState:
+    return CentralState(*CYCLE, 5, status, 0, lease_seq, holder_notified=notified)
 
 
-def finished(status: str, *, settled: bool = True, error: str | None = None) -> CentralSide:
-    return CentralSide(None, None, None, None, False, status, error, settled)
+def finished(status: str, *, settled: bool = True, error: str | None = None) -> CentralState:
+    return CentralState(*CYCLE, end_status=status, last_error=error, has_settled=settled)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def finished(status: str, *, settled: bool = True, error: str | None = None) -> 
     ],
 )
 def test_what_is_wrong_between_a_job_and_its_dispatch(
-    side: JobSide | None, central: CentralSide, found: Discrepancy | None
+    side: JobSide | None, central: CentralState, found: Discrepancy | None
 ) -> None:
     suspicion = compare(CYCLE, side, central)
     assert (suspicion.kind if suspicion else None) == found
@@ -81,8 +81,8 @@ def test_an_open_dispatch_of_an_ended_job_is_found_until_its_holder_was_told(sta
     suspicion = compare(CYCLE, job(status), dispatch("leased"))
     assert suspicion is not None
     assert suspicion.kind is Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
-    assert compare(CYCLE, job(status), dispatch("leased", told=True)) is None
-    assert compare(CYCLE, None, dispatch("leased", told=True)) is None
+    assert compare(CYCLE, job(status), dispatch("leased", notified=True)) is None
+    assert compare(CYCLE, None, dispatch("leased", notified=True)) is None
 
 
 @pytest.mark.parametrize("status", sorted(ACTIVE))

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.fairness import Contest, Share, Turn
-from callsheet.dispatch.turns import Arena, Bound, Terms, Turns
+from callsheet.dispatch.fairness import Ranking, Share, Turn
+from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.turns import Turns
+from callsheet.dispatch.user_queues import Bound, Terms
 
 DRAWS = 10_000
 GPU = Criteria((1, 2))
@@ -28,14 +30,14 @@ def lane(tenant: int, user: int = 0, *, priority: int = 0, identifier: str = "",
 
 
 class Stage:
-    """An arena whose lanes never run dry, and workers that are all busy all the time."""
+    """An view whose lanes never run dry, and workers that are all busy all the time."""
 
     def __init__(self, weights: dict[int, float], slots: int, users: int = 1):
         terms = {uuid(tenant): Terms(weight) for tenant, weight in weights.items()}
-        self.arena = Arena(GPU, lambda tenant_id: terms[tenant_id])
+        self.view = QueueView(GPU, lambda tenant_id: terms[tenant_id])
         for tenant in weights:
             for user in range(users):
-                self.arena.arrive(lane(tenant, user), tenant)
+                self.view.arrive(lane(tenant, user), tenant)
         self.slots = slots
         self.running: list[Lane] = []
         self.random = random.Random(7)
@@ -44,8 +46,8 @@ class Stage:
         served = []
         for _ in range(count):
             if len(self.running) == self.slots:
-                self.arena.end(self.running.pop(self.random.randrange(len(self.running))))
-            [(seat, one)] = self.arena.draw(1)
+                self.view.end(self.running.pop(self.random.randrange(len(self.running))))
+            [(seat, one)] = self.view.draw(1)
             assert one == 1
             served.append((seat.tenant_id, seat.user_id))
             self.running += seat.lanes.values()
@@ -67,7 +69,7 @@ def test_users_of_a_tenant_share_alike_and_do_not_make_its_share_larger() -> Non
     assert max(served.values()) - min(served.values()) <= DRAWS * 0.05
     terms = Stage({0: 1.0, 1: 1.0}, 10, users=1)
     for user in range(1, 50):
-        terms.arena.arrive(lane(0, user), user)
+        terms.view.arrive(lane(0, user), user)
     tenants = Counter(tenant_id for tenant_id, _ in terms.draw())
     assert abs(tenants[uuid(0)] - tenants[uuid(1)]) <= DRAWS * 0.05
 
@@ -75,9 +77,9 @@ def test_users_of_a_tenant_share_alike_and_do_not_make_its_share_larger() -> Non
 @pytest.mark.parametrize("slots", [1, 8])
 def test_a_newcomer_waits_for_one_job_of_the_flood_at_most(slots: int) -> None:
     stage = Stage({0: 1.0, 1: 1.0}, slots)
-    stage.arena.leave(lane(1))
+    stage.view.leave(lane(1))
     stage.draw(500)
-    stage.arena.arrive(lane(1), 10_000)
+    stage.view.arrive(lane(1), 10_000)
     served = [tenant_id for tenant_id, _ in stage.draw(2)]
     assert uuid(1) in served
 
@@ -100,21 +102,21 @@ def test_nobody_starves(tenants: int, slots: int, seed: int) -> None:
 def test_the_first_of_a_contest_is_the_smallest(steps: list[tuple[str, int]]) -> None:
     shares = [Share() for _ in range(8)]
     turn = Turn()
-    contest: Contest[int] = Contest()
+    ranking: Ranking[int] = Ranking()
     for what, name in steps:
         share = shares[name]
-        if what == "arrive" and name not in contest:
+        if what == "arrive" and name not in ranking:
             turn.arrive(share, name)
-            contest.put(name, share)
+            ranking.put(name, share)
         elif what == "leave":
-            contest.remove(name)
+            ranking.remove(name)
         elif what == "end":
             share.in_flight = max(0, share.in_flight - 1)
-            contest.moved_up(name)
+            ranking.moved_up(name)
         elif what == "serve":
             turn.serve(share)
-        first = contest.first()
-        orders = sorted((shares[each].order(), each) for each in range(8) if each in contest)
+        first = ranking.first()
+        orders = sorted((shares[each].order(), each) for each in range(8) if each in ranking)
         assert first == (orders[0] if orders else None)
 
 
@@ -122,13 +124,13 @@ def test_the_first_of_a_contest_is_the_smallest(steps: list[tuple[str, int]]) ->
 def test_an_arena_gives_work_to_everybody_who_asks_while_there_is_some(
     jobs: list[tuple[int, int, int]], workers: int
 ) -> None:
-    arena = Arena(GPU, lambda tenant_id: Terms())
+    view = QueueView(GPU, lambda tenant_id: Terms())
     waiting = Counter(lane(tenant, user, priority=priority) for tenant, user, priority in jobs)
     for oldest, each in enumerate(waiting):
-        arena.arrive(each, oldest)
+        view.arrive(each, oldest)
     given: list[int] = []
     while len(given) < workers:
-        drawn = arena.draw(workers - len(given))
+        drawn = view.draw(workers - len(given))
         if not drawn:
             break
         for seat, count in drawn:
@@ -136,9 +138,9 @@ def test_an_arena_gives_work_to_everybody_who_asks_while_there_is_some(
             got = min(count, waiting[found])
             waiting[found] -= got
             given += [found.priority] * got
-            arena.take_back(seat, count - got)
+            view.undo(seat, count - got)
             if got < count:
-                arena.leave(found)
+                view.leave(found)
     assert len(given) == min(workers, len(jobs))
     # A level that has work is served before the next one.
     assert sorted(given, reverse=True) == sorted((priority for _, _, priority in jobs), reverse=True)[: len(given)]
@@ -146,98 +148,98 @@ def test_an_arena_gives_work_to_everybody_who_asks_while_there_is_some(
 
 def test_a_bound_that_is_reached_stops_its_own_jobs_and_no_others() -> None:
     terms = {uuid(0): Terms(max_running=2), uuid(1): Terms(max_running_per_user=1)}
-    arena = Arena(GPU, lambda tenant_id: terms.get(tenant_id, Terms()))
+    view = QueueView(GPU, lambda tenant_id: terms.get(tenant_id, Terms()))
     for each in (lane(0), lane(1, 0), lane(1, 1), lane(2, identifier="cloud")):
-        arena.arrive(each, each.lane_id)
+        view.arrive(each, each.lane_id)
     room = {Bound(tenant_id=uuid(0)): 2, Bound("cloud"): 3}
     room |= {Bound(tenant_id=uuid(1), user_id=uuid(user)): 1 for user in range(2)}
-    drawn = {(seat.tenant_id, seat.user_id): count for seat, count in arena.draw(50, room)}
+    drawn = {(seat.tenant_id, seat.user_id): count for seat, count in view.draw(50, room)}
     assert drawn == {(uuid(0), uuid(0)): 2, (uuid(1), uuid(0)): 1, (uuid(1), uuid(1)): 1, (uuid(2), uuid(0)): 3}
-    assert arena.draw(1) == []
-    arena.open(Bound(tenant_id=uuid(1), user_id=uuid(1)))
-    assert [seat.user_id for seat, _ in arena.draw(1)] == [uuid(1)]
+    assert view.draw(1) == []
+    view.open(Bound(tenant_id=uuid(1), user_id=uuid(1)))
+    assert [seat.user_id for seat, _ in view.draw(1)] == [uuid(1)]
 
 
 def test_nothing_is_drawn_where_it_is_the_turn_of_what_nobody_has_counted() -> None:
     """Or something of a lower priority would go first because of it."""
-    arena = Arena(GPU, lambda tenant_id: Terms())
+    view = QueueView(GPU, lambda tenant_id: Terms())
     for each in (lane(0, identifier="full", priority=2), lane(1, identifier="cloud", priority=1), lane(2)):
-        arena.arrive(each, each.lane_id)
-    assert arena.draw(5, {Bound("full"): 1}) == []
+        view.arrive(each, each.lane_id)
+    assert view.draw(5, {Bound("full"): 1}) == []
     # It was full, which is remembered; the next draw counts what is next.
-    assert [seat.bounds for seat, _ in arena.draw(1)] == [(Bound("cloud"),)]
-    drawn = arena.draw(5, {Bound("cloud"): 1})
+    assert [seat.bounds for seat, _ in view.draw(1)] == [(Bound("cloud"),)]
+    drawn = view.draw(5, {Bound("cloud"): 1})
     assert [(seat.tenant_id, count) for seat, count in drawn] == [(uuid(1), 1), (uuid(2), 4)]
 
 
 def test_work_that_came_after_a_lane_was_seen_empty_is_not_forgotten() -> None:
     turns = Turns(lambda tenant_id: Terms())
-    arena = turns.arena(GPU)
+    view = turns.view(GPU)
     turns.arrive(lane(0), 1)
     before = turns.moment
     turns.arrive(lane(0), 2)
     turns.leave([lane(0)], before)
-    assert len(arena.draw(1)) == 1
+    assert len(view.draw(1)) == 1
     turns.leave([lane(0)], turns.moment)
-    assert arena.draw(1) == []
+    assert view.draw(1) == []
 
 
 def test_what_is_seen_in_flight_corrects_what_was_believed() -> None:
     turns = Turns(lambda tenant_id: Terms())
-    arena = turns.arena(GPU)
+    view = turns.view(GPU)
     for tenant in (0, 1):
         turns.arrive(lane(tenant), tenant)
     held = {number: lane(0) for number in range(3)}
-    turns.see(held, turns.begin_to_look())
-    assert [seat.tenant_id for seat, _ in arena.draw(3)] == [uuid(1)]
+    turns.see(held, turns.begin_reading())
+    assert [seat.tenant_id for seat, _ in view.draw(3)] == [uuid(1)]
     # Ended after the look, and leased after it: neither is changed by what the look saw.
-    moment = turns.begin_to_look()
+    moment = turns.begin_reading()
     turns.end(0)
     turns.start(9, lane(1))
     turns.see(held, moment)
-    turns.see({1: held[1], 2: held[2], 9: lane(1)}, turns.begin_to_look())
-    assert [(seat.tenant_id, count) for seat, count in arena.draw(2)] == [(uuid(0), 2)]
+    turns.see({1: held[1], 2: held[2], 9: lane(1)}, turns.begin_reading())
+    assert [(seat.tenant_id, count) for seat, count in view.draw(2)] == [(uuid(0), 2)]
 
 
 def test_those_who_are_gone_are_forgotten() -> None:
-    arena = Arena(GPU, lambda tenant_id: Terms())
+    view = QueueView(GPU, lambda tenant_id: Terms())
     for tenant in range(100):
-        arena.arrive(lane(tenant), tenant)
-    drawn = arena.draw(100)
+        view.arrive(lane(tenant), tenant)
+    drawn = view.draw(100)
     for seat, _ in drawn:
-        arena.end(*seat.lanes.values())
+        view.end(*seat.lanes.values())
     for tenant in range(100):
-        arena.leave(lane(tenant))
-    arena.arrive(lane(100), 100)
-    arena.draw(1)
-    arena.draw(1)
-    arena.forget_the_past()
-    assert arena.tenants_known <= 2
+        view.leave(lane(tenant))
+    view.arrive(lane(100), 100)
+    view.draw(1)
+    view.draw(1)
+    view.forget_idle()
+    assert view.tenants_known <= 2
 
 
 def test_an_arena_that_nobody_asks_for_is_dropped_with_what_it_knew() -> None:
     turns = Turns(lambda tenant_id: Terms())
-    arena, other = turns.arena(GPU), turns.arena(Criteria((9,)))
+    view, other = turns.view(GPU), turns.view(Criteria((9,)))
     turns.arrive(lane(0), 1)
-    assert [each.lane_id for each in arena.lanes()] == [lane(0).lane_id]
-    turns.drop(arena)
-    assert list(turns.arenas) == [other]
+    assert [each.lane_id for each in view.lanes()] == [lane(0).lane_id]
+    turns.drop(view)
+    assert list(turns.views) == [other]
     # Asked for again, it begins anew: what waits is read from the database.
-    assert turns.arena(GPU).is_unsure
+    assert turns.view(GPU).is_stale
     turns.arrive(lane(0), 1)
-    assert len(turns.arena(GPU).draw(1)) == 1
+    assert len(turns.view(GPU).draw(1)) == 1
 
 
 @pytest.mark.parametrize("users", [(0, 0), (0, 1)])
 def test_an_estimated_age_is_corrected_once_the_database_was_read(users: tuple[int, int]) -> None:
     """A notification carries no id. Two of one tenant, or of two tenants."""
     turns = Turns(lambda _: Terms())
-    arena = turns.arena(GPU)
+    view = turns.view(GPU)
     older, younger = lane(users[0], 0), lane(users[1], 1)
     turns.arrive(lane(7), 1000)
     turns.leave([lane(7)], turns.moment)
     turns.arrive(older)
     for each, dispatch_id in ((older, 10), (younger, 11)):
         turns.arrive(each, dispatch_id)
-    [(seat, _)] = arena.draw(1)
+    [(seat, _)] = view.draw(1)
     assert list(seat.lanes.values()) == [older]

@@ -6,7 +6,7 @@ import asyncio
 from uuid import uuid4
 
 from callsheet.dispatch.affinity import Cold
-from callsheet.dispatch.arrivals import CHANNEL, Arrival, arrivals
+from callsheet.dispatch.arrivals import CHANNEL, Arrival, announcer
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
 from callsheet.jobs.long_poll import LongPoll
@@ -20,7 +20,7 @@ STAGING = Criteria((1,), stage="staging")
 
 
 async def wait(waiters: Waiters, criteria: Criteria, seconds: float) -> bool:
-    with waiters.expecting(criteria) as arrival:
+    with waiters.waiting(criteria) as arrival:
         return await arrival.within(seconds)
 
 
@@ -54,7 +54,7 @@ async def test_who_has_the_models_loaded_is_told_before_those_who_wait_longer() 
     waiters, said = Waiters(), []
 
     async def poll(number: int, cold: Cold | None) -> None:
-        with waiters.expecting(GPU, cold) as arrival:
+        with waiters.waiting(GPU, cold) as arrival:
             if await arrival.within(600):
                 said.append(number)
 
@@ -126,13 +126,13 @@ async def test_one_that_left_is_not_counted_as_woken() -> None:
 async def test_work_that_a_poller_was_told_of_and_may_not_take_is_handed_on_to_one_of_every_kind() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, GPU, GPU, Criteria((2, 3)), OTHER, CLOUD, STAGING)
-    waiters.hand_on(GPU)
+    waiters.wake_instead(GPU)
     assert await woken(tasks) == [0, 2]
 
 
 async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> None:
     waiters = Waiters()
-    with waiters.expecting(GPU), waiters.expecting(GPU):
+    with waiters.waiting(GPU), waiters.waiting(GPU):
         tasks = await waiting(waiters, GPU, GPU, GPU)
         waiters.received(Arrival(1, "production", "self_hosted").write())
         assert len(waiters) == 3
@@ -172,7 +172,7 @@ async def test_what_a_queue_tells_is_what_waiters_hear() -> None:
         waiters.received(payload)
 
     lane = Lane(3, 7, "staging", "comfy_cloud", "with/slash", -1, uuid4(), uuid4())
-    arrivals(notify)(7, "staging", "comfy_cloud", lane)
+    announcer(notify)(7, "staging", "comfy_cloud", lane)
     assert heard == [CHANNEL]
     assert await woken(tasks) == [0]
 
@@ -186,7 +186,7 @@ def test_a_lane_is_read_as_it_was_written() -> None:
 
 async def test_a_stopping_server_ends_every_wait() -> None:
     waiters = Waiters()
-    with waiters.expecting(Criteria((1,))) as one, waiters.expecting(Criteria((2,))) as two:
+    with waiters.waiting(Criteria((1,))) as one, waiters.waiting(Criteria((2,))) as two:
         waiters.close()
         assert await one.within(60)
         assert await two.within(60)

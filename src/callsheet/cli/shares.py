@@ -53,7 +53,7 @@ def _parsed(name: str, value: str) -> float | int | None:
 async def _changed(slug: str, request: ChangeShare) -> TenantShare:
     from callsheet.dispatch.queue import Queue
     from callsheet.dispatch.shares import TenantShares
-    from callsheet.dispatch.turns import Terms
+    from callsheet.dispatch.user_queues import Terms
     from callsheet.identity.accounts import Accounts
     from callsheet.identity.managers import COMMAND_LINE
     from callsheet.identity.passwords import Passwords

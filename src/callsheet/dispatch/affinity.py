@@ -37,13 +37,13 @@ class Limits:
     most_passed: int = 4
 
 
-class Passed(Protocol):
+class HasPasses(Protocol):
     """A share that may be passed over, and how often in a row that has happened."""
 
     passed: int
 
 
-Due = TypeVar("Due", bound=Passed)
+Due = TypeVar("Due", bound=HasPasses)
 Item = TypeVar("Item")
 
 

@@ -42,13 +42,13 @@ class Arrival:
         return cls(workflow_id, stage, provider, lane)
 
 
-def arrivals(notify: Callable[[str, str], None]) -> Callable[[int, str, str, Lane | None], None]:
+def announcer(notify: Callable[[str, str], None]) -> Callable[[int, str, str, Lane | None], None]:
     """The function that the queue calls for each row that can be leased now."""
 
-    def arrived(workflow_id: int, stage: str, provider: str, lane: Lane | None) -> None:
+    def announce(workflow_id: int, stage: str, provider: str, lane: Lane | None) -> None:
         notify(CHANNEL, Arrival(workflow_id, stage, provider, lane).write())
 
-    return arrived
+    return announce
 
 
 def _plain(value: object) -> object:

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 # Tenant and user of a lane if the queue is not shared fairly between tenants.
-EVERYBODY = UUID(int=0)
+NO_OWNER = UUID(int=0)
 
-# Workflow, stage, provider.
+# Workflow, stage and provider: the beginning of a lane's key. Not a named tuple: one is made for every lease and close.
 Route = tuple[int, str, str]
 EndStatus = Literal["completed", "failed", "canceled", "expired"]
 
@@ -51,8 +51,20 @@ class Entry:
         return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
 
 
+class LaneKey(NamedTuple):
+    """What identifies a lane, before the lane exists."""
+
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    tenant_id: UUID
+    user_id: UUID
+
+
 class Lane(NamedTuple):
-    """The queue of one user for one route, at one priority. Tenant and user are `EVERYBODY` if all users share it."""
+    """The queue of one user for one route, at one priority. Tenant and user are `NO_OWNER` if all users share it."""
 
     lane_id: int
     workflow_id: int
@@ -68,8 +80,7 @@ class Lane(NamedTuple):
         return self[1:4]
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
+class Workflow(NamedTuple):
     id: int
     slug: str
     run_limit_seconds: int
@@ -121,7 +132,7 @@ class Lease(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     dispatch_id: int
     token: UUID
     run_started: bool = False
@@ -129,18 +140,21 @@ class Beat:
     run_waiting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Extended:
+class LeaseExtension(NamedTuple):
+    """A lease after a heartbeat."""
+
+    dispatch_id: int
     tenant_id: UUID
     job_id: UUID
     charge_cycle: int
     lease_seq: int
+    lease_token: UUID
     lease_expires_at: datetime
-    ttl_seconds: float
     cancel_requested: bool
+    ttl_seconds: float
 
 
-class Known(NamedTuple):
+class DispatchState(NamedTuple):
     """The current state of a dispatch, live or finished."""
 
     dispatch_id: int
@@ -173,9 +187,11 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PutBack:
-    """`attempt_counts`: whether the run that ends here counts as an attempt of the job (expiry, retryable failure) or
-    not (requeue). `wedged`: the run left an engine stuck."""
+class Requeue:
+    """A request to put a leased dispatch back into the queue.
+
+    `attempt_counts`: whether the run that ends here counts as an attempt of the job (expiry, retryable failure) or not
+    (requeue). `wedged`: the run left an engine stuck."""
 
     dispatch_id: int
     token: UUID
@@ -187,10 +203,17 @@ class PutBack:
     wedged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """A dispatch that is in the queue again."""
+class RequeuedDispatch(NamedTuple):
+    """A dispatch that is in the queue again. The columns of its lane come first."""
 
+    lane_id: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    lane_tenant_id: UUID
+    lane_user_id: UUID
     dispatch_id: int
     tenant_id: UUID
     job_id: UUID
@@ -198,12 +221,12 @@ class Returned:
     lease_seq: int
     attempts: int
     not_before: datetime | None
-    workflow_id: int
     held_seconds: float
-    priority: int
 
 
-class Ending(NamedTuple):
+class DispatchEnd(NamedTuple):
+    """A request to close a dispatch. With a token, only if the token holds the lease."""
+
     dispatch_id: int
     status: EndStatus
     token: UUID | None = None
@@ -211,13 +234,16 @@ class Ending(NamedTuple):
     error: str | None = None
 
 
-class Closed(NamedTuple):
+class ClosedDispatch(NamedTuple):
     """A dispatch that was just finished: how long its last run took, and how long its last lease was held."""
 
     dispatch_id: int
     workflow_id: int
     duration_seconds: float | None
     held_seconds: float | None
+    concurrency_identifier: str
+    stage: str
+    provider: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +256,9 @@ class JobEnd:
     status: EndStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredDispatch(NamedTuple):
+    """A dispatch whose lease or wait for a callback has expired."""
+
     dispatch_id: int
     tenant_id: UUID
     job_id: UUID
@@ -249,3 +276,10 @@ class Expired:
     @property
     def cycle(self) -> JobCycle:
         return JobCycle(self.tenant_id, self.job_id, self.charge_cycle)
+
+
+class HeldLease(NamedTuple):
+    """A lease of a worker."""
+
+    dispatch_id: int
+    lease_token: UUID

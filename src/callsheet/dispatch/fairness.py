@@ -67,7 +67,7 @@ class Turn:
         share.passed = 0
         share.in_flight += count
 
-    def take_back(self, share: Share, count: int = 1) -> None:
+    def undo(self, share: Share, count: int = 1) -> None:
         """The share was served, but it had no job left."""
         share.turn -= count / share.weight
         share.in_flight -= count
@@ -85,7 +85,7 @@ class Member(Generic[Name]):
     number: int = 0
 
 
-class Contest(Generic[Name]):
+class Ranking(Generic[Name]):
     """Finds the smallest order among many that change often. A member whose order became larger keeps its place in the
     heap until it is first. A member whose order became smaller (`moved_up`) gets a second entry; the first is void."""
 

@@ -20,5 +20,5 @@ class LaneKeeper(Loop):
 
     async def tick(self, now: datetime) -> bool:
         promoted = await self._queue.promote()
-        await self._queue.keep()
+        await self._queue.maintain()
         return promoted >= 1000

@@ -10,58 +10,52 @@ from datetime import datetime
 from os import urandom
 from uuid import UUID
 
-import asyncpg
 from asyncpg.pgproto.pgproto import UUID as QuickUUID  # noqa: N811
 
-from callsheet.dispatch.facts import EVERYBODY, Criteria, Entry, Lane, Lease
-from callsheet.dispatch.turns import Arena, Bound, Seat, Terms, Turns, bounds
+from callsheet.dispatch.facts import NO_OWNER, Criteria, Entry, Lane, LaneKey, Lease
+from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.rows import LEASE_WIDTH, BoundUse, LaneHead, TakenRow, TenantTerms, lane_of
+from callsheet.dispatch.turns import Turns
+from callsheet.dispatch.user_queues import Bound, Terms, UserQueue, bounds
 from callsheet.plumbing.database import DATABASE_AWAY, Database
-from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.plumbing.sql import Connection, new_tuple, statements
 
 SQL = statements("callsheet.dispatch")
-LEASE_WIDTH = len(Lease._fields)
-# `_make` of a named tuple calls this; a direct call takes half the time.
-new_tuple = tuple.__new__
-# After the lease's columns: the entry it is for, its seat and its lane.
-LEASE_END = LEASE_WIDTH + 3
-LANE_FIELDS = (
-    *("lane_id", "workflow_id", "stage", "provider", "concurrency_identifier", "priority"),
-    *("lane_tenant_id", "lane_user_id"),
-)
 # Rows read beyond the wanted ones, because other processes may be taking the first rows at this moment.
 SPARE_ROWS = 8
-DEEPEST = 2000
+MOST_SPARE_ROWS = 2000
 UNBOUNDED = 1_000_000_000
 # Each round finds lanes that are empty or bounds that are reached. After this many rounds, the rest waits for the next
 # lease.
 MOST_ROUNDS = 100
 # How often lanes with work are read from the database, in case a notification was lost.
-UNSURE_SECONDS = 10.0
+STALE_SECONDS = 10.0
 # Reading the jobs in flight takes at most this share of the time, however many there are.
-SIGHT_SHARE = 0.02
+IN_FLIGHT_SHARE = 0.02
 # A page of lanes. A submit into one of them waits until the page is done.
 SWEPT_AT_ONCE = 200
 # Each lease leaves a dead index entry at the head of its lane. Fewer than this many cost little to scan.
-WORN_ROWS = 64
+LEASES_PER_RAISE = 64
 SETTLE_SECONDS = 60.0
 # The random bits of a UUID of version 4, and the bits that mark its version.
 RANDOM_BITS = bytes.fromhex("ffffffffffff0fff3fffffffffffffff")
 VERSION_BITS = bytes.fromhex("00000000000040008000000000000000")
 
 # Id of the worker, and id of its poll, if it has one.
-Asking = tuple[str, str | None]
+Poller = tuple[str, str | None]
 # The lease, and whether the result is final. If it is not, there may be another job.
-Answer = tuple[Lease | None, bool]
+PollResult = tuple[Lease | None, bool]
 
 
 @dataclass(slots=True)
 class Round:
     """The result of one statement."""
 
-    asking: int
+    # How many pollers are not drained.
+    pollers: int
     leases: dict[int, Lease]
     # Whether the next draw will differ, because lanes were found empty or bounds reached.
-    learned: bool
+    next_draw_differs: bool
 
 
 class Leasing:
@@ -77,25 +71,36 @@ class Leasing:
         # How many rows were leased from each lane since its mark was moved.
         self._leased: Counter[int] = Counter()
         self._used: dict[Criteria, float] = {}
-        self._sight_due = 0.0
-        self._unsure_due = 0.0
+        self._in_flight_due = 0.0
+        self._stale_due = 0.0
 
-    def whose(self, entry: Entry) -> tuple[UUID, UUID]:
+    def lane_owner(self, entry: Entry) -> tuple[UUID, UUID]:
         """Tenant and user of the lane that the job waits in."""
         terms = self._terms_of(entry.tenant_id)
         bounded = terms.max_running is not None or terms.max_running_per_user is not None
-        return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (EVERYBODY, EVERYBODY)
+        return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (NO_OWNER, NO_OWNER)
 
-    async def first_leases(self, criteria: Criteria, asking: Sequence[Asking]) -> list[Answer]:
+    def lane_key(self, entry: Entry) -> LaneKey:
+        """The lane that the job waits in."""
+        return LaneKey(
+            entry.workflow_id,
+            entry.stage,
+            entry.provider,
+            entry.concurrency_identifier,
+            entry.priority,
+            *self.lane_owner(entry),
+        )
+
+    async def first_leases(self, criteria: Criteria, pollers: Sequence[Poller]) -> list[PollResult]:
         """Like `leases`, but a worker that got a lease does not wait while the search goes on for the others."""
-        leases = await self.leases(criteria, asking, until_some=True)
+        leases = await self.leases(criteria, pollers, until_some=True)
         is_final = all(lease is None for lease in leases)
         return [(lease, is_final or lease is not None) for lease in leases]
 
     async def leases(
         self,
         criteria: Criteria,
-        asking: Sequence[Asking],
+        pollers: Sequence[Poller],
         now: datetime | None = None,
         *,
         until_some: bool = False,
@@ -104,52 +109,52 @@ class Leasing:
         if other entries got a lease first."""
         if self._terms is None:
             await self.read_terms()
-        arena = self.turns.arena(criteria)
+        view = self.turns.view(criteria)
         self._used[criteria] = time.monotonic()
         leases: dict[int, Lease] = {}
-        spare, has_looked, rounds = SPARE_ROWS, False, 0
-        while spare <= DEEPEST and rounds < MOST_ROUNDS:
+        spare, has_read_lanes, rounds = SPARE_ROWS, False, 0
+        while spare <= MOST_SPARE_ROWS and rounds < MOST_ROUNDS:
             rounds += 1
-            left = [place for place in range(len(asking)) if place not in leases]
+            left = [place for place in range(len(pollers)) if place not in leases]
             try:
-                if arena.is_unsure:
-                    has_looked = True
-                    await self._look(arena)
-                given = await self._round(arena, [asking[place] for place in left], spare, now)
-                if given is None and not has_looked:
-                    has_looked = True
-                    await self._look(arena)
-                    given = await self._round(arena, [asking[place] for place in left], spare, now)
+                if view.is_stale:
+                    has_read_lanes = True
+                    await self._read_lanes(view)
+                result = await self._round(view, [pollers[place] for place in left], spare, now)
+                if result is None and not has_read_lanes:
+                    has_read_lanes = True
+                    await self._read_lanes(view)
+                    result = await self._round(view, [pollers[place] for place in left], spare, now)
             except DATABASE_AWAY:
                 if not leases:
                     raise
                 break
-            if given is None:
+            if result is None:
                 break
-            leases |= {left[place]: lease for place, lease in given.leases.items()}
-            if len(given.leases) >= given.asking or (until_some and leases):
+            leases |= {left[place]: lease for place, lease in result.leases.items()}
+            if len(result.leases) >= result.pollers or (until_some and leases):
                 break
-            if not given.leases and not given.learned:
+            if not result.leases and not result.next_draw_differs:
                 # Other processes were taking the rows at the head at this moment: look deeper.
                 spare *= 8
-        return [leases.get(place) for place in range(len(asking))]
+        return [leases.get(place) for place in range(len(pollers))]
 
-    async def room_for(self, connection: Connection, entry: Entry) -> bool:
+    async def has_free_slot(self, connection: Connection, entry: Entry) -> bool:
         """Whether one more job may be in flight. The limits it depends on stay locked until the transaction ends."""
-        room = await self._locked_room(connection, self._bounds_of(entry))
-        return all(free > 0 for free in room.values())
+        free_slots = await self._locked_free_slots(connection, self._bounds_of(entry))
+        return all(free > 0 for free in free_slots.values())
 
     def is_bounded(self, entry: Entry) -> bool:
         return bool(self._bounds_of(entry))
 
     async def read_terms(self) -> None:
         async with self._central.connection() as connection:
-            rows = await SQL["terms"].rows(connection)
+            rows = await SQL["terms"].rows(connection, TenantTerms)
         terms = {
-            row["id"]: Terms(
-                row["weight"],
-                _either(row["max_running"], self.default_terms.max_running),
-                _either(row["max_running_per_user"], self.default_terms.max_running_per_user),
+            row.tenant_id: Terms(
+                row.weight,
+                _either(row.max_running, self.default_terms.max_running),
+                _either(row.max_running_per_user, self.default_terms.max_running_per_user),
             )
             for row in rows
         }
@@ -157,33 +162,33 @@ class Leasing:
             self._terms = terms
             self.turns.terms_changed()
 
-    async def keep(self) -> None:
+    async def maintain(self) -> None:
         """Keeps low-water marks close to the heads of their lanes, and this process's view close to the database."""
         await self.read_terms()
-        await self._raise_worn()
+        await self._raise_marks()
         now = time.monotonic()
-        if self.turns.arenas and now >= self._sight_due:
-            await self._see()
-            self._sight_due = time.monotonic() + (time.monotonic() - now) / SIGHT_SHARE
-        if now >= self._unsure_due:
-            self._unsure_due = now + UNSURE_SECONDS
-            self._forget_the_past(now)
-            self.turns.be_unsure()
+        if self.turns.views and now >= self._in_flight_due:
+            await self._read_in_flight()
+            self._in_flight_due = time.monotonic() + (time.monotonic() - now) / IN_FLIGHT_SHARE
+        if now >= self._stale_due:
+            self._stale_due = now + STALE_SECONDS
+            self._drop_idle_views(now)
+            self.turns.mark_stale()
             await self.sweep()
             self._leased.clear()
 
-    async def sure_arena(self, criteria: Criteria) -> Arena:
-        """The arena of these workers, read from the database if notifications may have been missed."""
+    async def fresh_view(self, criteria: Criteria) -> QueueView:
+        """The view of these workers, read from the database if notifications may have been missed."""
         if self._terms is None:
             await self.read_terms()
-        arena = self.turns.arena(criteria)
+        view = self.turns.view(criteria)
         self._used[criteria] = time.monotonic()
-        if arena.is_unsure:
-            await self._look(arena)
-        return arena
+        if view.is_stale:
+            await self._read_lanes(view)
+        return view
 
-    def started(self, dispatch_id: int, lane: Lane, drawn_in: Arena) -> None:
-        """Records a lease from this lane that was drawn in this arena."""
+    def started(self, dispatch_id: int, lane: Lane, drawn_in: QueueView) -> None:
+        """Records a lease from this lane that was drawn in this view."""
         self.turns.start(dispatch_id, lane, drawn_in=drawn_in)
         self._leased[lane.lane_id] += 1
 
@@ -191,18 +196,17 @@ class Leasing:
         """Moves the lanes' marks up to their first queued row. Two statements: the second must see the commits that the
         first waited for."""
         async with self._central.transaction() as connection:
-            rows = await SQL["lock_lanes"].rows(connection, lane_ids=lane_ids)
-            await SQL["raise_low_water"].run(connection, lane_ids=[row["lane_id"] for row in rows])
+            locked = await SQL["lock_lanes"].column(connection, lane_ids=lane_ids)
+            await SQL["raise_low_water"].run(connection, lane_ids=locked)
 
     async def sweep(self, settle_seconds: float = SETTLE_SECONDS) -> int:
         """Removes lanes without a dispatch, moves the marks of the others, and records which have no work."""
         removed, after = 0, 0
         while True:
             async with self._central.transaction() as connection:
-                rows = await SQL["lock_lanes_after"].rows(
+                lane_ids: list[int] = await SQL["lock_lanes_after"].column(
                     connection, after=after, limit=SWEPT_AT_ONCE, settle_seconds=settle_seconds
                 )
-                lane_ids = [row["lane_id"] for row in rows]
                 if lane_ids:
                     await SQL["raise_low_water"].run(connection, lane_ids=lane_ids)
                     removed += await SQL["remove_lanes"].run(connection, lane_ids=lane_ids)
@@ -210,152 +214,155 @@ class Leasing:
                 return removed
             after = lane_ids[-1]
 
-    async def _round(self, arena: Arena, asking: Sequence[Asking], spare: int, now: datetime | None) -> Round | None:
+    async def _round(
+        self, view: QueueView, pollers: Sequence[Poller], spare: int, now: datetime | None
+    ) -> Round | None:
         """None if no lane has work."""
         moment = self.turns.moment
-        drawn = arena.draw(len(asking))
+        drawn = view.draw(len(pollers))
         if not drawn:
             return None
-        bounded = {bound for seat, _ in drawn for bound in seat.bounds}
+        bounded = {bound for queue, _ in drawn for bound in queue.bounds}
         if not bounded:
-            async with given_back_on_error(arena, drawn), self._central.connection() as connection:
-                # The seats share the spare rows: the full number for each would be most of the statement's cost.
-                return await self._take(connection, arena, drawn, moment, asking, spare // len(drawn), now)
-        for seat, count in drawn:
-            arena.take_back(seat, count)
+            async with undrawn_on_error(view, drawn), self._central.connection() as connection:
+                # The user queues share the spare rows: the full number for each would be most of the cost.
+                return await self._take(connection, view, drawn, moment, pollers, spare // len(drawn), now)
+        for queue, count in drawn:
+            view.undo(queue, count)
         # The counts must be read after the locks were acquired.
         async with self._central.transaction() as connection:
-            room = await self._locked_room(connection, bounded)
-            drawn = arena.draw(len(asking), room)
+            free_slots = await self._locked_free_slots(connection, bounded)
+            drawn = view.draw(len(pollers), free_slots)
             if not drawn:
-                return Round(len(asking), {}, learned=True)
-            async with given_back_on_error(arena, drawn):
-                return await self._take(connection, arena, drawn, moment, asking, 0, now)
+                return Round(len(pollers), {}, next_draw_differs=True)
+            async with undrawn_on_error(view, drawn):
+                return await self._take(connection, view, drawn, moment, pollers, 0, now)
 
     async def _take(
         self,
         connection: Connection,
-        arena: Arena,
-        drawn: Sequence[tuple[Seat, int]],
+        view: QueueView,
+        drawn: Sequence[tuple[UserQueue, int]],
         moment: int,
-        asking: Sequence[Asking],
+        pollers: Sequence[Poller],
         spare: int,
         now: datetime | None,
     ) -> Round:
         # Look behind the rows that other statements of this process are about to take.
-        spare += max(seat.taking for seat, _ in drawn)
-        # A copy, because lanes may leave their seats during the statement.
-        of = {lane_id: lane for seat, _ in drawn for lane_id, lane in seat.lanes.items()}
-        rows = await _run_take(connection, drawn, asking, spare, now)
+        spare += max(queue.taking for queue, _ in drawn)
+        # A copy, because lanes may leave their user queues during the statement.
+        lanes = {lane_id: lane for queue, _ in drawn for lane_id, lane in queue.lanes.items()}
+        rows = await _run_take(connection, drawn, pollers, spare, now)
         given = [0] * len(drawn)
         leases: dict[int, Lease] = {}
-        for row in rows if rows[0]["dispatch_id"] is not None else ():
+        for row in rows if rows[0].dispatch_id is not None else ():
             lease = new_tuple(Lease, row[:LEASE_WIDTH])
-            asked, number, lane_id = row[LEASE_WIDTH:LEASE_END]
-            leases[asked - 1] = lease
-            given[number] += 1
-            self.turns.start(lease.dispatch_id, of[lane_id], drawn_in=arena)
-            self._leased[lane_id] += 1
-        found_row = next(row for row in rows if row["found_seats"] is not None)
+            leases[row.poller - 1] = lease
+            given[row.user_queue] += 1
+            self.turns.start(lease.dispatch_id, lanes[row.lane_id], drawn_in=view)
+            self._leased[row.lane_id] += 1
+        found = next(row for row in rows if row.found_queues is not None)
         seen = [0] * len(drawn)
         for number, count, following in zip(
-            found_row["found_seats"], found_row["found_counts"] or (), found_row["found_next"] or (), strict=True
+            found.found_queues or (), found.found_counts or (), found.found_next or (), strict=True
         ):
             seen[number] = count
             if following is not None:
                 drawn[number][0].oldest = following
-        learned = False
-        for (seat, count), got, rows_seen in zip(drawn, given, seen, strict=True):
+        next_draw_differs = False
+        for (queue, count), got, rows_seen in zip(drawn, given, seen, strict=True):
             if got < count:
-                arena.take_back(seat, count - got)
-                learned = learned or rows_seen < count + spare
-            # The seat has no rows left, or other processes are taking the last ones at this moment.
+                view.undo(queue, count - got)
+                next_draw_differs = next_draw_differs or rows_seen < count + spare
+            # The user queue has no rows left, or other processes are taking the last ones at this moment.
             if rows_seen <= got or (got < count and rows_seen < count + spare):
-                self.turns.leave(tuple(seat.lanes.values()), moment)
+                self.turns.leave(tuple(queue.lanes.values()), moment)
             for _ in range(got - count):
-                arena.start_of(seat)
-        return Round(found_row["asking"], leases, learned)
+                view.start_of(queue)
+        return Round(found.pollers, leases, next_draw_differs)
 
-    async def _look(self, arena: Arena) -> None:
+    async def _read_lanes(self, view: QueueView) -> None:
         """Reads which lanes have work, and which closed bounds have room again."""
-        criteria = arena.criteria
-        arena.is_unsure = False
+        criteria = view.criteria
+        view.is_stale = False
         try:
             async with self._central.connection() as connection:
-                rows = await SQL["lanes_with_work"].rows(
+                heads = await SQL["lanes_with_work"].rows(
                     connection,
+                    LaneHead,
                     workflow_ids=list(criteria.workflow_ids),
                     stage=criteria.stage,
                     providers=list(criteria.providers),
                 )
-                room = await self._room(connection, arena.closed) if arena.closed else {}
+                free_slots = await self._free_slots(connection, view.closed) if view.closed else {}
         except BaseException:
-            arena.is_unsure = True
+            view.is_stale = True
             raise
-        for row in rows:
-            self.turns.arrive(lane_of(row), row["dispatch_id"])
-        for bound, free in room.items():
+        for head in heads:
+            self.turns.arrive(lane_of(head), head.dispatch_id)
+        for bound, free in free_slots.items():
             if free > 0:
-                arena.open(bound)
+                view.open(bound)
 
-    async def _see(self) -> None:
-        moment = self.turns.begin_to_look()
+    async def _read_in_flight(self) -> None:
+        moment = self.turns.begin_reading()
         async with self._central.connection() as connection:
-            rows = await SQL["in_flight"].rows(connection)
-        lanes = {row["lane_id"]: row for row in rows}
-        known = {lane_id: lane_of(row) for lane_id, row in lanes.items()}
-        self.turns.see({row["dispatch_id"]: known[row["lane_id"]] for row in rows}, moment)
+            rows = await SQL["in_flight"].rows(connection, LaneHead)
+        # One object for each lane, however many of its jobs are in flight.
+        lanes = {row.lane_id: row for row in rows}
+        lane_by_id = {lane_id: lane_of(row) for lane_id, row in lanes.items()}
+        self.turns.see({row.dispatch_id: lane_by_id[row.lane_id] for row in rows}, moment)
 
-    async def _raise_worn(self) -> None:
+    async def _raise_marks(self) -> None:
         """Raises the marks of the lanes that this process leased many rows from. Not of all lanes: each raised mark
         leaves a dead row, and while a long session blocks vacuum, every lease scans those."""
-        worn = sorted(lane_id for lane_id, rows in self._leased.items() if rows >= WORN_ROWS)
-        for lane_id in worn:
+        due = sorted(lane_id for lane_id, rows in self._leased.items() if rows >= LEASES_PER_RAISE)
+        for lane_id in due:
             del self._leased[lane_id]
-        if worn:
-            await self.raise_low_water(worn)
+        if due:
+            await self.raise_low_water(due)
 
-    def _forget_the_past(self, now: float) -> None:
-        for arena in tuple(self.turns.arenas):
-            if self._used.get(arena.criteria, now) < now - SETTLE_SECONDS:
-                self.turns.drop(arena)
-                self._used.pop(arena.criteria, None)
+    def _drop_idle_views(self, now: float) -> None:
+        for view in tuple(self.turns.views):
+            if self._used.get(view.criteria, now) < now - SETTLE_SECONDS:
+                self.turns.drop(view)
+                self._used.pop(view.criteria, None)
             else:
-                arena.forget_the_past()
+                view.forget_idle()
 
-    async def _locked_room(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
+    async def _locked_free_slots(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
         wanted = tuple(wanted)
-        await SQL["lock_bounds"].rows(
+        await SQL["lock_bounds"].run(
             connection,
             identifiers=[bound.identifier for bound in wanted if bound.identifier],
             tenant_ids=[*{bound.tenant_id for bound in wanted if bound.tenant_id}],
         )
-        return await self._room(connection, wanted)
+        return await self._free_slots(connection, wanted)
 
-    async def _room(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
+    async def _free_slots(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
         """How many more jobs of each bound may be in flight."""
         wanted = tuple(wanted)
         users = [bound for bound in wanted if bound.user_id]
         rows = await SQL["count_bounds"].rows(
             connection,
+            BoundUse,
             identifiers=[bound.identifier for bound in wanted if bound.identifier],
             tenant_ids=[bound.tenant_id for bound in wanted if bound.tenant_id and not bound.user_id],
             users_tenants=[bound.tenant_id for bound in users],
             users=[bound.user_id for bound in users],
         )
-        counted = {Bound(row["identifier"] or "", row["tenant_id"], row["user_id"]): row for row in rows}
-        return {bound: self._most(bound, row) - row["in_use"] for bound, row in counted.items()}
+        counted = {Bound(row.identifier or "", row.tenant_id, row.user_id): row for row in rows}
+        return {bound: self._limit_of(bound, row.most) - row.in_use for bound, row in counted.items()}
 
-    def _most(self, bound: Bound, row: asyncpg.Record) -> int:
-        most: int | None = row["most"]
+    def _limit_of(self, bound: Bound, most: int | None) -> int:
         if bound.tenant_id is not None:
             terms = self._terms_of(bound.tenant_id)
             most = terms.max_running_per_user if bound.user_id else terms.max_running
         return UNBOUNDED if most is None else most
 
     def _terms_of(self, tenant_id: UUID) -> Terms:
-        if self._terms is None or tenant_id == EVERYBODY:
-            return Terms() if tenant_id == EVERYBODY else self.default_terms
+        if self._terms is None or tenant_id == NO_OWNER:
+            return Terms() if tenant_id == NO_OWNER else self.default_terms
         return self._terms.get(tenant_id, self.default_terms)
 
     def _bounds_of(self, entry: Entry) -> tuple[Bound, ...]:
@@ -365,43 +372,44 @@ class Leasing:
 
 async def _run_take(
     connection: Connection,
-    drawn: Sequence[tuple[Seat, int]],
-    asking: Sequence[Asking],
+    drawn: Sequence[tuple[UserQueue, int]],
+    pollers: Sequence[Poller],
     spare: int,
     now: datetime | None,
-) -> list[asyncpg.Record]:
+) -> list[TakenRow]:
     lane_ids: list[int] = []
-    seats: list[int] = []
+    user_queues: list[int] = []
     wanted: list[int] = []
-    for number, (seat, count) in enumerate(drawn):
-        seat.taking += count
-        lane_ids += seat.lanes
-        seats += [number] * len(seat.lanes)
-        wanted += [count] * len(seat.lanes)
+    for number, (queue, count) in enumerate(drawn):
+        queue.taking += count
+        lane_ids += queue.lanes
+        user_queues += [number] * len(queue.lanes)
+        wanted += [count] * len(queue.lanes)
     # Default values are not sent: each element of an array costs half a microsecond here.
-    has_one_each = seats == list(range(len(drawn)))
+    has_one_each = user_queues == list(range(len(drawn)))
     try:
         return await SQL["take"].rows(
             connection,
+            TakenRow,
             lane_ids=lane_ids,
-            seats=[] if has_one_each else seats,
-            wanted=[] if has_one_each and len(drawn) == len(asking) else wanted,
-            workers=[worker_id for worker_id, _ in asking],
-            poll_ids=unless_all_none([poll_id for _, poll_id in asking]),
-            tokens=new_tokens(len(asking)),
+            user_queues=[] if has_one_each else user_queues,
+            wanted=[] if has_one_each and len(drawn) == len(pollers) else wanted,
+            workers=[worker_id for worker_id, _ in pollers],
+            poll_ids=unless_all_none([poll_id for _, poll_id in pollers]),
+            tokens=new_tokens(len(pollers)),
             spare=spare,
             now=now,
         )
     finally:
-        for seat, count in drawn:
-            seat.taking -= count
+        for queue, count in drawn:
+            queue.taking -= count
 
 
-class given_back_on_error:  # noqa: N801 (a context manager, as in contextlib)
+class undrawn_on_error:  # noqa: N801 (a context manager, as in contextlib)
     """If the statement fails, the drawn jobs no longer count as in flight."""
 
-    def __init__(self, arena: Arena, drawn: Sequence[tuple[Seat, int]]):
-        self._arena = arena
+    def __init__(self, view: QueueView, drawn: Sequence[tuple[UserQueue, int]]):
+        self._view = view
         self._drawn = drawn
 
     async def __aenter__(self) -> None:
@@ -409,12 +417,8 @@ class given_back_on_error:  # noqa: N801 (a context manager, as in contextlib)
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
-            for seat, count in self._drawn:
-                self._arena.take_back(seat, count)
-
-
-def lane_of(row: Row) -> Lane:
-    return Lane(*map(row.__getitem__, LANE_FIELDS))
+            for queue, count in self._drawn:
+                self._view.undo(queue, count)
 
 
 def new_tokens(count: int) -> list[UUID]:

@@ -4,13 +4,13 @@
 -- About how many jobs would be leased before a new job of this user, for any number of routes: all jobs of a higher
 -- priority, the user's own jobs, and the next job of each other user (all of their jobs if the queue is not fair).
 -- Lanes and rows are counted up to a bound, so the queue is never scanned.
-SELECT asked.place, clock_timestamp() AS now,
-    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = asked.workflow_id) AS average_seconds,
+SELECT route.place, clock_timestamp() AS now,
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds,
     (
         SELECT count(*) FROM (
             SELECT FROM (
                 SELECT l.lane_id, l.low_water, l.priority, l.tenant_id, l.user_id FROM dispatch_lanes l
-                WHERE l.workflow_id = asked.workflow_id AND l.stage = asked.stage AND l.provider = asked.provider
+                WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider
                   AND l.has_work AND l.priority >= 0
                 ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
             ) l CROSS JOIN LATERAL (
@@ -26,7 +26,7 @@ SELECT asked.place, clock_timestamp() AS now,
         ) counted
     ) AS ahead
 FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
-    AS asked (workflow_id, stage, provider, place)
+    AS route (workflow_id, stage, provider, place)
 
 -- name: outlook
 -- The positions of any number of jobs: how many jobs would be leased before each if no new job arrived. Those are all
@@ -79,11 +79,13 @@ WITH wanted AS MATERIALIZED (
         ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
     ) l
 )
-SELECT dispatch.*, clock_timestamp() AS now, bound.max_concurrent,
+SELECT dispatch.tenant_id, dispatch.job_id, dispatch.charge_cycle, dispatch.status, dispatch.workflow_id,
+    dispatch.stage, dispatch.provider, dispatch.not_before, dispatch.last_leased_at, dispatch.run_started_at,
+    clock_timestamp() AS now, bound.max_concurrent,
     CASE WHEN bound.max_concurrent IS NOT NULL THEN (
         SELECT count(*) FROM ai_job_dispatches d
         WHERE d.concurrency_identifier = dispatch.concurrency_identifier AND d.concurrency_identifier <> ''
-          AND d.status <> 'queued') END AS in_use,
+          AND d.status <> 'queued') END AS in_use, terms.max_running, terms.max_running_per_user,
     CASE WHEN terms.max_running IS NOT NULL THEN (
         SELECT count(*) FROM ai_job_dispatches d
         WHERE d.tenant_id = dispatch.tenant_id AND d.status <> 'queued') END AS tenant_running,
@@ -91,7 +93,6 @@ SELECT dispatch.*, clock_timestamp() AS now, bound.max_concurrent,
         SELECT count(*) FROM ai_job_dispatches d
         WHERE d.tenant_id = dispatch.tenant_id AND d.user_id = dispatch.user_id
           AND d.status <> 'queued') END AS user_running,
-    terms.max_running, terms.max_running_per_user,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = dispatch.workflow_id) AS average_seconds,
     CASE WHEN dispatch.status = 'queued'
         THEN least(:most::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
@@ -196,78 +197,85 @@ FROM dispatch LEFT JOIN LATERAL (
     ) counted
 ) others
 
--- name: list_queue
--- Newest first. No index covers the filters, so a request reads at most :looked_at rows and returns where to continue:
--- a page may be shorter than :limit, or empty, and still have a next page.
-WITH page AS MATERIALIZED (
-    SELECT * FROM ai_job_dispatches
+-- name: window_of_queue
+-- The newest :most dispatches before :before: where a page of list_queue ends, whatever its filters are.
+SELECT min(dispatch_id) AS smallest_id, count(*) AS rows
+FROM (
+    SELECT dispatch_id FROM ai_job_dispatches
     WHERE dispatch_id < coalesce(:before, 9223372036854775807)
-    ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
-), matching AS MATERIALIZED (
-    SELECT * FROM page
-    WHERE (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
-      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
-    ORDER BY dispatch_id DESC LIMIT :limit
-)
-SELECT shown.*, (SELECT min(dispatch_id) FROM page) AS last_looked_at, (SELECT count(*) FROM page) AS looked_at
-FROM (SELECT 1) AS one LEFT JOIN LATERAL (
-    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
-    FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
-    ORDER BY m.dispatch_id DESC
-) shown ON true
+    ORDER BY dispatch_id DESC LIMIT :most::bigint
+) newest
+
+-- name: list_queue
+-- Newest first, down to :from_id: no index covers the filters.
+SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
+    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
+    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
+    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
+WHERE d.dispatch_id >= :from_id AND d.dispatch_id < coalesce(:before, 9223372036854775807)
+  AND (:status::text IS NULL OR d.status = :status) AND (:tenant_id::uuid IS NULL OR d.tenant_id = :tenant_id)
+  AND (:workflow::text IS NULL OR d.workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+ORDER BY d.dispatch_id DESC LIMIT :limit
 
 -- name: list_held
 -- Leased and waiting dispatches. This reads all work in flight, as the reaper does too.
-WITH matching AS MATERIALIZED (
-    SELECT * FROM ai_job_dispatches
-    WHERE status <> 'queued' AND dispatch_id < coalesce(:before, 9223372036854775807)
-      AND (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
-      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
-    ORDER BY dispatch_id DESC LIMIT :limit
-)
-SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
-FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
-ORDER BY m.dispatch_id DESC
+SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
+    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
+    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
+    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
+WHERE d.status <> 'queued' AND d.dispatch_id < coalesce(:before, 9223372036854775807)
+  AND (:status::text IS NULL OR d.status = :status) AND (:tenant_id::uuid IS NULL OR d.tenant_id = :tenant_id)
+  AND (:workflow::text IS NULL OR d.workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+ORDER BY d.dispatch_id DESC LIMIT :limit
 
 -- name: list_held_by_worker
-WITH matching AS MATERIALIZED (
-    SELECT * FROM ai_job_dispatches
-    WHERE status <> 'queued' AND worker_id = :worker_id AND dispatch_id < coalesce(:before, 9223372036854775807)
-      AND (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
-      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
-    ORDER BY dispatch_id DESC LIMIT :limit
-)
-SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
-FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
-ORDER BY m.dispatch_id DESC
+SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
+    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
+    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
+    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
+WHERE d.status <> 'queued' AND d.worker_id = :worker_id AND d.dispatch_id < coalesce(:before, 9223372036854775807)
+  AND (:status::text IS NULL OR d.status = :status) AND (:tenant_id::uuid IS NULL OR d.tenant_id = :tenant_id)
+  AND (:workflow::text IS NULL OR d.workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+ORDER BY d.dispatch_id DESC LIMIT :limit
+
+-- name: window_of_history
+-- Works like window_of_queue.
+SELECT min(dispatch_id) AS smallest_id, count(*) AS rows
+FROM (
+    SELECT dispatch_id FROM dispatch_history
+    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    ORDER BY dispatch_id DESC LIMIT :most::bigint
+) newest
 
 -- name: list_finished
 -- Works like list_queue.
-WITH page AS MATERIALIZED (
-    SELECT * FROM dispatch_history
-    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
-    ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
-), matching AS MATERIALIZED (
-    SELECT * FROM page
-    WHERE (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
-      AND (:worker_id::text IS NULL OR worker_id = :worker_id)
-      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
-    ORDER BY dispatch_id DESC LIMIT :limit
-)
-SELECT shown.*, (SELECT min(dispatch_id) FROM page) AS last_looked_at, (SELECT count(*) FROM page) AS looked_at
-FROM (SELECT 1) AS one LEFT JOIN LATERAL (
-    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
-    FROM matching m JOIN workflows w ON w.id = m.workflow_id JOIN tenants t ON t.id = m.tenant_id
-    ORDER BY m.dispatch_id DESC
-) shown ON true
+SELECT h.dispatch_id, h.tenant_id, t.slug AS tenant, h.tenant_job_id AS job_id, h.charge_cycle, w.slug AS workflow,
+    h.stage, h.provider, h.concurrency_identifier, h.priority, h.kind, h.status, h.attempts, h.requeues, h.worker_id,
+    h.provider_job_id, h.last_error, h.created_at, h.queue_wait_seconds, h.last_leased_at, h.run_started_at,
+    h.finished_at, h.duration_seconds
+FROM dispatch_history h JOIN workflows w ON w.id = h.workflow_id JOIN tenants t ON t.id = h.tenant_id
+WHERE h.dispatch_id >= :from_id AND h.dispatch_id < coalesce(:before, 9223372036854775807)
+  AND (:worker_id::text IS NULL OR h.worker_id = :worker_id)
+  AND (:status::text IS NULL OR h.status = :status) AND (:tenant_id::uuid IS NULL OR h.tenant_id = :tenant_id)
+  AND (:workflow::text IS NULL OR h.workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+ORDER BY h.dispatch_id DESC LIMIT :limit
 
 -- name: get_open
-SELECT d.*, d.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
+    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
+    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
+    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
 FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
 WHERE d.dispatch_id = :dispatch_id
 
 -- name: get_finished
-SELECT h.*, h.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+SELECT h.dispatch_id, h.tenant_id, t.slug AS tenant, h.tenant_job_id AS job_id, h.charge_cycle, w.slug AS workflow,
+    h.stage, h.provider, h.concurrency_identifier, h.priority, h.kind, h.status, h.attempts, h.requeues, h.worker_id,
+    h.provider_job_id, h.last_error, h.created_at, h.queue_wait_seconds, h.last_leased_at, h.run_started_at,
+    h.finished_at, h.duration_seconds
 FROM dispatch_history h JOIN workflows w ON w.id = h.workflow_id JOIN tenants t ON t.id = h.tenant_id
 WHERE h.dispatch_id = :dispatch_id
 
@@ -281,7 +289,7 @@ SELECT coalesce(
 
 -- name: change_priority
 -- Moves a dispatch to another lane of the same route. Only queued rows: a leased row is put back into the lane it was
--- leased from. The new lane's mark is lowered first and unconditionally, as in put_back. So the statement waits for a
+-- leased from. The new lane's mark is lowered first and unconditionally, as in requeue. So the statement waits for a
 -- concurrent raise of the mark, and the row can be found as soon as the move is committed.
 WITH lane AS MATERIALIZED (
     SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id JOIN dispatch_lanes l
@@ -305,15 +313,15 @@ WITH lane AS MATERIALIZED (
 UPDATE ai_job_dispatches d SET lane_id = waiting.lane_id, priority = waiting.priority
 FROM waiting
 WHERE d.dispatch_id = waiting.dispatch_id
-RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
-    d.concurrency_identifier, d.priority, d.lane_id, d.not_before, waiting.lane_tenant_id, waiting.lane_user_id,
+RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, waiting.lane_tenant_id,
+    waiting.lane_user_id, d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.not_before,
     waiting.old_priority
 
--- name: route_of
--- The values to open a lane for another priority of this dispatch.
-SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.status, l.tenant_id, l.user_id
+-- name: lane_of_queued
+-- The lane of a dispatch, to open one for another priority.
+SELECT l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id
 FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
-WHERE d.dispatch_id = :dispatch_id
+WHERE d.dispatch_id = :dispatch_id AND d.status = 'queued'
 
 -- name: list_limits
 -- Every identifier that has a limit or lanes, and how many slots are in use.
@@ -342,13 +350,13 @@ ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent
 WHERE concurrency_limits.is_declared
 RETURNING identifier
 
--- name: lanes_of_identifier
-SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier
+-- name: routes_of_identifier
+SELECT DISTINCT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier
 
 -- name: remove_limit
 DELETE FROM concurrency_limits WHERE identifier = :identifier
 
--- name: count_leases_on
+-- name: raise_lease_seq
 -- A dispatch with a smaller lease_seq than its job (created again, or restored from a backup) continues from the job's
 -- lease_seq; otherwise the job would reject the next lease as outdated. The tokens of the missing leases are lost.
 UPDATE ai_job_dispatches d SET
@@ -359,11 +367,11 @@ UPDATE ai_job_dispatches d SET
 WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle = :charge_cycle
   AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
 
--- name: where_jobs_stand
+-- name: central_states
 -- Central's data about jobs in a charge cycle: an open dispatch, a finished one, or neither. Row by row: for a page of
 -- 500 jobs the planner would otherwise read both tables whole as long as they are small.
 SELECT w.tenant_id, w.job_id, w.charge_cycle, open.dispatch_id, open.status, open.priority, open.lease_seq,
-    open.cancel_requested_at IS NOT NULL AS holder_told, finished.status AS end_status, finished.last_error,
+    open.cancel_requested_at IS NOT NULL AS holder_notified, finished.status AS end_status, finished.last_error,
     finished.finished_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
 LEFT JOIN LATERAL (

@@ -18,44 +18,49 @@ import asyncpg
 from callsheet.dispatch.affinity import Cold, Limits
 from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import (
-    Beat,
-    Closed,
+    ClosedDispatch,
     Criteria,
-    Ending,
+    DispatchEnd,
+    DispatchState,
     Entry,
-    Expired,
-    Extended,
+    ExpiredDispatch,
+    Heartbeat,
+    HeldLease,
+    JobCycle,
     JobEnd,
-    Known,
     Lane,
+    LaneKey,
     Lease,
-    PutBack,
-    Returned,
+    LeaseExtension,
+    Requeue,
+    RequeuedDispatch,
     Workflow,
 )
-from callsheet.dispatch.leasing import SQL, Answer, Asking, Leasing, lane_of, new_tokens, new_tuple, unless_all_none
-from callsheet.dispatch.turns import Terms
-from callsheet.dispatch.warm_leasing import Chosen, WarmLeasing
+from callsheet.dispatch.leasing import SQL, Leasing, Poller, PollResult, new_tokens, unless_all_none
+from callsheet.dispatch.rows import LEASE_WIDTH, EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow, lane_of
+from callsheet.dispatch.user_queues import Terms
+from callsheet.dispatch.warm_leasing import WarmChoice, WarmLeasing
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Connection, Row, Statement
+from callsheet.plumbing.sql import Connection, new_tuple
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidRequest
 
 # A route, and the lane that has work now. Without a lane: jobs that waited for a slot may be leased now.
-Arrived = Callable[[int, str, str, Lane | None], None]
-CLOSED_WIDTH = len(Closed._fields)
+Announce = Callable[[int, str, str, Lane | None], None]
 # Concurrent statements that lease for the same workers. The second runs while Python hands out the leases of the first,
 # which takes as long as the statement. With only one, the database and Python would wait for each other.
 LEASES_AT_ONCE = 2
 # A job that is leased at creation, and the id of its worker.
-Birth = tuple[Entry, str]
+LeasedEntry = tuple[Entry, str]
+# A lane, and the id of a dispatch in it.
+Placed = tuple[Lane, int]
 
 
 class Queue:
     def __init__(
         self,
         central: Database,
-        arrived: Arrived | None = None,
+        announce: Announce | None = None,
         *,
         fair: bool = True,
         terms: Terms | None = None,
@@ -63,17 +68,19 @@ class Queue:
     ):
         self._central = central
         # Called after each commit that put work into a lane, to notify the other control planes.
-        self._arrived = arrived or (lambda workflow_id, stage, provider, lane: None)
+        self._announce = announce or (lambda workflow_id, stage, provider, lane: None)
         self.leasing = Leasing(central, fair=fair, terms=terms)
         self.warm = WarmLeasing(central, self.leasing, affinity or Limits())
-        self._asking: dict[Criteria, Batcher[Asking, Answer]] = {}
+        self._polls: dict[Criteria, Batcher[Poller, PollResult]] = {}
         # Pollers that got no lease from a shared statement because other pollers got all of its leases.
-        self._asking_on: dict[Criteria, Batcher[Asking, Lease | None]] = {}
-        self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
-        self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
-        self._closings: Batcher[Ending, Closed | None] = Batcher(self._close_batch, isolate=(asyncpg.PostgresError,))
-        self._births: Batcher[Birth, Lease | None] = Batcher(
-            self._place_leased, isolate=(asyncpg.PostgresError,), abandoned=self._give_up_birth
+        self._second_polls: dict[Criteria, Batcher[Poller, Lease | None]] = {}
+        self._heartbeats: Batcher[Heartbeat, LeaseExtension | None] = Batcher(self._heartbeat_batch)
+        self._finds: Batcher[int, DispatchState | None] = Batcher(self._find_batch)
+        self._ends: Batcher[DispatchEnd, ClosedDispatch | None] = Batcher(
+            self._close_batch, isolate=(asyncpg.PostgresError,)
+        )
+        self._leased_entries: Batcher[LeasedEntry, Lease | None] = Batcher(
+            self._place_leased, isolate=(asyncpg.PostgresError,), abandoned=self._return_new_lease
         )
 
     async def enqueue(self, entries: Sequence[Entry]) -> int:
@@ -82,38 +89,38 @@ class Queue:
             return 0
         async with self._central.connection() as connection:
             placed = await self.place(connection, entries)
-        self.tell_arrivals(placed)
+        self.announce_arrivals(placed)
         return len(placed)
 
-    async def place(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
-        """The same within the caller's transaction. The caller calls `tell_arrivals` after its commit."""
+    async def place(self, connection: Connection, entries: Sequence[Entry]) -> list[Placed]:
+        """The same within the caller's transaction. The caller calls `announce_arrivals` after its commit."""
         rows = await self._insert(connection, entries)
-        without_lane = rows[0]["without_lane"]
+        without_lane = rows[0].without_lane
         # More than one round only if a lane was removed in between.
         while without_lane:
-            await self._open_lanes(connection, entries)
+            await self._open_lanes_of(connection, entries)
             more = await self._insert(connection, entries)
-            without_lane = more[0]["without_lane"]
+            without_lane = more[0].without_lane
             rows += more
-        return [row for row in rows if row["dispatch_id"] is not None]
+        return [(lane_of(row), row.dispatch_id) for row in rows if row.dispatch_id is not None]
 
     async def enqueue_leased(self, entry: Entry, worker_id: str) -> Lease | None:
         """Creates a dispatch that is leased to this worker at once. None if a dispatch exists or existed, a limit is
         reached or the worker is drained; the caller then has to queue the job."""
         if not self.leasing.is_bounded(entry):
-            return await self._births((entry, worker_id))
+            return await self._leased_entries((entry, worker_id))
         async with self._central.transaction() as connection:
-            if not await self.leasing.room_for(connection, entry):
+            if not await self.leasing.has_free_slot(connection, entry):
                 return None
             return (await self._insert_leased(connection, [(entry, worker_id)]))[0]
 
     async def workflow(self, slug: str) -> Workflow:
         """The active workflow of that name."""
         async with self._central.connection() as connection:
-            row = await SQL["find_workflow"].row(connection, slug=slug)
-        if row is None:
+            workflow = await SQL["find_workflow"].row(connection, Workflow, slug=slug)
+        if workflow is None:
             raise InvalidRequest.field("workflow", f"There is no active workflow {slug!r}.")
-        return Workflow(*(row[name] for name in Workflow.__slots__))
+        return workflow
 
     async def lease(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
@@ -121,119 +128,114 @@ class Queue:
         """`cold`: what the worker would have to load for each workflow; None if the worker does not report it."""
         if not criteria.workflow_ids:
             return None
-        asking = worker_id, poll_id
+        poller = worker_id, poll_id
         chosen = await self.warm.choose(criteria, cold) if cold else None
-        if chosen is not None and (warm := await self._lease_warm(chosen, asking)) is not None:
+        if chosen is not None and (warm := await self._lease_warm(chosen, poller)) is not None:
             return warm
-        first = self._asking.get(criteria)
+        first = self._polls.get(criteria)
         if first is None:
             run = partial(self.leasing.first_leases, criteria)
-            first = self._asking[criteria] = Batcher(run, at_once=LEASES_AT_ONCE, abandoned=self._give_up_answer)
+            first = self._polls[criteria] = Batcher(run, at_once=LEASES_AT_ONCE, abandoned=self._return_polled_lease)
         try:
-            lease, is_final = await first(asking)
+            lease, is_final = await first(poller)
         finally:
             # An idle batcher is removed; otherwise one for each set of workflows that a worker ever had would stay.
             if first.is_idle:
-                self._asking.pop(criteria, None)
-        return lease if is_final else await self._ask_on(criteria, asking)
+                self._polls.pop(criteria, None)
+        return lease if is_final else await self._lease_again(criteria, poller)
 
-    async def _lease_warm(self, chosen: Chosen, asking: Asking) -> Lease | None:
+    async def _lease_warm(self, chosen: WarmChoice, poller: Poller) -> Lease | None:
         """If the worker disconnects meanwhile, the lease goes back to the queue."""
-        leasing = asyncio.ensure_future(self.warm.lease(chosen, asking))
+        leasing = asyncio.ensure_future(self.warm.lease(chosen, poller))
         try:
             return await asyncio.shield(leasing)
         except asyncio.CancelledError:
-            await asyncio.shield(self._give_up(asking, await leasing))
+            await asyncio.shield(self._return_lease(poller, await leasing))
             raise
 
-    async def _ask_on(self, criteria: Criteria, asking: Asking) -> Lease | None:
-        batcher = self._asking_on.get(criteria)
+    async def _lease_again(self, criteria: Criteria, poller: Poller) -> Lease | None:
+        batcher = self._second_polls.get(criteria)
         if batcher is None:
             run = partial(self.leasing.leases, criteria)
-            batcher = self._asking_on[criteria] = Batcher(run, abandoned=self._give_up)
+            batcher = self._second_polls[criteria] = Batcher(run, abandoned=self._return_lease)
         try:
-            return await batcher(asking)
+            return await batcher(poller)
         finally:
             if batcher.is_idle:
-                self._asking_on.pop(criteria, None)
+                self._second_polls.pop(criteria, None)
 
     async def lease_many(self, criteria: Criteria, workers: Sequence[str], now: datetime | None = None) -> list[Lease]:
         """Up to one lease for each entry of `workers`, in order."""
         leases = await self.leasing.leases(criteria, [(worker_id, None) for worker_id in workers], now)
         return [lease for lease in leases if lease is not None]
 
-    async def heartbeat(self, beat: Beat) -> Extended | None:
+    async def heartbeat(self, heartbeat: Heartbeat) -> LeaseExtension | None:
         """Extends the lease; None if the token no longer holds the lease."""
-        return await self._beats(beat)
+        return await self._heartbeats(heartbeat)
 
-    async def find(self, dispatch_id: int) -> Known | None:
+    async def find(self, dispatch_id: int) -> DispatchState | None:
         return await self._finds(dispatch_id)
 
-    async def put_back(self, entries: Sequence[PutBack], now: datetime | None = None) -> list[Returned]:
+    async def requeue(self, entries: Sequence[Requeue], now: datetime | None = None) -> list[RequeuedDispatch]:
         """Puts each dispatch back into the queue if its token still holds the lease."""
         if not entries:
             return []
         async with self._central.connection() as connection:
-            rows = await SQL["put_back"].rows(connection, entries=list(map(_back_as_json, entries)), now=now)
-        return self._returned(rows)
+            rows = await SQL["requeue"].rows(
+                connection, RequeuedDispatch, entries=list(map(_requeue_as_json, entries)), now=now
+            )
+        return self._announce_requeued(rows)
 
-    async def put_back_behind(self, entry: PutBack) -> list[Returned]:
-        """Puts a dispatch back behind all others of its priority: into the lane of the next lower priority, because a
+    async def requeue_behind(self, entry: Requeue) -> list[RequeuedDispatch]:
+        """Requeues a dispatch behind all others of its priority: into the lane of the next lower priority, because a
         lane is ordered by dispatch id, and the id of a dispatch never changes."""
         async with self._central.transaction() as connection:
-            lane = await SQL["lane_behind"].row(connection, dispatch_id=entry.dispatch_id, token=entry.token)
+            lane = await SQL["lane_behind"].row(connection, LaneKey, dispatch_id=entry.dispatch_id, token=entry.token)
             if lane is None:
                 return []
-            await SQL["open_lanes"].run(
-                connection,
-                workflow_ids=[lane["workflow_id"]],
-                stages=[lane["stage"]],
-                providers=[lane["provider"]],
-                identifiers=[lane["concurrency_identifier"]],
-                priorities=[lane["priority"]],
-                tenant_ids=[lane["tenant_id"]],
-                user_ids=[lane["user_id"]],
-            )
-            place = {"dispatch_id": entry.dispatch_id, "priority": lane["priority"]}
-            await SQL["lock_lanes_behind"].rows(connection, **place)
-            rows = await SQL["put_back"].rows(connection, entries=[_back_as_json(entry)], now=None)
-            moved = await SQL["move_behind"].value(connection, **place) if rows else None
-        behind = {"priority": lane["priority"], "lane_id": moved}
-        return self._returned([dict(row) | behind for row in rows])
+            await open_lanes(connection, [lane])
+            place = {"dispatch_id": entry.dispatch_id, "priority": lane.priority}
+            await SQL["lock_lanes_behind"].column(connection, **place)
+            rows = await SQL["requeue"].rows(connection, RequeuedDispatch, entries=[_requeue_as_json(entry)], now=None)
+            moved = [
+                row._replace(priority=lane.priority, lane_id=await SQL["move_behind"].value(connection, **place))
+                for row in rows
+            ]
+        return self._announce_requeued(moved)
 
     async def workflow_slug(self, workflow_id: int) -> str:
         async with self._central.connection() as connection:
-            row = await SQL["workflow_slug"].row(connection, workflow_id=workflow_id)
-        return str(row["slug"]) if row else str(workflow_id)
+            slug: str | None = await SQL["workflow_slug"].value(connection, workflow_id=workflow_id)
+        return slug or str(workflow_id)
 
-    def _returned(self, rows: Sequence[Row]) -> list[Returned]:
+    def _announce_requeued(self, rows: list[RequeuedDispatch]) -> list[RequeuedDispatch]:
         for row in rows:
-            self.leasing.turns.end(row["dispatch_id"])
-        self.tell_arrivals([row for row in rows if row["not_before"] is None])
+            self.leasing.turns.end(row.dispatch_id)
+        self.announce_arrivals([(lane_of(row), row.dispatch_id) for row in rows if row.not_before is None])
         # A delayed dispatch cannot be leased yet, but it frees its slot if it has a limit.
-        self._tell_free_slots([row for row in rows if row["not_before"] is not None])
-        return [Returned(*(row[name] for name in Returned.__slots__)) for row in rows]
+        self._announce_free_slots([row for row in rows if row.not_before is not None])
+        return rows
 
     async def wait_for_callback(
         self, dispatch_id: int, token: UUID, provider_job_id: str, expires_at: datetime
     ) -> float | None:
         """Returns how many seconds the lease was held, or None if the token does not hold the lease."""
         async with self._central.connection() as connection:
-            row = await SQL["wait"].row(
+            held_seconds: float | None = await SQL["wait"].value(
                 connection,
                 dispatch_id=dispatch_id,
                 token=token,
                 provider_job_id=provider_job_id,
                 expires_at=expires_at,
             )
-        return row["held_seconds"] if row else None
+        return held_seconds
 
-    def close(self, ending: Ending) -> Coroutine[Any, Any, Closed | None]:
+    def close(self, end: DispatchEnd) -> Coroutine[Any, Any, ClosedDispatch | None]:
         """Moves a dispatch to history; None if it was closed before or the token does not hold the lease."""
-        return self._closings(ending)
+        return self._ends(end)
 
-    async def close_many(self, endings: Sequence[Ending]) -> list[Closed | None]:
-        return await self._close_batch(endings) if endings else []
+    async def close_many(self, ends: Sequence[DispatchEnd]) -> list[ClosedDispatch | None]:
+        return await self._close_batch(ends) if ends else []
 
     async def end_for_jobs(self, ends: Sequence[JobEnd]) -> None:
         """Closes dispatches without a lease. A leased dispatch is marked, and its worker learns it by heartbeat."""
@@ -243,45 +245,44 @@ class Queue:
         async with self._central.transaction() as connection:
             rows = await SQL["end_for_jobs"].rows(
                 connection,
+                EndedDispatch,
                 tenant_ids=[end.tenant_id for end in ends],
                 job_ids=[end.job_id for end in ends],
                 cycles=[end.charge_cycle for end in ends],
                 statuses=[end.status for end in ends],
             )
-            free = [Ending(row["dispatch_id"], row["job_status"]) for row in rows if row["status"] != "leased"]
-            closed = await _close_rows(connection, SQL["close_returned"], free) if free else []
-        self._tell_closed(closed)
+            free = [DispatchEnd(row.dispatch_id, row.job_status) for row in rows if row.status != "leased"]
+            closed = await _close_rows(connection, free, may_be_closed=True) if free else []
+        self._announce_closed(closed)
 
-    async def find_expired(self, now: datetime | None = None, limit: int = 500) -> list[Expired]:
+    async def find_expired(self, now: datetime | None = None, limit: int = 500) -> list[ExpiredDispatch]:
         async with self._central.connection() as connection:
-            rows = await SQL["find_expired"].rows(connection, now=now, limit=limit)
-        return [Expired(*(row[name] for name in Expired.__slots__)) for row in rows]
+            return await SQL["find_expired"].rows(connection, ExpiredDispatch, now=now, limit=limit)
 
-    async def find_overdue_heads(self, now: datetime | None = None, limit: int = 500) -> list[tuple[UUID, UUID, int]]:
-        """Tenant, job and charge cycle of queued rows past their deadline at the heads of their lanes."""
+    async def find_overdue_heads(self, now: datetime | None = None, limit: int = 500) -> list[JobCycle]:
+        """The jobs of queued rows past their deadline at the heads of their lanes."""
         async with self._central.connection() as connection:
-            rows = await SQL["find_overdue_heads"].rows(connection, now=now, limit=limit)
-        return [(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in rows]
+            return await SQL["find_overdue_heads"].rows(connection, JobCycle, now=now, limit=limit)
 
     async def promote(self, now: datetime | None = None, limit: int = 1000) -> int:
         """Puts rows whose delay is over into their lanes."""
         async with self._central.connection() as connection:
-            rows = await SQL["promote"].rows(connection, now=now, limit=limit)
-        self.tell_arrivals(rows)
+            rows = await SQL["promote"].rows(connection, LaneHead, now=now, limit=limit)
+        self.announce_arrivals([(lane_of(row), row.dispatch_id) for row in rows])
         return len(rows)
 
     async def raise_low_water(self) -> None:
         """Raises the marks of all lanes."""
         await self.leasing.raise_low_water()
 
-    async def keep(self) -> None:
+    async def maintain(self) -> None:
         """A loop calls this to keep leases fast and their order fair."""
-        await self.leasing.keep()
+        await self.leasing.maintain()
 
     def received(self, payload: str | None) -> None:
         """A notification from another control plane, or None if notifications may have been missed."""
         if payload is None:
-            self.leasing.turns.be_unsure()
+            self.leasing.turns.mark_stale()
             return
         arrival = Arrival.read(payload)
         if arrival.lane is None:
@@ -289,144 +290,143 @@ class Queue:
         else:
             self.leasing.turns.arrive(arrival.lane)
 
-    async def held_by(self, worker_id: str) -> list[asyncpg.Record]:
+    async def held_by(self, worker_id: str) -> list[HeldLease]:
         async with self._central.connection() as connection:
-            return await SQL["held_by_worker"].rows(connection, worker_id=worker_id)
+            return await SQL["held_by_worker"].rows(connection, HeldLease, worker_id=worker_id)
 
-    async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
+    async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[EnqueuedRow]:
         payload = [
             self._as_json(entry)
             # The same order everywhere: two processes that relay the same jobs wait for each other's rows.
             for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
         ]
-        return await SQL["enqueue"].rows(connection, entries=payload)
+        return await SQL["enqueue"].rows(connection, EnqueuedRow, entries=payload)
 
-    async def _place_leased(self, births: Sequence[Birth]) -> list[Lease | None]:
+    async def _place_leased(self, entries: Sequence[LeasedEntry]) -> list[Lease | None]:
         async with self._central.connection() as connection:
-            return await self._insert_leased(connection, births)
+            return await self._insert_leased(connection, entries)
 
-    async def _insert_leased(self, connection: Connection, births: Sequence[Birth]) -> list[Lease | None]:
-        ordered = sorted(births, key=lambda birth: (birth[0].job_id, birth[0].charge_cycle))
+    async def _insert_leased(self, connection: Connection, entries: Sequence[LeasedEntry]) -> list[Lease | None]:
+        ordered = sorted(entries, key=lambda entry: (entry[0].job_id, entry[0].charge_cycle))
         payload = [
             {**self._as_json(entry), "worker_id": worker_id, "token": str(token)}
             for (entry, worker_id), token in zip(ordered, new_tokens(len(ordered)), strict=True)
         ]
-        rows = await SQL["enqueue_leased"].rows(connection, entries=payload)
-        without_lane = rows[0]["without_lane"]
+        rows = await SQL["enqueue_leased"].rows(connection, NewLeaseRow, entries=payload)
+        without_lane = rows[0].without_lane
         while without_lane:
-            await self._open_lanes(connection, [entry for entry, _ in births])
-            more = await SQL["enqueue_leased"].rows(connection, entries=payload)
-            without_lane = more[0]["without_lane"]
+            await self._open_lanes_of(connection, [entry for entry, _ in entries])
+            more = await SQL["enqueue_leased"].rows(connection, NewLeaseRow, entries=payload)
+            without_lane = more[0].without_lane
             rows += more
-        placed = {(row["tenant_id"], row["job_id"], row["charge_cycle"]): row for row in rows if row["dispatch_id"]}
-        found = {key: Lease(**{name: row[name] for name in Lease._fields}) for key, row in placed.items()}
-        for entry, _ in births:
-            row = placed.get((entry.tenant_id, entry.job_id, entry.charge_cycle))
-            if row is not None:
-                route = entry.workflow_id, entry.stage, entry.provider, entry.concurrency_identifier, entry.priority
-                lane = Lane(row["lane_id"], *route, *self.leasing.whose(entry))
-                self.leasing.turns.start(row["dispatch_id"], lane)
-        return [found.get((entry.tenant_id, entry.job_id, entry.charge_cycle)) for entry, _ in births]
+        placed = {(row.tenant_id, row.job_id, row.charge_cycle): row for row in rows if row.dispatch_id is not None}
+        leases: list[Lease | None] = []
+        for entry, _ in entries:
+            row = placed.get(entry.cycle)
+            lease = None if row is None else new_tuple(Lease, row[:LEASE_WIDTH])
+            leases.append(lease)
+            if row is not None and lease is not None:
+                self.leasing.turns.start(lease.dispatch_id, Lane(row.lane_id, *self.leasing.lane_key(entry)))
+        return leases
 
-    async def _give_up_birth(self, birth: Birth, lease: Lease | None) -> None:
-        await self._give_up((birth[1], None), lease)
+    async def _return_new_lease(self, entry: LeasedEntry, lease: Lease | None) -> None:
+        await self._return_lease((entry[1], None), lease)
 
-    async def _open_lanes(self, connection: Connection, entries: Sequence[Entry]) -> None:
-        await SQL["open_lanes"].run(
-            connection,
-            workflow_ids=[entry.workflow_id for entry in entries],
-            stages=[entry.stage for entry in entries],
-            providers=[entry.provider for entry in entries],
-            identifiers=[entry.concurrency_identifier for entry in entries],
-            priorities=[entry.priority for entry in entries],
-            tenant_ids=[self.leasing.whose(entry)[0] for entry in entries],
-            user_ids=[self.leasing.whose(entry)[1] for entry in entries],
-        )
+    async def _open_lanes_of(self, connection: Connection, entries: Sequence[Entry]) -> None:
+        await open_lanes(connection, [self.leasing.lane_key(entry) for entry in entries])
 
-    async def _give_up_answer(self, asking: Asking, answer: Answer) -> None:
-        await self._give_up(asking, answer[0])
+    async def _return_polled_lease(self, poller: Poller, result: PollResult) -> None:
+        await self._return_lease(poller, result[0])
 
-    async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
+    async def _return_lease(self, poller: Poller, lease: Lease | None) -> None:
         # The poller disconnected: the lease goes back at once, and the attempt does not count.
         if lease is not None:
-            await self.put_back([PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False)])
+            await self.requeue([Requeue(lease.dispatch_id, lease.lease_token, attempt_counts=False)])
 
-    async def _heartbeat_batch(self, beats: Sequence[Beat]) -> list[Extended | None]:
+    async def _heartbeat_batch(self, heartbeats: Sequence[Heartbeat]) -> list[LeaseExtension | None]:
         async with self._central.connection() as connection:
             rows = await SQL["heartbeat"].rows(
                 connection,
-                dispatch_ids=[beat.dispatch_id for beat in beats],
-                tokens=[beat.token for beat in beats],
-                workers=[beat.worker_id for beat in beats],
-                run_started=[beat.run_started for beat in beats],
-                run_waiting=[beat.run_waiting for beat in beats],
+                LeaseExtension,
+                dispatch_ids=[each.dispatch_id for each in heartbeats],
+                tokens=[each.token for each in heartbeats],
+                workers=[each.worker_id for each in heartbeats],
+                run_started=[each.run_started for each in heartbeats],
+                run_waiting=[each.run_waiting for each in heartbeats],
                 now=None,
             )
-        extended = {
-            (row["dispatch_id"], row["lease_token"]): Extended(
-                row["tenant_id"],
-                row["job_id"],
-                row["charge_cycle"],
-                row["lease_seq"],
-                row["lease_expires_at"],
-                row["ttl_seconds"],
-                row["cancel_requested_at"] is not None,
-            )
-            for row in rows
-        }
-        return [extended.get((beat.dispatch_id, beat.token)) for beat in beats]
+        extended = {(row.dispatch_id, row.lease_token): row for row in rows}
+        return [extended.get((each.dispatch_id, each.token)) for each in heartbeats]
 
-    async def _find_batch(self, dispatch_ids: Sequence[int]) -> list[Known | None]:
+    async def _find_batch(self, dispatch_ids: Sequence[int]) -> list[DispatchState | None]:
         async with self._central.connection() as connection:
-            rows = await SQL["find"].rows(connection, Known, dispatch_ids=list(dispatch_ids))
-        known = {row.dispatch_id: row for row in rows}
-        return [known.get(dispatch_id) for dispatch_id in dispatch_ids]
+            rows = await SQL["find"].rows(connection, DispatchState, dispatch_ids=list(dispatch_ids))
+        found = {row.dispatch_id: row for row in rows}
+        return [found.get(dispatch_id) for dispatch_id in dispatch_ids]
 
-    async def _close_batch(self, endings: Sequence[Ending]) -> list[Closed | None]:
+    async def _close_batch(self, ends: Sequence[DispatchEnd]) -> list[ClosedDispatch | None]:
         async with self._central.connection() as connection:
             try:
-                rows = await _close_rows(connection, SQL["close"], endings)
+                rows = await _close_rows(connection, ends)
             except asyncpg.UniqueViolationError:
                 # The failed statement changed nothing.
-                rows = await _close_rows(connection, SQL["close_returned"], endings)
-        self._tell_closed(rows)
-        closed = {row[0]: new_tuple(Closed, row[:CLOSED_WIDTH]) for row in rows}
-        return [closed.get(ending.dispatch_id) for ending in endings]
+                rows = await _close_rows(connection, ends, may_be_closed=True)
+        self._announce_closed(rows)
+        closed = {row.dispatch_id: row for row in rows}
+        return [closed.get(end.dispatch_id) for end in ends]
 
-    def _tell_closed(self, closed: Sequence[Row]) -> None:
+    def _announce_closed(self, closed: Sequence[ClosedDispatch]) -> None:
         end = self.leasing.turns.end
         for row in closed:
-            end(row["dispatch_id"])
-        self._tell_free_slots(closed)
+            end(row.dispatch_id)
+        self._announce_free_slots(closed)
 
-    def _tell_free_slots(self, rows: Sequence[Row]) -> None:
+    def _announce_free_slots(self, rows: Sequence[ClosedDispatch | RequeuedDispatch]) -> None:
         # Jobs may be waiting for the free slot of a limit.
         for row in rows:
-            if row["concurrency_identifier"]:
-                self.tell_free(row["workflow_id"], row["stage"], row["provider"])
+            if row.concurrency_identifier:
+                self.announce_free_slot(row.workflow_id, row.stage, row.provider)
 
-    def tell_free(self, workflow_id: int, stage: str, provider: str) -> None:
+    def announce_free_slot(self, workflow_id: int, stage: str, provider: str) -> None:
         """Jobs of this route that waited for a slot may be leased now."""
         self.leasing.turns.free(workflow_id, stage, provider)
-        self._arrived(workflow_id, stage, provider, None)
+        self._announce(workflow_id, stage, provider, None)
 
-    def tell_arrivals(self, rows: Sequence[Row]) -> None:
-        """Called after the commit that put the rows into their lanes."""
-        for row in rows:
-            lane = lane_of(row)
-            self.leasing.turns.arrive(lane, row["dispatch_id"])
-            self._arrived(lane.workflow_id, lane.stage, lane.provider, lane)
+    def announce_arrivals(self, placed: Sequence[Placed]) -> None:
+        """Called after the commit that put the dispatches into their lanes."""
+        for lane, dispatch_id in placed:
+            self.leasing.turns.arrive(lane, dispatch_id)
+            self._announce(lane.workflow_id, lane.stage, lane.provider, lane)
 
     def _as_json(self, entry: Entry) -> dict[str, object]:
-        lane_tenant_id, lane_user_id = self.leasing.whose(entry)
-        return entry_as_json(entry) | {"lane_tenant_id": str(lane_tenant_id), "lane_user_id": str(lane_user_id)}
+        tenant_id, user_id = self.leasing.lane_owner(entry)
+        return entry_as_json(entry) | {"lane_tenant_id": str(tenant_id), "lane_user_id": str(user_id)}
 
 
-async def _close_rows(connection: Connection, statement: Statement, endings: Sequence[Ending]) -> list[asyncpg.Record]:
-    ordered = sorted(endings, key=itemgetter(0))
-    dispatch_ids, statuses, tokens, provider_job_ids, errors = map(list, zip(*ordered, strict=True))
-    return await statement.rows(
+async def open_lanes(connection: Connection, keys: Sequence[LaneKey]) -> None:
+    """Creates the lanes that do not exist yet."""
+    workflow_ids, stages, providers, identifiers, priorities, tenant_ids, user_ids = map(list, zip(*keys, strict=True))
+    await SQL["open_lanes"].run(
         connection,
+        workflow_ids=workflow_ids,
+        stages=stages,
+        providers=providers,
+        identifiers=identifiers,
+        priorities=priorities,
+        tenant_ids=tenant_ids,
+        user_ids=user_ids,
+    )
+
+
+async def _close_rows(
+    connection: Connection, ends: Sequence[DispatchEnd], *, may_be_closed: bool = False
+) -> list[ClosedDispatch]:
+    """`may_be_closed`: history may have a row of a dispatch already, which costs time to check."""
+    ordered = sorted(ends, key=itemgetter(0))
+    dispatch_ids, statuses, tokens, provider_job_ids, errors = map(list, zip(*ordered, strict=True))
+    return await SQL["close_returned" if may_be_closed else "close"].rows(
+        connection,
+        ClosedDispatch,
         dispatch_ids=dispatch_ids,
         tokens=tokens,
         # A status that all rows share is sent once: each text of an array costs a microsecond.
@@ -436,7 +436,7 @@ async def _close_rows(connection: Connection, statement: Statement, endings: Seq
     )
 
 
-def _back_as_json(entry: PutBack) -> dict[str, object]:
+def _requeue_as_json(entry: Requeue) -> dict[str, object]:
     return {
         "dispatch_id": entry.dispatch_id,
         "token": str(entry.token),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.dispatch.affinity import Limits
-from callsheet.dispatch.arrivals import CHANNEL, arrivals
+from callsheet.dispatch.arrivals import CHANNEL, announcer
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.retention import HistoryRetention
 from callsheet.dispatch.shares import TenantShares
-from callsheet.dispatch.turns import Terms
+from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.waiters import Waiters
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.notify import Listener, Notify
@@ -42,7 +42,7 @@ class DispatchRoom:
 def open_dispatch(central: Database, notify: Notify, settings: JobSettings) -> DispatchRoom:
     queue = Queue(
         central,
-        arrivals(notify),
+        announcer(notify),
         fair=settings.order == "fair",
         terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
         affinity=Limits(settings.warm_look_ahead, settings.warm_most_passed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.queue import Queue
@@ -14,6 +15,14 @@ from callsheet.wire.shares import ChangeShare, TenantShare
 SQL = statements("callsheet.dispatch", "share_statements.sql")
 
 
+class StoredShare(NamedTuple):
+    """What an operator set for a tenant. None: the default applies."""
+
+    weight: float
+    max_running: int | None
+    max_running_per_user: int | None
+
+
 class TenantShares:
     def __init__(self, central: Database, queue: Queue):
         self._central = central
@@ -22,24 +31,25 @@ class TenantShares:
     async def get(self, tenant_id: UUID) -> TenantShare:
         default = self._queue.leasing.default_terms
         async with self._central.ordinary() as connection:
-            row = await SQL["share_of_tenant"].row(
+            share = await SQL["share_of_tenant"].row(
                 connection,
+                TenantShare,
                 tenant_id=tenant_id,
                 max_running=default.max_running,
                 max_running_per_user=default.max_running_per_user,
             )
-        if row is None:
+        if share is None:
             raise NotFound("There is no such tenant.")
-        return TenantShare(**row)
+        return share
 
     async def change(self, actor: str, tenant_id: UUID, request: ChangeShare) -> TenantShare:
         """The change applies at once on this control plane, and within a second on the others."""
         changes = request.model_dump(exclude_unset=True)
         async with self._central.transaction() as connection:
-            row = await SQL["hold_share"].row(connection, tenant_id=tenant_id)
-            if row is None:
+            before = await SQL["hold_share"].row(connection, StoredShare, tenant_id=tenant_id)
+            if before is None:
                 raise NotFound("There is no such tenant.")
-            after = {**row, **changes}
+            after = before._asdict() | changes
             await SQL["set_share"].run(connection, tenant_id=tenant_id, **{**after, "weight": after["weight"] or 1.0})
             if changes:
                 await record(connection, actor, "tenant.share", "tenant", tenant_id, tenant_id, **changes)

@@ -56,13 +56,14 @@ WITH entry AS MATERIALIZED (
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
     RETURNING dispatch_id, lane_id, workflow_id, stage, provider, concurrency_identifier, priority
 )
-SELECT (SELECT count(*) FROM entry e
+SELECT placed.lane_id, placed.workflow_id, placed.stage, placed.provider, placed.concurrency_identifier,
+    placed.priority, lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, placed.dispatch_id,
+    (SELECT count(*) FROM entry e
         WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
-                    e.lane_user_id))) AS without_lane,
-    placed.*, lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id
+                    e.lane_user_id))) AS without_lane
 FROM (SELECT 1) AS one LEFT JOIN placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
 
 -- name: enqueue_leased
@@ -100,17 +101,16 @@ WITH entry AS MATERIALIZED (
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
     RETURNING *
 )
-SELECT (SELECT count(*) FROM entry e
+SELECT placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle, placed.lease_token,
+    placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
+    placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges, placed.lane_id,
+    (SELECT count(*) FROM entry e
         WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
-                    e.lane_user_id))) AS without_lane,
-    placed.dispatch_id, placed.lane_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle,
-    placed.lease_token, placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id,
-    placed.provider, placed.kind, placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges
+                    e.lane_user_id))) AS without_lane
 FROM (SELECT 1) AS one LEFT JOIN placed ON true
-
 
 -- name: lanes_with_work
 -- The lanes with work on the routes that a worker may serve, each with its first row. A lease runs this only if it
@@ -130,34 +130,34 @@ ORDER BY first.dispatch_id
 
 -- name: take
 -- Leases the heads of the lanes whose turn it is: at most one for each entry of :workers, and none for a drained
--- worker. A seat is the lanes of one user, oldest rows first. It gives :wanted rows, and up to :spare more if other
--- statements are taking its first rows at this moment. The columns of a lease come first. `asked` is the entry that a
--- row is for, `asking` the number of entries that are not drained, `found_counts` the number of rows seen in each of
--- `found_seats`, `found_next` the first row after the wanted ones. Only one row has the `found` columns: they have a
--- value per seat. The caller sends the tokens: if PostgreSQL is built without OpenSSL, its own UUIDs took a third of
--- the statement's time.
+-- worker. A user queue is the lanes of one user, oldest rows first. It gives :wanted rows, and up to :spare more if
+-- other statements are taking its first rows at this moment. The columns of a lease come first. `poller` is the entry
+-- of :workers that a row is for, `pollers` the number of entries that are not drained, `found_counts` the number of
+-- rows seen in each of `found_queues`, `found_next` the first row after the wanted ones. Only one row has the `found`
+-- columns: they have a value per user queue. The caller sends the tokens: if PostgreSQL is built without OpenSSL, its
+-- own UUIDs took a third of the statement's time.
 --
 -- Heads are found by a comparison and an order of pairs, which only the index dispatches_queued supports. With lane_id
 -- = … AND dispatch_id >= … the planner may use the primary key and scan the rows of all other lanes. For the same
 -- reason the rows are then locked by ctid: a plan made while the table was empty looked them up in all of
 -- dispatches_queued, which took 600,000 blocks at a million rows.
 -- one statement because: between two statements another control plane could lease the heads that the first one found.
-WITH asking AS MATERIALIZED (
+WITH pollers AS MATERIALIZED (
     -- One row with an array that is read by index. One row per entry would be joined with the heads in a nested loop
     -- (100 times 100 rows), because a generic plan expects a short array.
     SELECT ARRAY (
-        SELECT a.asked FROM unnest(:workers::text[]) WITH ORDINALITY AS a (worker_id, asked)
+        SELECT a.poller FROM unnest(:workers::text[]) WITH ORDINALITY AS a (worker_id, poller)
         WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
-        ORDER BY a.asked) AS places
+        ORDER BY a.poller) AS places
 ), lane AS MATERIALIZED (
-    -- If :seats is empty, each lane is its own seat; if :wanted is empty, each seat gives one row.
-    SELECT s.lane_id, coalesce(s.seat, s.place::integer - 1) AS seat, coalesce(s.wanted, 1) AS wanted,
+    -- If :user_queues is empty, each lane is its own user queue; if :wanted is empty, each user queue gives one row.
+    SELECT s.lane_id, coalesce(s.user_queue, s.place::integer - 1) AS user_queue, coalesce(s.wanted, 1) AS wanted,
         (SELECT l.low_water FROM dispatch_lanes l WHERE l.lane_id = s.lane_id) AS low_water
-    FROM unnest(:lane_ids::bigint[], :seats::integer[], :wanted::integer[]) WITH ORDINALITY
-        AS s (lane_id, seat, wanted, place)
+    FROM unnest(:lane_ids::bigint[], :user_queues::integer[], :wanted::integer[]) WITH ORDINALITY
+        AS s (lane_id, user_queue, wanted, place)
 ), head AS MATERIALIZED (
-    SELECT lane.seat, lane.wanted, first.dispatch_id, first.place_found,
-        row_number() OVER (PARTITION BY lane.seat ORDER BY first.dispatch_id) AS place
+    SELECT lane.user_queue, lane.wanted, first.dispatch_id, first.place_found,
+        row_number() OVER (PARTITION BY lane.user_queue ORDER BY first.dispatch_id) AS place
     FROM lane CROSS JOIN LATERAL (
         SELECT d.dispatch_id, d.ctid AS place_found FROM ai_job_dispatches d
         WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
@@ -166,26 +166,27 @@ WITH asking AS MATERIALIZED (
     ) first
 ), candidate AS MATERIALIZED (
     -- The limit excludes no row. It makes the planner expect few rows, so that each is looked up by its ctid.
-    SELECT seat, dispatch_id, place_found, place, place > wanted AS is_spare FROM head
+    SELECT user_queue, dispatch_id, place_found, place, place > wanted AS is_spare FROM head
     WHERE place <= wanted + :spare::integer
-    ORDER BY place > wanted, seat, dispatch_id LIMIT (SELECT count(*) FROM head)
+    ORDER BY place > wanted, user_queue, dispatch_id LIMIT (SELECT count(*) FROM head)
 ), chosen AS MATERIALIZED (
-    SELECT d.dispatch_id, d.ctid AS place_locked, candidate.seat, candidate.place
+    SELECT d.dispatch_id, d.ctid AS place_locked, candidate.user_queue, candidate.place
     FROM candidate JOIN ai_job_dispatches d ON d.ctid = candidate.place_found
     WHERE d.status = 'queued' AND d.not_before IS NULL AND d.attempts < d.max_attempts
       AND d.deadline_at > coalesce(:now, clock_timestamp())
-    ORDER BY candidate.is_spare, candidate.seat, d.dispatch_id
-    LIMIT (SELECT cardinality(places) FROM asking)
+    ORDER BY candidate.is_spare, candidate.user_queue, d.dispatch_id
+    LIMIT (SELECT cardinality(places) FROM pollers)
     FOR NO KEY UPDATE OF d SKIP LOCKED
-), given AS (
-    SELECT place_locked, seat, (SELECT places FROM asking)[row_number() OVER (ORDER BY seat, place)] AS asked
+), assigned AS (
+    SELECT place_locked, user_queue,
+        (SELECT places FROM pollers)[row_number() OVER (ORDER BY user_queue, place)] AS poller
     FROM chosen
 ), leased AS (
     UPDATE ai_job_dispatches d SET
         status = 'leased',
-        worker_id = (:workers::text[])[given.asked],
-        lease_token = (:tokens::uuid[])[given.asked],
-        poll_id = (:poll_ids::text[])[given.asked],
+        worker_id = (:workers::text[])[assigned.poller],
+        lease_token = (:tokens::uuid[])[assigned.poller],
+        poll_id = (:poll_ids::text[])[assigned.poller],
         lease_seq = d.lease_seq + 1,
         attempts = d.attempts + 1,
         lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
@@ -193,27 +194,27 @@ WITH asking AS MATERIALIZED (
         last_leased_at = coalesce(:now, clock_timestamp()),
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             date_part('epoch', coalesce(:now, clock_timestamp()) - d.created_at))
-    FROM given
-    WHERE d.ctid = given.place_locked
-    RETURNING given.asked, given.seat, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id, d.charge_cycle,
-        d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id,
-        d.attempts, d.run_limit_seconds, d.wedges
+    FROM assigned
+    WHERE d.ctid = assigned.place_locked
+    RETURNING assigned.poller, assigned.user_queue, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id,
+        d.charge_cycle, d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider,
+        d.kind, d.worker_id, d.attempts, d.run_limit_seconds, d.wedges
 ), found AS MATERIALIZED (
-    SELECT coalesce(array_agg(seat), '{}') AS seats, array_agg(rows) AS counts, array_agg(next) AS next
+    SELECT coalesce(array_agg(user_queue), '{}') AS queues, array_agg(rows) AS counts, array_agg(next) AS next
     FROM (
-        SELECT seat, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
+        SELECT user_queue, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
         FROM head
-        GROUP BY seat
+        GROUP BY user_queue
     ) each
 )
 SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
     leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
-    leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.asked, leased.seat,
-    leased.lane_id, asking.count AS asking, found.seats AS found_seats, found.counts AS found_counts,
+    leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.poller, leased.user_queue,
+    leased.lane_id, pollers.count AS pollers, found.queues AS found_queues, found.counts AS found_counts,
     found.next AS found_next
-FROM (SELECT cardinality(places) AS count, places[1] AS first FROM asking) asking
+FROM (SELECT cardinality(places) AS count, places[1] AS first FROM pollers) pollers
 LEFT JOIN leased ON true
-LEFT JOIN found ON leased.asked IS NULL OR leased.asked = asking.first
+LEFT JOIN found ON leased.poller IS NULL OR leased.poller = pollers.first
 
 -- name: lock_bounds
 -- Runs before the counts: locks the limits of identifiers, then the tenants that have a limit of jobs in flight.
@@ -230,29 +231,29 @@ SELECT count(*) FROM tenant
 
 -- name: count_bounds
 -- The number of jobs in flight for each bound, and for an identifier also the limit.
-SELECT 'identifier' AS kind, i.identifier, NULL::uuid AS tenant_id, NULL::uuid AS user_id,
+SELECT i.identifier, NULL::uuid AS tenant_id, NULL::uuid AS user_id,
     (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = i.identifier) AS most,
     (SELECT count(*) FROM ai_job_dispatches d
      WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> ''
        AND d.status <> 'queued') AS in_use
 FROM unnest(:identifiers::text[]) AS i (identifier)
 UNION ALL
-SELECT 'tenant', NULL, t.tenant_id, NULL, NULL,
+SELECT NULL, t.tenant_id, NULL, NULL,
     (SELECT count(*) FROM ai_job_dispatches d WHERE d.tenant_id = t.tenant_id AND d.status <> 'queued')
 FROM unnest(:tenant_ids::uuid[]) AS t (tenant_id)
 UNION ALL
-SELECT 'user', NULL, u.tenant_id, u.user_id, NULL,
+SELECT NULL, u.tenant_id, u.user_id, NULL,
     (SELECT count(*) FROM ai_job_dispatches d
      WHERE d.tenant_id = u.tenant_id AND d.user_id = u.user_id AND d.status <> 'queued')
 FROM unnest(:users_tenants::uuid[], :users::uuid[]) AS u (tenant_id, user_id)
 
 -- name: terms
-SELECT id, weight, max_running, max_running_per_user FROM tenants
+SELECT id AS tenant_id, weight, max_running, max_running_per_user FROM tenants
 WHERE weight <> 1 OR max_running IS NOT NULL OR max_running_per_user IS NOT NULL
 
 -- name: in_flight
-SELECT d.dispatch_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.lane_id,
-    l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id
+SELECT d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
+    l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id, d.dispatch_id
 FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
 WHERE d.status <> 'queued'
 
@@ -283,11 +284,11 @@ UPDATE ai_job_dispatches d SET
 FROM held
 WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
-    d.lease_expires_at, d.cancel_requested_at,
+    d.lease_expires_at, d.cancel_requested_at IS NOT NULL AS cancel_requested,
     greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds
 
 -- name: find
--- Each dispatch, live or finished. The columns are the fields of Known, in the same order.
+-- Each dispatch, live or finished.
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
     d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
     d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished,
@@ -301,7 +302,7 @@ SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.
 FROM dispatch_history h
 WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
--- name: put_back
+-- name: requeue
 -- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
 -- unconditionally, so that the statement waits for a concurrent raise. It locks lanes, then dispatches, each in key
 -- order, as everywhere here.
@@ -346,11 +347,10 @@ UPDATE ai_job_dispatches d SET
     last_error = coalesce(held.error, d.last_error)
 FROM held
 WHERE d.dispatch_id = held.dispatch_id
-RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
-    d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
-    d.lane_id,
+RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
     (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
     (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id,
+    d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - d.last_leased_at)::float8 AS held_seconds
 
 -- name: workflow_slug
@@ -358,8 +358,8 @@ SELECT slug FROM workflows WHERE id = :workflow_id
 
 -- name: lane_behind
 -- The values to open the lane behind that of a lease: one priority lower, if there is a lower one.
-SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, l.tenant_id, l.user_id,
-    greatest(d.priority::bigint - 1, -2147483648)::integer AS priority
+SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier,
+    greatest(d.priority::bigint - 1, -2147483648)::integer AS priority, l.tenant_id, l.user_id
 FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
 WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
 
@@ -373,7 +373,7 @@ WHERE d.dispatch_id = :dispatch_id
 ORDER BY l.lane_id FOR NO KEY UPDATE OF l
 
 -- name: move_behind
--- Moves a dispatch that was put back in this transaction. The mark of its new lane is lowered first, as in put_back.
+-- Moves a dispatch that was put back in this transaction. The mark of its new lane is lowered first, as in requeue.
 WITH marked AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, d.dispatch_id), has_work = true
     FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id
@@ -398,8 +398,7 @@ UPDATE ai_job_dispatches d SET
     provider_job_id = :provider_job_id,
     lease_expires_at = least(:expires_at, d.deadline_at)
 WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
-RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.workflow_id,
-    extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 AS held_seconds
+RETURNING extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 AS held_seconds
 
 -- name: close
 -- Moves finished dispatches from the hot table to history. If a token is given, it must be the current one. Rows are
@@ -484,7 +483,7 @@ WITH ended AS MATERIALIZED (
 UPDATE ai_job_dispatches d SET cancel_requested_at = coalesce(d.cancel_requested_at, clock_timestamp())
 FROM found
 WHERE d.dispatch_id = found.dispatch_id
-RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
+RETURNING d.dispatch_id, d.status, found.status AS job_status
 
 -- name: find_expired
 -- Expired leases and waits, and waits of jobs that have ended: no worker would report those. Reads only the work in
@@ -499,8 +498,9 @@ ORDER BY worker_id, dispatch_id LIMIT :limit
 
 -- name: find_overdue_heads
 -- Queued rows past their deadline at the heads of their lanes. No lease takes such rows, so they block the head.
-SELECT head.* FROM (SELECT lane_id, low_water FROM dispatch_lanes WHERE has_work) lane CROSS JOIN LATERAL (
-    SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.deadline_at FROM ai_job_dispatches d
+SELECT head.tenant_id, head.job_id, head.charge_cycle
+FROM (SELECT lane_id, low_water FROM dispatch_lanes WHERE has_work) lane CROSS JOIN LATERAL (
+    SELECT d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.deadline_at FROM ai_job_dispatches d
     WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
       AND d.status = 'queued' AND d.not_before IS NULL
     ORDER BY d.lane_id, d.dispatch_id LIMIT 5
@@ -508,7 +508,7 @@ SELECT head.* FROM (SELECT lane_id, low_water FROM dispatch_lanes WHERE has_work
 WHERE head.deadline_at <= coalesce(:now, clock_timestamp()) LIMIT :limit
 
 -- name: promote
--- Adds rows whose delay is over to their lane. The mark is lowered as in put_back. The time is a sub-select, because an
+-- Adds rows whose delay is over to their lane. The mark is lowered as in requeue. The time is a sub-select, because an
 -- index condition cannot use a volatile function.
 WITH due AS MATERIALIZED (
     SELECT ctid AS place_found, dispatch_id, lane_id FROM ai_job_dispatches
@@ -531,9 +531,9 @@ WHERE (SELECT count(*) FROM marked) >= 0 AND d.ctid = due.place_found AND d.stat
   -- A row that moved to another lane meanwhile waits for the next round, which lowers the mark of that lane.
   -- (PostgreSQL 18 checks the ctid again and would not find the row; older versions do find it.)
   AND d.lane_id = due.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
-RETURNING d.dispatch_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.lane_id,
+RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
     (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
-    (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id
+    (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id, d.dispatch_id
 
 -- name: lock_lanes
 -- All lanes, or the given ones. Lanes with an enqueue in progress are skipped; the next round takes them.
@@ -583,5 +583,5 @@ WHERE l.lane_id = ANY (:lane_ids::bigint[]) AND l.lane_id NOT IN (SELECT lane_id
   AND EXISTS (SELECT FROM dispatch_lanes o WHERE o.workflow_id = l.workflow_id AND o.lane_id < l.lane_id)
 
 -- name: held_by_worker
-SELECT dispatch_id, lease_token, last_leased_at, heartbeat_at FROM ai_job_dispatches
+SELECT dispatch_id, lease_token FROM ai_job_dispatches
 WHERE status = 'leased' AND worker_id = :worker_id ORDER BY dispatch_id

@@ -8,49 +8,49 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from callsheet.dispatch import arrivals
 from callsheet.dispatch.affinity import COLDEST, Cold
+from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import Criteria
 
 # Two, because the first may be gone, or a poller of another process may be faster.
 WOKEN_PER_ARRIVAL = 2
 # How many waiting pollers are checked for the models of a job.
-MOST_ASKED = 64
+MOST_COMPARED = 64
 
 
-class Arrival:
+class WakeUp:
     """The signal to one poller that there may be work for it."""
 
     def __init__(self, cold: Cold | None = None) -> None:
-        self._told = asyncio.get_running_loop().create_future()
-        self._heard = False
+        self._signal = asyncio.get_running_loop().create_future()
+        self._was_used = False
         self._cold = cold
 
     def is_warm_for(self, workflow_id: int) -> bool:
         return self._cold is not None and self._cold.get(workflow_id, COLDEST) < COLDEST
 
-    def tell(self) -> None:
-        if not self._told.done():
-            self._told.set_result(None)
+    def send(self) -> None:
+        if not self._signal.done():
+            self._signal.set_result(None)
 
     @property
-    def is_unheard(self) -> bool:
-        return self._told.done() and not self._heard
+    def is_unused(self) -> bool:
+        return self._signal.done() and not self._was_used
 
     async def within(self, seconds: float) -> bool:
         """True if there may be work, False after the timeout."""
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.shield(self._told)
+                await asyncio.shield(self._signal)
         except TimeoutError:
             return False
-        self._heard = True
+        self._was_used = True
         return True
 
 
 class Waiters:
     def __init__(self) -> None:
-        self._waiting: dict[Criteria, OrderedDict[Arrival, None]] = {}
+        self._waiting: dict[Criteria, OrderedDict[WakeUp, None]] = {}
         self.closed = False
 
     def close(self) -> None:
@@ -59,18 +59,18 @@ class Waiters:
         self.received(None)
 
     @contextmanager
-    def expecting(self, criteria: Criteria, cold: Cold | None = None) -> Iterator[Arrival]:
+    def waiting(self, criteria: Criteria, cold: Cold | None = None) -> Iterator[WakeUp]:
         """A poller enters this before it asks the queue, so that it misses no arrival in between."""
-        arrival = Arrival(cold)
-        self._waiting.setdefault(criteria, OrderedDict())[arrival] = None
+        wake_up = WakeUp(cold)
+        self._waiting.setdefault(criteria, OrderedDict())[wake_up] = None
         try:
-            yield arrival
+            yield wake_up
         finally:
             queue = self._waiting.get(criteria, OrderedDict())
-            queue.pop(arrival, None)
+            queue.pop(wake_up, None)
             if not queue:
                 self._waiting.pop(criteria, None)
-            if arrival.is_unheard:
+            if wake_up.is_unused:
                 # The poller was woken and leaves without a look at the queue: wake the next one instead.
                 self._wake(criteria, 1)
 
@@ -80,24 +80,24 @@ class Waiters:
             for criteria in tuple(self._waiting):
                 self._wake(criteria, len(self._waiting[criteria]))
             return
-        route = arrivals.Arrival.read(payload).route
+        route = Arrival.read(payload).route
         left = WOKEN_PER_ARRIVAL
         for criteria in tuple(self._waiting):
             if left and criteria.matches(*route):
                 self._warm_first(criteria, route[0])
                 left -= self._wake(criteria, left)
 
-    def provider_is_back(self, provider: str) -> None:
+    def provider_resumed(self, provider: str) -> None:
         """The provider is no longer paused. All its pollers are woken, because its jobs were announced long ago."""
         for criteria in tuple(self._waiting):
             if provider in criteria.providers:
                 self._wake(criteria, len(self._waiting[criteria]))
 
-    def look_again(self, criteria: Criteria) -> None:
+    def wake_all(self, criteria: Criteria) -> None:
         """Wakes all pollers with these criteria, because the poll of one of them is outdated."""
         self._wake(criteria, len(self._waiting.get(criteria, ())))
 
-    def hand_on(self, criteria: Criteria) -> None:
+    def wake_instead(self, criteria: Criteria) -> None:
         """A poller with these criteria leaves, and may have been woken for work that it did not take. One poller of
         each kind that could take the same work is woken instead."""
         for other in tuple(self._waiting):
@@ -108,17 +108,17 @@ class Waiters:
         """A poller that has the workflow's models loaded is woken before those that have waited longer. This delays no
         job: the woken poller asks the queue at once."""
         queue = self._waiting[criteria]
-        for arrival in islice(queue, MOST_ASKED):
-            if arrival.is_warm_for(workflow_id):
-                queue.move_to_end(arrival, last=False)
+        for wake_up in islice(queue, MOST_COMPARED):
+            if wake_up.is_warm_for(workflow_id):
+                queue.move_to_end(wake_up, last=False)
                 return
 
     def _wake(self, criteria: Criteria, count: int) -> int:
         queue = self._waiting.get(criteria, OrderedDict())
         woken = 0
         while queue and woken < count:
-            arrival, _ = queue.popitem(last=False)
-            arrival.tell()
+            wake_up, _ = queue.popitem(last=False)
+            wake_up.send()
             woken += 1
         return woken
 

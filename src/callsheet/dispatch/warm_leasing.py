@@ -12,22 +12,24 @@ from typing import NamedTuple
 from callsheet.dispatch.affinity import Cold, Limits
 from callsheet.dispatch.facts import Criteria, Lane, Lease
 from callsheet.dispatch.leasing import (
-    LEASE_WIDTH,
     SPARE_ROWS,
     SQL,
-    Asking,
     Leasing,
-    given_back_on_error,
+    Poller,
     new_tokens,
+    undrawn_on_error,
 )
-from callsheet.dispatch.turns import Arena, Seat
+from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.rows import LEASE_WIDTH, TakenRow
+from callsheet.dispatch.user_queues import UserQueue
 from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import new_tuple
 
 
-class Chosen(NamedTuple):
-    arena: Arena
-    seat: Seat
-    # The lanes to take the job from: all lanes of the seat, or those of some workflows.
+class WarmChoice(NamedTuple):
+    view: QueueView
+    queue: UserQueue
+    # The lanes to take the job from: all lanes of the queue, or those of some workflows.
     lanes: Mapping[int, Lane]
     # The value of `Turns.moment` before the draw.
     moment: int
@@ -41,37 +43,38 @@ class WarmLeasing:
         # How many leases got a preferred job.
         self.preferred = 0
 
-    async def choose(self, criteria: Criteria, cold: Cold) -> Chosen | None:
+    async def choose(self, criteria: Criteria, cold: Cold) -> WarmChoice | None:
         """Draws a job that goes before others that are equally due. None if there is no such job."""
         if not self._limits.look_ahead or not self._leasing.is_fair:
             return None
         # This reads only what the normal lease would read next, and waits for nothing else: workers keep their order.
-        arena = await self._leasing.sure_arena(criteria)
+        view = await self._leasing.fresh_view(criteria)
         moment = self._leasing.turns.moment
-        drawn = arena.draw_warm(cold, self._limits)
-        return None if drawn is None else Chosen(arena, *drawn, moment)
+        drawn = view.draw_warm(cold, self._limits)
+        return None if drawn is None else WarmChoice(view, *drawn, moment)
 
-    async def lease(self, chosen: Chosen, asking: Asking) -> Lease | None:
+    async def lease(self, chosen: WarmChoice, poller: Poller) -> Lease | None:
         """None if other processes took the job at this moment; the caller then tries a normal lease."""
-        arena, seat, lanes, moment = chosen
-        async with given_back_on_error(arena, [(seat, 1)]):
-            lease, rows_seen = await self._take(arena, lanes, asking)
+        view, queue, lanes, moment = chosen
+        async with undrawn_on_error(view, [(queue, 1)]):
+            lease, rows_seen = await self._take(view, lanes, poller)
         if lease is None:
-            arena.take_back(seat, 1)
+            view.undo(queue, 1)
         # The lanes have no rows left, or other processes are taking the last ones at this moment.
         if rows_seen <= (lease is not None) or (lease is None and rows_seen <= SPARE_ROWS):
             self._leasing.turns.leave(tuple(lanes.values()), moment)
         self.preferred += lease is not None
         return lease
 
-    async def _take(self, arena: Arena, lanes: Mapping[int, Lane], asking: Asking) -> tuple[Lease | None, int]:
+    async def _take(self, view: QueueView, lanes: Mapping[int, Lane], poller: Poller) -> tuple[Lease | None, int]:
         """The lease, and how many rows were seen in the lanes."""
-        worker_id, poll_id = asking
+        worker_id, poll_id = poller
         async with self._central.connection() as connection:
             [row] = await SQL["take"].rows(
                 connection,
+                TakenRow,
                 lane_ids=list(lanes),
-                seats=[0] * len(lanes),
+                user_queues=[0] * len(lanes),
                 wanted=[1] * len(lanes),
                 workers=[worker_id],
                 poll_ids=[poll_id] if poll_id is not None else [],
@@ -79,9 +82,9 @@ class WarmLeasing:
                 spare=SPARE_ROWS,
                 now=None,
             )
-        rows_seen = sum(row["found_counts"] or ())
-        if row["dispatch_id"] is None:
+        rows_seen = sum(row.found_counts or ())
+        if row.dispatch_id is None:
             return None, rows_seen
-        lease = Lease._make(row[:LEASE_WIDTH])
-        self._leasing.started(lease.dispatch_id, lanes[row["lane_id"]], arena)
+        lease = new_tuple(Lease, row[:LEASE_WIDTH])
+        self._leasing.started(lease.dispatch_id, lanes[row.lane_id], view)
         return lease, rows_seen

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from callsheet.dispatch.facts import Extended
+from callsheet.dispatch.facts import LeaseExtension
 from callsheet.fleet.outputs import ExpectedOutput, extension_of, output_key
 from callsheet.jobs.outcomes import Report, StartedLease
 from callsheet.jobs.start import Starter
@@ -118,7 +118,7 @@ class Deliveries:
             raise Undeliverable(str(refusal)) from refusal
         return SignedUrls({}, next(iter(urls.values()), None), None, urls)
 
-    def uploads(self, extended: Extended, token: UUID, outputs: Sequence[AnnouncedOutput]) -> list[Upload]:
+    def uploads(self, extended: LeaseExtension, token: UUID, outputs: Sequence[AnnouncedOutput]) -> list[Upload]:
         """Signed upload URLs of the announced outputs; the signature covers size and checksum."""
         seconds = url_seconds(extended.ttl_seconds)
         uploads = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.dispatch.facts import Expired
+from callsheet.dispatch.facts import ExpiredDispatch
 from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
 from callsheet.fleet.sql import LOG_SQL
 from callsheet.jobs.outcomes import Outcome, Report, Settlement
@@ -18,7 +18,7 @@ class ExpiredLeases:
         self._databases = databases
         self._audit = Audit(databases)
 
-    async def record(self, lease: Expired, became: str) -> None:
+    async def record(self, lease: ExpiredDispatch, became: str) -> None:
         """Records an expired lease in its worker's log. The session counts as busy with the lease until now."""
         if lease.worker_id is None:
             return

@@ -121,7 +121,7 @@ class WorkerPolls:
     def _outdate(self, open_poll: _OpenPoll) -> None:
         open_poll.is_outdated = True
         if open_poll.criteria is not None:
-            self._room.waiters.look_again(open_poll.criteria)
+            self._room.waiters.wake_all(open_poll.criteria)
 
     async def _answer(
         self, header: str | None, request: PollRequest, receive: Receive, open_poll: _OpenPoll
@@ -168,7 +168,7 @@ class WorkerPolls:
     ) -> PollAnswer:
         if not open_poll.is_outdated:
             return _answer(worker, "empty")
-        self._room.waiters.hand_on(criteria_of(worker, request))
+        self._room.waiters.wake_instead(criteria_of(worker, request))
         worker = await self._authentication.of(header, for_poll=True)
         return _answer(worker, reason_against(worker, criteria_of(worker, request)) or "empty")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from callsheet.dispatch.facts import Known
+from callsheet.dispatch.facts import DispatchState
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
 from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
 from callsheet.fleet.outputs import ExpectedOutput, InspectedOutput, OutputInspection, claims_of, refuse_repeated_names
@@ -92,23 +92,23 @@ class WorkerReports:
 
     async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteAnswer:
         report = _report(worker, request)
-        known = await self.lease_reports.holding(report)
-        if isinstance(known, Outcome):
-            return CompleteAnswer(job_id=known.job_id, status=known.status)
-        expected = await self.deliveries.expected(report, known.tenant_id, known.job_id)
-        claims = claims_of(request, expected, known.tenant_id, known.job_id, report.token)
+        dispatch = await self.lease_reports.holding(report)
+        if isinstance(dispatch, Outcome):
+            return CompleteAnswer(job_id=dispatch.job_id, status=dispatch.status)
+        expected = await self.deliveries.expected(report, dispatch.tenant_id, dispatch.job_id)
+        claims = claims_of(request, expected, dispatch.tenant_id, dispatch.job_id, report.token)
         inspected = await self.inspection.inspect(claims)
-        refusal = self._refusal(known, expected, inspected)
+        refusal = self._refusal(dispatch, expected, inspected)
         if refusal is not None:
             await self.inspection.discard_copies(inspected)
             # If the job has ended meanwhile, it needs no outputs: the response says that it ended, not what is missing.
-            if not await self.lease_reports.has_ended(known):
+            if not await self.lease_reports.has_ended(dispatch):
                 raise refusal
             inspected = []
         outputs = [self._output(each) for each in inspected]
         result = result_of(request, inspected, outputs)
         # From here on the copies stay: only the pool knows whether a file refers to them, and the sweep checks there.
-        outcome = await self.lease_reports.complete_held(known, report, result, request.provider_job_id, outputs)
+        outcome = await self.lease_reports.complete_held(dispatch, report, result, request.provider_job_id, outputs)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
         await self.inspection.discard_uploads(inspected)
         await self._notify_gate("completed", outcome)
@@ -117,14 +117,14 @@ class WorkerReports:
         return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
 
     def _refusal(
-        self, known: Known, expected: ExpectedOutput, inspected: Sequence[InspectedOutput]
+        self, dispatch: DispatchState, expected: ExpectedOutput, inspected: Sequence[InspectedOutput]
     ) -> ContentMismatch | None:
         if expected.is_engine and not inspected:
             problem = FieldProblem("output", "An engine's job must deliver at least one output.")
             return ContentMismatch(
                 "The job delivered nothing, but an engine's job must deliver at least one output.", errors=[problem]
             )
-        problems = self.inspection.report(known.dispatch_id, inspected)
+        problems = self.inspection.report(dispatch.dispatch_id, inspected)
         if not problems:
             return None
         return ContentMismatch(sentences(problems), errors=problems)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import Entry, JobCycle
-from callsheet.dispatch.overview import CentralSide
+from callsheet.dispatch.overview import CentralState
 from callsheet.jobs.cycles import cycle_has_ended
 from callsheet.jobs.states import Transition
 from callsheet.wire.jobs import ACTIVE, JobStatus
@@ -65,7 +65,7 @@ class Suspicion:
     lease_seq: int
 
 
-def compare(cycle: JobCycle, job: JobSide | None, central: CentralSide) -> Suspicion | None:
+def compare(cycle: JobCycle, job: JobSide | None, central: CentralState) -> Suspicion | None:
     """What is wrong with a job in a charge cycle, or None. A young job may still be changing, so it is not checked."""
     if job is not None and not job.has_settled:
         return None
@@ -76,12 +76,12 @@ def compare(cycle: JobCycle, job: JobSide | None, central: CentralSide) -> Suspi
     return Suspicion(kind, cycle, job.lease_seq if job else 0) if kind else None
 
 
-def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSide) -> Discrepancy | None:
+def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralState) -> Discrepancy | None:
     if job is None or job.charge_cycle < charge_cycle:
-        return None if central.holder_told else Discrepancy.ORPHANED_DISPATCH
+        return None if central.holder_notified else Discrepancy.ORPHANED_DISPATCH
     if job.has_ended(charge_cycle):
         # Its worker learns it with the next heartbeat, or the reaper closes the dispatch.
-        return None if central.holder_told else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
+        return None if central.holder_notified else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
     if central.status == "queued" and job.lease_seq > (central.lease_seq or 0):
         # The job would reject the next lease as outdated.
         return Discrepancy.LEASES_OF_DISPATCH
@@ -92,14 +92,14 @@ def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSi
     return None
 
 
-def _lacks_status_queued(job: JobSide, central: CentralSide) -> bool:
+def _lacks_status_queued(job: JobSide, central: CentralState) -> bool:
     """Whether the dispatch is queued, but the job's status does not show it."""
     if job.status == JobStatus.PENDING:
         return not job.awaits_relay
     return job.status == JobStatus.PROCESSING and job.lease_seq == central.lease_seq
 
 
-def _of_job_without_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSide) -> Discrepancy | None:
+def _of_job_without_dispatch(charge_cycle: int, job: JobSide | None, central: CentralState) -> Discrepancy | None:
     if job is None or job.charge_cycle != charge_cycle or job.status not in ACTIVE or job.awaits_relay:
         return None
     if central.end_status is None:
@@ -111,7 +111,7 @@ def into_the_queue(job: JobSide) -> Transition:
     return Transition.QUEUE if job.status == JobStatus.PENDING else Transition.REQUEUE
 
 
-def ending_of(job: JobSide, central: CentralSide) -> tuple[Transition, dict[str, str] | None]:
+def ending_of(job: JobSide, central: CentralState) -> tuple[Transition, dict[str, str] | None]:
     """A job ends as its dispatch did. If only the dispatch completed, nothing was delivered, so the job fails."""
     match central.end_status:
         case "canceled":

@@ -31,7 +31,7 @@ class LongPoll:
         """Sends no query while it waits. Returns None if the wait ends without work, or if the poll is outdated."""
         until = time.monotonic() + wait_seconds
         while not is_outdated():
-            with self._waiters.expecting(criteria, cold) as arrival:
+            with self._waiters.waiting(criteria, cold) as wake_up:
                 # The paused providers may have changed during the wait.
                 allowed = self._gate.narrowed(criteria)
                 started = (
@@ -40,6 +40,6 @@ class LongPoll:
                     else None
                 )
                 left = 0.0 if self._waiters.closed or is_outdated() else until - time.monotonic()
-                if started is not None or left <= 0 or not await arrival.within(left):
+                if started is not None or left <= 0 or not await wake_up.within(left):
                     return started
         return None

@@ -51,12 +51,12 @@ class DispatchOperations:
 
     async def requeue(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
         """Takes a leased dispatch from its worker and puts it back into the queue; the attempt does not count."""
-        known = await self._queue.find(dispatch_id)
-        if known is None:
+        dispatch = await self._queue.find(dispatch_id)
+        if dispatch is None:
             raise NotFound("There is no such dispatch.")
-        if known.finished or known.lease_token is None or known.worker_id is None:
-            raise WrongState(f"It is {known.status}; only what a worker holds can be taken from it.")
-        report = Report(dispatch_id, known.lease_token, known.worker_id)
+        if dispatch.finished or dispatch.lease_token is None or dispatch.worker_id is None:
+            raise WrongState(f"The dispatch is {dispatch.status}. Only a dispatch that a worker holds can be requeued.")
+        report = Report(dispatch_id, dispatch.lease_token, dispatch.worker_id)
         try:
             await self._reports.requeue(report, reason or "by an admin", actor=actor)
         except LeaseLost:
@@ -66,23 +66,23 @@ class DispatchOperations:
             "dispatch.requeue",
             "dispatch",
             dispatch_id,
-            known.tenant_id,
-            job_id=known.job_id,
-            worker_id=known.worker_id,
+            dispatch.tenant_id,
+            job_id=dispatch.job_id,
+            worker_id=dispatch.worker_id,
             reason=reason,
         )
         return await self._overview.get(dispatch_id)
 
     async def cancel(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
         """Cancels the job: its tokens are refunded, and its worker learns it with the next heartbeat."""
-        known = await self._queue.find(dispatch_id)
-        if known is None:
+        dispatch = await self._queue.find(dispatch_id)
+        if dispatch is None:
             raise NotFound("There is no such dispatch.")
-        if known.finished:
-            raise WrongState(f"It is {known.status} already.")
-        await self._cancellation.cancel(known.tenant_id, known.job_id, actor=actor, reason=reason)
+        if dispatch.finished:
+            raise WrongState(f"The dispatch is already {dispatch.status}.")
+        await self._cancellation.cancel(dispatch.tenant_id, dispatch.job_id, actor=actor, reason=reason)
         await self._audit.add(
-            actor, "dispatch.cancel", "dispatch", dispatch_id, known.tenant_id, job_id=known.job_id, reason=reason
+            actor, "dispatch.cancel", "dispatch", dispatch_id, dispatch.tenant_id, job_id=dispatch.job_id, reason=reason
         )
         return await self._overview.get(dispatch_id)
 

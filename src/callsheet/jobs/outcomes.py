@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from callsheet.dispatch.facts import Known, Lease
+from callsheet.dispatch.facts import DispatchState, Lease
 from callsheet.jobs.transition_requests import TransitionResult
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -107,53 +107,53 @@ class Outcome:
     settled: Settlement | None = field(default=None, compare=False)
 
 
-def recorded_outcome(known: Known, report: Report) -> Outcome:
+def recorded_outcome(dispatch: DispatchState, report: Report) -> Outcome:
     """The response to a report whose lease has ended."""
-    if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
-        return Outcome(known.job_id, known.status)
-    if (report.token, report.worker_id) not in zip(known.past_lease_tokens, known.past_workers, strict=False):
+    if dispatch.finished and dispatch.lease_token == report.token and dispatch.worker_id == report.worker_id:
+        return Outcome(dispatch.job_id, dispatch.status)
+    if (report.token, report.worker_id) not in zip(dispatch.past_lease_tokens, dispatch.past_workers, strict=False):
         raise NotFound("This worker has no such lease.")
-    if not known.finished and known.lease_token is None and known.past_lease_tokens[-1] == report.token:
-        return Outcome(known.job_id, known.status)
-    if known.finished and known.lease_token is None:
-        return Outcome(known.job_id, known.status)
+    if not dispatch.finished and dispatch.lease_token is None and dispatch.past_lease_tokens[-1] == report.token:
+        return Outcome(dispatch.job_id, dispatch.status)
+    if dispatch.finished and dispatch.lease_token is None:
+        return Outcome(dispatch.job_id, dispatch.status)
     raise LeaseLost()
 
 
 def settlement_of(
-    known: Known, changed: TransitionResult | None, held: float, duration: float | None = None
+    dispatch: DispatchState, changed: TransitionResult | None, held: float, duration: float | None = None
 ) -> Settlement:
     effect_id = changed.effect_id if changed is not None else None
     return Settlement(
-        known.dispatch_id,
-        known.tenant_id,
-        known.workflow_id,
+        dispatch.dispatch_id,
+        dispatch.tenant_id,
+        dispatch.workflow_id,
         effect_id,
         duration,
         held,
-        known.provider,
-        known.lease_seq,
+        dispatch.provider,
+        dispatch.lease_seq,
     )
 
 
-def lease_of(known: Known) -> Lease:
-    assert known.lease_token is not None
-    assert known.worker_id is not None
-    assert known.lease_expires_at is not None
+def lease_of(dispatch: DispatchState) -> Lease:
+    assert dispatch.lease_token is not None
+    assert dispatch.worker_id is not None
+    assert dispatch.lease_expires_at is not None
     return Lease(
-        dispatch_id=known.dispatch_id,
-        tenant_id=known.tenant_id,
-        job_id=known.job_id,
-        charge_cycle=known.charge_cycle,
-        lease_token=known.lease_token,
-        lease_seq=known.lease_seq,
-        lease_expires_at=known.lease_expires_at,
-        lease_seconds=known.lease_seconds,
-        workflow_id=known.workflow_id,
-        provider=known.provider,
-        kind=known.kind,
-        worker_id=known.worker_id,
-        attempts=known.attempts,
-        run_limit_seconds=known.run_limit_seconds,
-        wedges=known.wedges,
+        dispatch_id=dispatch.dispatch_id,
+        tenant_id=dispatch.tenant_id,
+        job_id=dispatch.job_id,
+        charge_cycle=dispatch.charge_cycle,
+        lease_token=dispatch.lease_token,
+        lease_seq=dispatch.lease_seq,
+        lease_expires_at=dispatch.lease_expires_at,
+        lease_seconds=dispatch.lease_seconds,
+        workflow_id=dispatch.workflow_id,
+        provider=dispatch.provider,
+        kind=dispatch.kind,
+        worker_id=dispatch.worker_id,
+        attempts=dispatch.attempts,
+        run_limit_seconds=dispatch.run_limit_seconds,
+        wedges=dispatch.wedges,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.dispatch.overview import Overview, Standing
+from callsheet.dispatch.overview import Overview, QueuePosition
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.outlook import NO_WORKERS, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.progress import progress_of
@@ -71,16 +71,16 @@ class Presenter:
     ) -> dict[UUID, Outlook]:
         if not active:
             return {}
-        standing = await self._overview.standing([JobCycle(tenant_id, job.id, job.charge_cycle) for job in active])
-        routes = {_route(stands) for stands in standing.values() if stands.status == "queued"}
+        positions = await self._overview.positions([JobCycle(tenant_id, job.id, job.charge_cycle) for job in active])
+        routes = {_route(position) for position in positions.values() if position.status == "queued"}
         capacity = await self._capacity_of(sorted(routes)) if routes else {}
         found = {}
         for job in active:
-            stands = standing.get(JobCycle(tenant_id, job.id, job.charge_cycle))
-            facts = _facts(job, stands, progress.get(job.id))
-            if stands is not None:
-                facts = replace(facts, pause=self._gate.pause_of(stands.provider, tenant_id))
-            found[job.id] = outlook(facts, capacity.get(_route(stands), NO_WORKERS) if stands else NO_WORKERS)
+            position = positions.get(JobCycle(tenant_id, job.id, job.charge_cycle))
+            facts = _facts(job, position, progress.get(job.id))
+            if position is not None:
+                facts = replace(facts, pause=self._gate.pause_of(position.provider, tenant_id))
+            found[job.id] = outlook(facts, capacity.get(_route(position), NO_WORKERS) if position else NO_WORKERS)
         return found
 
     async def _media(
@@ -156,24 +156,24 @@ def _filled(
     )
 
 
-def _facts(job: Job, stands: Standing | None, progress: JobProgress | None) -> Facts:
-    if stands is None:
+def _facts(job: Job, position: QueuePosition | None, progress: JobProgress | None) -> Facts:
+    if position is None:
         facts = Facts(job.status, datetime.now(UTC), running_since=job.started_at)
     else:
         facts = Facts(
-            # The queue's status is newer: the job may have been leased or put back since it was read.
-            status=JobStatus.QUEUED if stands.status == "queued" else JobStatus.PROCESSING,
-            now=stands.now,
-            ahead=stands.ahead,
-            not_before=stands.not_before,
-            limit=stands.max_concurrent,
-            in_use=stands.in_use or 0,
+            # The queue's status is newer: the job may have been leased or requeued since it was read.
+            status=JobStatus.QUEUED if position.status == "queued" else JobStatus.PROCESSING,
+            now=position.now,
+            ahead=position.ahead,
+            not_before=position.not_before,
+            limit=position.max_concurrent,
+            in_use=position.in_use or 0,
             running_limits=(
-                (stands.max_running, stands.tenant_running or 0),
-                (stands.max_running_per_user, stands.user_running or 0),
+                (position.max_running, position.tenant_running or 0),
+                (position.max_running_per_user, position.user_running or 0),
             ),
-            average_seconds=stands.average_seconds,
-            running_since=stands.run_started_at or stands.last_leased_at,
+            average_seconds=position.average_seconds,
+            running_since=position.run_started_at or position.last_leased_at,
         )
     if progress is None:
         return facts
@@ -181,8 +181,8 @@ def _facts(job: Job, stands: Standing | None, progress: JobProgress | None) -> F
     return replace(facts, percent=progress.percent, elapsed_seconds=elapsed, said_at=progress.updated_at)
 
 
-def _route(stands: Standing) -> Route:
-    return stands.workflow_id, stands.stage, stands.provider
+def _route(position: QueuePosition) -> Route:
+    return position.workflow_id, position.stage, position.provider
 
 
 def _file_ids(job: Job) -> list[UUID]:

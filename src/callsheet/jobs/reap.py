@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import cast
 
-from callsheet.dispatch.facts import Ending, EndStatus, Expired, JobCycle, JobEnd, PutBack
+from callsheet.dispatch.facts import DispatchEnd, EndStatus, ExpiredDispatch, JobCycle, JobEnd, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.cycles import end_of_cycle
 from callsheet.jobs.states import Transition
@@ -20,7 +20,7 @@ from callsheet.toolbox.together import all_of
 ACTOR = "reaper"
 BATCH = 500
 # Called for each lease that was taken from its worker, with the new status of its job.
-Reaped = Callable[[Expired, str], Awaitable[None]]
+Reaped = Callable[[ExpiredDispatch, str], Awaitable[None]]
 
 
 class Reaper(Loop):
@@ -46,7 +46,7 @@ class Reaper(Loop):
         await all_of(unless_unavailable(self._close_if_ended(JobCycle(*key))) for key in overdue)
         return len(expired) == BATCH
 
-    async def _reap_one(self, lease: Expired, at: datetime | None) -> None:
+    async def _reap_one(self, lease: ExpiredDispatch, at: datetime | None) -> None:
         if lease.status == "waiting":
             error = {"type": "callback_expired", "message": "The provider did not call back in time."}
             await self._end(Transition.EXPIRE, lease, error)
@@ -70,19 +70,19 @@ class Reaper(Loop):
             await self._queue.end_for_jobs([JobEnd(*job, end)])
         return end
 
-    async def _requeue(self, lease: Expired, at: datetime | None) -> str | None:
+    async def _requeue(self, lease: ExpiredDispatch, at: datetime | None) -> str | None:
         assert lease.lease_token is not None
-        back = PutBack(
+        back = Requeue(
             lease.dispatch_id, lease.lease_token, attempt_counts=True, only_expired=True, error="Lease expired."
         )
-        if not await self._queue.put_back([back], at):
+        if not await self._queue.requeue([back], at):
             return None
-        await hit(Failpoint.PUT_BACK_BEFORE_POOL)
+        await hit(Failpoint.REQUEUE_BEFORE_POOL)
         if await self._transitions.apply(Transition.REQUEUE, _request(lease, "lease expired")) is not None:
             return "queued"
         return await self._close_if_ended(lease.cycle) or "queued"
 
-    async def _end(self, transition: Transition, lease: Expired, error: dict[str, str]) -> str | None:
+    async def _end(self, transition: Transition, lease: ExpiredDispatch, error: dict[str, str]) -> str | None:
         """The end status of the job if this reaper took the lease; otherwise None."""
         ended = await self._transitions.apply(transition, _request(lease, error["message"], error))
         if ended is not None:
@@ -91,7 +91,7 @@ class Reaper(Loop):
             end = end_of_cycle(await self._transitions.state_of(lease.cycle), lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.REAP_BEFORE_CLOSE)
-            ending = Ending(lease.dispatch_id, end, lease.lease_token, error=error["message"])
+            ending = DispatchEnd(lease.dispatch_id, end, lease.lease_token, error=error["message"])
             if not await self._queue.close(ending):
                 # The worker requeued the dispatch meanwhile: it must not be leased again. Or another reaper ended it.
                 await self._queue.end_for_jobs([JobEnd(*lease.cycle, end)])
@@ -99,6 +99,6 @@ class Reaper(Loop):
         return end
 
 
-def _request(lease: Expired, reason: str, error: dict[str, str] | None = None) -> TransitionRequest:
+def _request(lease: ExpiredDispatch, reason: str, error: dict[str, str] | None = None) -> TransitionRequest:
     # The reaper must not change a job that a newer lease has started meanwhile.
     return TransitionRequest(lease.cycle, ACTOR, up_to_lease_seq=lease.lease_seq, reason=reason, error=error)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import EndStatus, JobCycle, JobEnd
-from callsheet.dispatch.overview import CentralSide, OpenDispatch, Overview
+from callsheet.dispatch.overview import CentralState, OpenDispatch, Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cycles import end_of_cycle
@@ -94,9 +94,9 @@ class Reconciler(Loop):
         jobs = await self._job_sides(pool, [(row.tenant_id, row.job_id) for row in page])
         live = {JobCycle(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
         if live:
-            known = await self._overview.known(list(live), self.settle_seconds)
+            states = await self._overview.central_states(list(live), self.settle_seconds)
             self._suspect(
-                compare(cycle, job, known[cycle]) for cycle, job in live.items() if _lacks_dispatch(known[cycle])
+                compare(cycle, job, states[cycle]) for cycle, job in live.items() if _lacks_dispatch(states[cycle])
             )
 
     async def _look_at_central(self) -> None:
@@ -116,7 +116,7 @@ class Reconciler(Loop):
             compare(
                 one.cycle,
                 jobs.get((one.tenant_id, one.job_id)),
-                _central_side(one),
+                _central_state(one),
             )
             for one in dispatches
         )
@@ -131,12 +131,12 @@ class Reconciler(Loop):
         tenant_id, job_id, _ = suspicion.job
         pool = await self._routing.pool_of(tenant_id)
         job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
-        central = (await self._overview.known([suspicion.job], self.settle_seconds))[suspicion.job]
+        central = (await self._overview.central_states([suspicion.job], self.settle_seconds))[suspicion.job]
         if compare(suspicion.job, job, central) == suspicion and await self._heal(suspicion, job, central):
             self.healed[suspicion.kind.value] += 1
             log.warning("reconciler.healed", kind=suspicion.kind.value, tenant_id=str(tenant_id), job_id=str(job_id))
 
-    async def _heal(self, suspicion: Suspicion, job: JobSide | None, central: CentralSide) -> bool:
+    async def _heal(self, suspicion: Suspicion, job: JobSide | None, central: CentralState) -> bool:
         if job is None or suspicion.kind in (
             Discrepancy.ORPHANED_DISPATCH,
             Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB,
@@ -152,7 +152,7 @@ class Reconciler(Loop):
                 reason = error["message"] if error else "its dispatch was canceled"
                 return await self._change(transition, suspicion, reason=reason, error=error)
             case Discrepancy.LEASES_OF_DISPATCH:
-                return await self._overview.count_on(suspicion.job, job.lease_seq)
+                return await self._overview.raise_lease_seq(suspicion.job, job.lease_seq)
             case Discrepancy.STATUS_OF_JOB:
                 return await self._change(into_the_queue(job), suspicion, reason="it waits in the queue")
             case _:
@@ -160,7 +160,7 @@ class Reconciler(Loop):
                 return await self._transitions.set_priority(suspicion.job, central.priority)
 
     async def _dispatch_again(self, job: JobSide) -> bool:
-        if not await self._overview.make_again(job.entry, job.lease_seq):
+        if not await self._overview.recreate(job.entry, job.lease_seq):
             return False
         await hit(Failpoint.RECONCILE_BEFORE_POOL)
         cycle = job.entry.cycle
@@ -196,13 +196,17 @@ class Reconciler(Loop):
         return {(row.tenant_id, row.job_id): row for row in rows}
 
 
-def _central_side(open_one: OpenDispatch) -> CentralSide:
-    is_canceled = open_one.cancel_requested_at is not None
-    return CentralSide(
-        open_one.dispatch_id, open_one.status, open_one.priority, open_one.lease_seq, is_canceled, None, None, None
+def _central_state(dispatch: OpenDispatch) -> CentralState:
+    return CentralState(
+        *dispatch.cycle,
+        dispatch_id=dispatch.dispatch_id,
+        status=dispatch.status,
+        priority=dispatch.priority,
+        lease_seq=dispatch.lease_seq,
+        holder_notified=dispatch.cancel_requested_at is not None,
     )
 
 
-def _lacks_dispatch(known: CentralSide) -> bool:
+def _lacks_dispatch(state: CentralState) -> bool:
     # A job with an open dispatch is compared once, by `_look_at_central`.
-    return known.dispatch_id is None
+    return state.dispatch_id is None

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.dispatch.facts import Beat, Extended, Known, PutBack
+from callsheet.dispatch.facts import DispatchState, Heartbeat, LeaseExtension, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.outcomes import Failure, Outcome, Report, settlement_of
@@ -39,17 +39,17 @@ class LeaseReports:
         self._settlement = settlement
         self._free_requeues = free_requeues
 
-    async def holding(self, report: Report) -> Known | Outcome:
+    async def holding(self, report: Report) -> DispatchState | Outcome:
         """The dispatch if the report's lease still holds it; otherwise the recorded outcome."""
         return await self._settlement.holding(report)
 
-    async def has_ended(self, known: Known) -> bool:
+    async def has_ended(self, dispatch: DispatchState) -> bool:
         """Whether the job ended while its lease was held: it was canceled, or its deadline passed."""
-        return await self._settlement.end_of(known) is not None
+        return await self._settlement.end_of(dispatch) is not None
 
-    async def heartbeat(self, report: Report, run_started: bool = False, run_waiting: bool = False) -> Extended:
+    async def heartbeat(self, report: Report, run_started: bool = False, run_waiting: bool = False) -> LeaseExtension:
         extended = await self._queue.heartbeat(
-            Beat(report.dispatch_id, report.token, run_started, report.worker_id, run_waiting)
+            Heartbeat(report.dispatch_id, report.token, run_started, report.worker_id, run_waiting)
         )
         if extended is None:
             recorded = await self._settlement.recorded(report)
@@ -63,14 +63,14 @@ class LeaseReports:
         provider_job_id: str | None = None,
         outputs: Sequence[Output] = (),
     ) -> Outcome:
-        known = await self.holding(report)
-        if isinstance(known, Outcome):
-            return known
-        return await self.complete_held(known, report, result, provider_job_id, outputs)
+        dispatch = await self.holding(report)
+        if isinstance(dispatch, Outcome):
+            return dispatch
+        return await self.complete_held(dispatch, report, result, provider_job_id, outputs)
 
     async def complete_held(
         self,
-        known: Known,
+        dispatch: DispatchState,
         report: Report,
         result: Mapping[str, Any],
         provider_job_id: str | None = None,
@@ -78,11 +78,11 @@ class LeaseReports:
     ) -> Outcome:
         """For a caller that has already called `holding`, to check the outputs first."""
         await hit(Failpoint.COMPLETE_BEFORE_POOL)
-        delivered = with_product(known.kind, known.job_id, result)
+        delivered = with_product(dispatch.kind, dispatch.job_id, result)
         request = request_under_lease(
-            known, report, **delivered, provider_job_id=provider_job_id, outputs=tuple(outputs)
+            dispatch, report, **delivered, provider_job_id=provider_job_id, outputs=tuple(outputs)
         )
-        return await self._settlement.end(Transition.COMPLETE, known, request, provider_job_id=provider_job_id)
+        return await self._settlement.end(Transition.COMPLETE, dispatch, request, provider_job_id=provider_job_id)
 
     async def actor_and_action(self, tenant_id: UUID, job_id: UUID) -> ActorAndAction:
         """The actor of a task, and the action of a media task."""
@@ -100,48 +100,50 @@ class LeaseReports:
         outputs: Sequence[Output] = (),
     ) -> Outcome:
         """A provider called back. A late callback (another cycle, an ended job) changes nothing."""
-        known = await self._waiting(dispatch_id, charge_cycle)
-        if isinstance(known, Outcome):
-            return known
+        dispatch = await self._waiting(dispatch_id, charge_cycle)
+        if isinstance(dispatch, Outcome):
+            return dispatch
         request = TransitionRequest(
-            known.cycle, actor, lease_seq=known.lease_seq, result=result, outputs=tuple(outputs)
+            dispatch.cycle, actor, lease_seq=dispatch.lease_seq, result=result, outputs=tuple(outputs)
         )
-        return await self._settlement.end(Transition.COMPLETE, known, request)
+        return await self._settlement.end(Transition.COMPLETE, dispatch, request)
 
     async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> Outcome:
         """A provider reported a failure. No worker holds a lease for a retry, so the job ends and is refunded."""
-        known = await self._waiting(dispatch_id, charge_cycle)
-        if isinstance(known, Outcome):
-            return known
+        dispatch = await self._waiting(dispatch_id, charge_cycle)
+        if isinstance(dispatch, Outcome):
+            return dispatch
         request = TransitionRequest(
-            known.cycle, actor, lease_seq=known.lease_seq, reason=failure.message, error=failure.as_error()
+            dispatch.cycle, actor, lease_seq=dispatch.lease_seq, reason=failure.message, error=failure.as_error()
         )
-        return await self._settlement.end(Transition.FAIL, known, request, error=failure.message)
+        return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
-    async def _waiting(self, dispatch_id: int, charge_cycle: int) -> Known | Outcome:
-        known = await self._queue.find(dispatch_id)
-        if known is None or known.charge_cycle != charge_cycle:
+    async def _waiting(self, dispatch_id: int, charge_cycle: int) -> DispatchState | Outcome:
+        dispatch = await self._queue.find(dispatch_id)
+        if dispatch is None or dispatch.charge_cycle != charge_cycle:
             raise NotFound("There is no such dispatch.")
-        return Outcome(known.job_id, known.status) if known.finished or known.status != "waiting" else known
+        return (
+            Outcome(dispatch.job_id, dispatch.status) if dispatch.finished or dispatch.status != "waiting" else dispatch
+        )
 
     async def fail(self, report: Report, failure: Failure) -> Outcome:
-        known = await self.holding(report)
-        if isinstance(known, Outcome):
-            return known
-        if failure.is_wedge and known.wedges:
-            failure = failure.for_good(await self._queue.workflow_slug(known.workflow_id))
-        if failure.retryable and known.attempts < known.max_attempts and known.cancel_requested_at is None:
-            back = PutBack(
-                known.dispatch_id,
+        dispatch = await self.holding(report)
+        if isinstance(dispatch, Outcome):
+            return dispatch
+        if failure.is_wedge and dispatch.wedges:
+            failure = failure.for_good(await self._queue.workflow_slug(dispatch.workflow_id))
+        if failure.retryable and dispatch.attempts < dispatch.max_attempts and dispatch.cancel_requested_at is None:
+            requeue = Requeue(
+                dispatch.dispatch_id,
                 report.token,
                 attempt_counts=True,
-                delay_seconds=retry_delay(known.attempts, failure),
+                delay_seconds=retry_delay(dispatch.attempts, failure),
                 error=failure.message,
                 wedged=failure.is_wedge,
             )
             reason = f"failed, will be tried again: {failure.message}"
-            return await self._settlement.requeue(known, back, reason, report)
-        return await self._fail(known, report, failure)
+            return await self._settlement.requeue(dispatch, requeue, reason, report)
+        return await self._fail(dispatch, report, failure)
 
     async def requeue(
         self, report: Report, reason: str, *, attempt_counts: bool = False, actor: str | None = None
@@ -152,58 +154,64 @@ class LeaseReports:
         otherwise it would wait forever. Without it, the job did not cause the interruption, and the attempt does not
         count the first free_requeues times. `actor`: the process or user that requeues it, if not its worker.
         """
-        known = await self.holding(report)
-        if isinstance(known, Outcome):
-            return known
+        dispatch = await self.holding(report)
+        if isinstance(dispatch, Outcome):
+            return dispatch
         if attempt_counts:
-            return await self._requeue_with_attempt(known, report, reason, actor)
-        return await self._requeue_without_attempt(known, report, reason, actor)
+            return await self._requeue_with_attempt(dispatch, report, reason, actor)
+        return await self._requeue_without_attempt(dispatch, report, reason, actor)
 
     async def requeue_held_by(
         self, worker_id: str, *, attempt_counts: bool, reason: str, actor: str
     ) -> list[tuple[int, Outcome]]:
         """Requeues all jobs that a worker holds; returns each dispatch with its outcome."""
         outcomes = []
-        for row in await self._queue.held_by(worker_id):
-            report = Report(row["dispatch_id"], row["lease_token"], worker_id)
+        for lease in await self._queue.held_by(worker_id):
+            report = Report(lease.dispatch_id, lease.lease_token, worker_id)
             try:
                 outcome = await self.requeue(report, reason, attempt_counts=attempt_counts, actor=actor)
             except (LeaseLost, NotFound):
                 continue  # another process settled or requeued the lease at this moment
             if outcome.settled is not None:
-                outcomes.append((row["dispatch_id"], outcome))
+                outcomes.append((lease.dispatch_id, outcome))
         return outcomes
 
-    async def _requeue_without_attempt(self, known: Known, report: Report, reason: str, actor: str | None) -> Outcome:
+    async def _requeue_without_attempt(
+        self, dispatch: DispatchState, report: Report, reason: str, actor: str | None
+    ) -> Outcome:
         # A job that every worker requeues must not circulate forever.
-        costs = known.requeues >= self._free_requeues
-        if costs and known.attempts >= known.max_attempts:
+        costs = dispatch.requeues >= self._free_requeues
+        if costs and dispatch.attempts >= dispatch.max_attempts:
             failure = Failure("attempts_exhausted", f"Requeued too often: {reason}")
-            return await self._fail(known, report, failure, actor)
+            return await self._fail(dispatch, report, failure, actor)
         text = f"Requeued: {reason}"
-        back = PutBack(known.dispatch_id, report.token, attempt_counts=costs, counts_as_requeue=True, error=text)
-        return await self._settlement.requeue(known, back, text, report, actor)
+        requeue = Requeue(dispatch.dispatch_id, report.token, attempt_counts=costs, counts_as_requeue=True, error=text)
+        return await self._settlement.requeue(dispatch, requeue, text, report, actor)
 
-    async def _requeue_with_attempt(self, known: Known, report: Report, reason: str, actor: str | None) -> Outcome:
-        if known.attempts >= known.max_attempts or known.cancel_requested_at is not None:
+    async def _requeue_with_attempt(
+        self, dispatch: DispatchState, report: Report, reason: str, actor: str | None
+    ) -> Outcome:
+        if dispatch.attempts >= dispatch.max_attempts or dispatch.cancel_requested_at is not None:
             failure = Failure("lease_lost", f"No worker could finish it: {reason}.")
-            return await self._fail(known, report, failure, actor)
-        back = PutBack(known.dispatch_id, report.token, attempt_counts=True, error=reason)
-        return await self._settlement.requeue(known, back, reason, report, actor)
+            return await self._fail(dispatch, report, failure, actor)
+        requeue = Requeue(dispatch.dispatch_id, report.token, attempt_counts=True, error=reason)
+        return await self._settlement.requeue(dispatch, requeue, reason, report, actor)
 
-    async def _fail(self, known: Known, report: Report, failure: Failure, actor: str | None = None) -> Outcome:
-        request = request_under_lease(known, report, actor=actor, reason=failure.message, error=failure.as_error())
-        return await self._settlement.end(Transition.FAIL, known, request, error=failure.message)
+    async def _fail(
+        self, dispatch: DispatchState, report: Report, failure: Failure, actor: str | None = None
+    ) -> Outcome:
+        request = request_under_lease(dispatch, report, actor=actor, reason=failure.message, error=failure.as_error())
+        return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
     async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
         """The job was submitted to a provider: the worker is free, the job waits for the callback."""
-        known = await self.holding(report)
-        if isinstance(known, Outcome):
-            return known
+        dispatch = await self.holding(report)
+        if isinstance(dispatch, Outcome):
+            return dispatch
         held = await self._queue.wait_for_callback(report.dispatch_id, report.token, provider_job_id, expires_at)
         if held is None:
             return await self._settlement.recorded(report)
-        return Outcome(known.job_id, "waiting", settlement_of(known, None, held))
+        return Outcome(dispatch.job_id, "waiting", settlement_of(dispatch, None, held))
 
 
 def retry_delay(attempts: int, failure: Failure) -> float:

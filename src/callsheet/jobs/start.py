@@ -6,7 +6,7 @@ import asyncio
 from uuid import UUID
 
 from callsheet.dispatch.affinity import Cold
-from callsheet.dispatch.facts import Criteria, Ending, Entry, Lease, PutBack
+from callsheet.dispatch.facts import Criteria, DispatchEnd, Entry, Lease, Requeue
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.cycles import end_of_cycle
@@ -55,16 +55,16 @@ class Starter:
 
     async def repeat(self, dispatch_id: int, token: UUID, worker_id: str) -> StartedLease | None:
         """Returns again a lease that the worker holds: the response was lost, or its signed URLs expired."""
-        known = await self._settlement.holding(Report(dispatch_id, token, worker_id))
-        if isinstance(known, Outcome):
+        dispatch = await self._settlement.holding(Report(dispatch_id, token, worker_id))
+        if isinstance(dispatch, Outcome):
             return None
-        lease = lease_of(known)
-        pool = await self._routing.pool_of(known.tenant_id)
+        lease = lease_of(dispatch)
+        pool = await self._routing.pool_of(dispatch.tenant_id)
         async with pool.connection() as connection:
             job = await SQL["payload_of_job"].row(
-                connection, JobPayload, tenant_id=known.tenant_id, job_id=known.job_id
+                connection, JobPayload, tenant_id=dispatch.tenant_id, job_id=dispatch.job_id
             )
-        if job is not None and (job.charge_cycle, job.lease_seq) == (known.charge_cycle, known.lease_seq):
+        if job is not None and (job.charge_cycle, job.lease_seq) == (dispatch.charge_cycle, dispatch.lease_seq):
             return StartedLease(lease, job.user_id, job.effect_id, job.payload, job.actor)
         # A process crashed between lease and start.
         return await self._start(lease, Transition.START)
@@ -74,9 +74,9 @@ class Starter:
         not count."""
         lease = started.lease
         report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
-        known = await self._settlement.holding(report)
-        if not isinstance(known, Outcome):
-            await self._settlement.requeue(known, _back(lease, delay_seconds), reason, report)
+        dispatch = await self._settlement.holding(report)
+        if not isinstance(dispatch, Outcome):
+            await self._settlement.requeue(dispatch, _back(lease, delay_seconds), reason, report)
 
     async def _start_or_return(self, lease: Lease, transition: Transition) -> StartedLease | None:
         start = asyncio.create_task(self._start(lease, transition))
@@ -99,7 +99,7 @@ class Starter:
         end = end_of_cycle(await self._transitions.state_of(lease.cycle), lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
-            await self._queue.close(Ending(lease.dispatch_id, end, lease.lease_token))
+            await self._queue.close(DispatchEnd(lease.dispatch_id, end, lease.lease_token))
         # Otherwise a newer lease replaced this one while it stalled: change nothing.
         return None
 
@@ -107,15 +107,15 @@ class Starter:
         self, lease: Lease, start: asyncio.Task[StartedLease | None], delay_seconds: float
     ) -> None:
         """Returns a lease that no worker will run; the attempt does not count. The job follows after its start."""
-        await self._queue.put_back([_back(lease, delay_seconds)])
+        await self._queue.requeue([_back(lease, delay_seconds)])
         await asyncio.wait({start})
         if not start.cancelled() and start.exception() is None and start.result() is not None:
-            await hit(Failpoint.PUT_BACK_BEFORE_POOL)
+            await hit(Failpoint.REQUEUE_BEFORE_POOL)
             request = TransitionRequest(
                 lease.cycle, worker_actor(lease.worker_id), lease_seq=lease.lease_seq, reason=NOT_TAKEN
             )
             await self._transitions.apply(Transition.REQUEUE, request)
 
 
-def _back(lease: Lease, delay_seconds: float) -> PutBack:
-    return PutBack(lease.dispatch_id, lease.lease_token, attempt_counts=False, delay_seconds=delay_seconds)
+def _back(lease: Lease, delay_seconds: float) -> Requeue:
+    return Requeue(lease.dispatch_id, lease.lease_token, attempt_counts=False, delay_seconds=delay_seconds)

@@ -33,7 +33,7 @@ class Failpoint(StrEnum):
     COMPLETE_BEFORE_POOL = "complete.before_pool"
     COMPLETE_BEFORE_CLOSE = "complete.before_close"
     FAIL_BEFORE_CLOSE = "fail.before_close"
-    PUT_BACK_BEFORE_POOL = "put_back.before_pool"
+    REQUEUE_BEFORE_POOL = "requeue.before_pool"
     CANCEL_BEFORE_RELAY = "cancel.before_relay"
     RETRY_BEFORE_RELAY = "retry.before_relay"
     REAP_BEFORE_CLOSE = "reap.before_close"

@@ -1,4 +1,4 @@
-"""The queue of a simulated fleet: jobs wait in lanes, and the arena of the real dispatch chooses the next job."""
+"""The queue of a simulated fleet: jobs wait in lanes, and the queue view of the real dispatch chooses the next job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lane
-from callsheet.dispatch.turns import Arena, Terms
+from callsheet.dispatch.queue_view import QueueView
+from callsheet.dispatch.user_queues import Terms
 from callsheet.scaling.simulation.trace import LaneKey, Trace
 
 # Every worker of the fleet may run every job of the trace.
@@ -25,10 +26,10 @@ class Name(UUID):
 class WaitingJobs:
     """Jobs are numbered in the order of arrival, like dispatch ids in the order of creation."""
 
-    __slots__ = ("_arena", "_key_of", "_lanes", "_waiting", "_workflows", "by_workflow", "length", "workflows")
+    __slots__ = ("_key_of", "_lanes", "_view", "_waiting", "_workflows", "by_workflow", "length", "workflows")
 
     def __init__(self, trace: Trace):
-        self._arena = Arena(Criteria((WORKFLOW,), STAGE, (PROVIDER,)), lambda tenant_id: TERMS)
+        self._view = QueueView(Criteria((WORKFLOW,), STAGE, (PROVIDER,)), lambda tenant_id: TERMS)
         self._key_of = trace.key_of
         self._lanes = _lanes(trace.keys)
         self._waiting: list[deque[int]] = [deque() for _ in trace.keys]
@@ -46,27 +47,26 @@ class WaitingJobs:
         self.length += 1
         self.by_workflow[self._workflows[number]] += 1
         if len(waiting) == 1:
-            self._arena.arrive(self._lanes[number], job)
+            self._view.arrive(self._lanes[number], job)
 
     def take(self) -> int:
         """Takes the next job; the queue must not be empty."""
-        # A seat is the lanes of one user.
-        [(seat, _)] = self._arena.draw(1)
+        [(queue, _)] = self._view.draw(1)
         # A user's jobs of several workflows are taken in the order of arrival.
-        number = min(seat.lanes, key=self._head) if len(seat.lanes) > 1 else next(iter(seat.lanes))
+        number = min(queue.lanes, key=self._head) if len(queue.lanes) > 1 else next(iter(queue.lanes))
         waiting = self._waiting[number]
         job = waiting.popleft()
         self.length -= 1
         self.by_workflow[self._workflows[number]] -= 1
         if waiting:
-            seat.oldest = waiting[0] if len(seat.lanes) == 1 else min(map(self._head, seat.lanes))
+            queue.oldest = waiting[0] if len(queue.lanes) == 1 else min(map(self._head, queue.lanes))
         else:
-            self._arena.leave(self._lanes[number])
+            self._view.leave(self._lanes[number])
         return job
 
     def end(self, job: int) -> None:
         """Records that a taken job is no longer in flight."""
-        self._arena.end(self._lanes[self._key_of[job]])
+        self._view.end(self._lanes[self._key_of[job]])
 
     def requeue(self, job: int) -> None:
         """Requeues a taken job before the jobs that arrived after it."""
@@ -76,9 +76,9 @@ class WaitingJobs:
         waiting.insert(place, job)
         self.length += 1
         self.by_workflow[self._workflows[number]] += 1
-        self._arena.end(self._lanes[number])
+        self._view.end(self._lanes[number])
         if place == 0:
-            self._arena.arrive(self._lanes[number], job)
+            self._view.arrive(self._lanes[number], job)
 
     def workflow_of(self, job: int) -> int:
         return self._workflows[self._key_of[job]]

@@ -1,0 +1,155 @@
+"""The rows of the queue's statements that stay in this room.
+
+A row that names a lane starts with the lane's columns, in the order of `Lane`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from callsheet.dispatch.facts import EndStatus, Lane, Lease, RequeuedDispatch
+from callsheet.plumbing.sql import new_tuple
+
+LEASE_WIDTH = len(Lease._fields)
+LANE_WIDTH = len(Lane._fields)
+
+
+class LaneHead(NamedTuple):
+    """A dispatch and its lane."""
+
+    lane_id: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    lane_tenant_id: UUID
+    lane_user_id: UUID
+    dispatch_id: int
+
+
+class EnqueuedRow(NamedTuple):
+    """A new dispatch. If none was created, there is one row, and only `without_lane` has a value."""
+
+    lane_id: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    lane_tenant_id: UUID
+    lane_user_id: UUID
+    dispatch_id: int | None
+    # The number of entries whose lane does not exist.
+    without_lane: int
+
+
+class RouteRow(NamedTuple):
+    workflow_id: int
+    stage: str
+    provider: str
+
+
+class MovedRow(NamedTuple):
+    """A queued dispatch in the lane of its new priority."""
+
+    lane_id: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    lane_tenant_id: UUID
+    lane_user_id: UUID
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    not_before: datetime | None
+    old_priority: int
+
+
+class TakenRow(NamedTuple):
+    """A lease, and for which poller, user queue and lane it is. If there is none, one row has nulls in these columns.
+    Only one row has values in `found_queues`, `found_counts` and `found_next`."""
+
+    dispatch_id: int | None
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    lease_token: UUID
+    lease_seq: int
+    lease_expires_at: datetime
+    lease_seconds: int
+    workflow_id: int
+    provider: str
+    kind: str
+    worker_id: str
+    attempts: int
+    run_limit_seconds: int
+    wedges: int
+    # Counted from 1.
+    poller: int
+    user_queue: int
+    lane_id: int
+    # How many pollers are not drained.
+    pollers: int
+    found_queues: list[int] | None
+    found_counts: list[int] | None
+    found_next: list[int | None] | None
+
+
+class NewLeaseRow(NamedTuple):
+    """A dispatch that was leased when it was created. If none was created, only `without_lane` has a value."""
+
+    dispatch_id: int | None
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    lease_token: UUID
+    lease_seq: int
+    lease_expires_at: datetime
+    lease_seconds: int
+    workflow_id: int
+    provider: str
+    kind: str
+    worker_id: str
+    attempts: int
+    run_limit_seconds: int
+    wedges: int
+    lane_id: int
+    without_lane: int
+
+
+class EndedDispatch(NamedTuple):
+    """An open dispatch of a job that has ended."""
+
+    dispatch_id: int
+    status: str
+    job_status: EndStatus
+
+
+class BoundUse(NamedTuple):
+    """How many jobs of a bound are in flight. `most` is the limit of an identifier."""
+
+    identifier: str | None
+    tenant_id: UUID | None
+    user_id: UUID | None
+    most: int | None
+    in_use: int
+
+
+class TenantTerms(NamedTuple):
+    """The terms that an operator set for a tenant."""
+
+    tenant_id: UUID
+    weight: float
+    max_running: int | None
+    max_running_per_user: int | None
+
+
+def lane_of(row: LaneHead | EnqueuedRow | MovedRow | RequeuedDispatch) -> Lane:
+    """The lane of a row that starts with the columns of a lane."""
+    return new_tuple(Lane, row[:LANE_WIDTH])
