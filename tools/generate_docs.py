@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import callsheet.app  # noqa: F401 - for what it imports: every room, and with it every refusal
+from callsheet.alerts.guide import GUIDE, Guide
 from callsheet.cli.main import app
 from callsheet.jobs.states import PATHS, TRANSITIONS, diagram
 from callsheet.lightbox.node import Input, Node
@@ -72,6 +73,17 @@ directories of another user (neither you nor root) are not used, and a note says
 The option `-v` of every command prints which place was used. Only `callsheet serve`, `up`, `demo` and
 `db migrate --create` create an installation: in the place that was found, otherwise in `.callsheet` in the working
 directory.
+"""
+
+ALERTS_INTRODUCTION = """\
+# Alerts
+
+Every control plane checks every 15 seconds what needs an operator. The alerts that hold are shown in the web
+application (a banner and the page Operate), by `callsheet alerts` and by `GET /api/admin/alerts`. `/metrics` has them
+as `callsheet_alert`. The log has a line when an alert starts (`alert.started`) and when it ends (`alert.ended`).
+[Send alerts to people](how-to/operate.md#send-alerts-to-people) by a webhook or e-mail.
+
+An alert has a message about the case at hand and what to do about it. This table says what each kind means.
 """
 
 ERRORS_INTRODUCTION = """\
@@ -131,6 +143,7 @@ def pages() -> dict[Path, str]:
         docs / "cli.md": cli_page(),
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
+        docs / "alerts.md": alerts_page(),
         docs / "states.md": states_page(),
         docs / "lightbox.md": lightbox_page(),
     }
@@ -260,6 +273,15 @@ def errors_page() -> str:
     refusals = sorted(_refusals(Refusal), key=lambda refusal: (STATUS_OF_CODE[refusal.code], refusal.code))
     rows = [(f"`{refusal.code}`", str(STATUS_OF_CODE[refusal.code]), refusal.title()) for refusal in refusals]
     return "\n".join([GENERATED, ERRORS_INTRODUCTION, _table(("code", "status", "what it says"), rows)])
+
+
+def alerts_page() -> str:
+    rows = [(f"`{code}`", guide.meaning, _with_page(guide)) for code, guide in sorted(GUIDE.items())]
+    return f"{GENERATED}\n\n{ALERTS_INTRODUCTION}\n" + _table(("alert", "what it means", "what to do"), rows)
+
+
+def _with_page(guide: Guide) -> str:
+    return f"{guide.steps} ([more]({guide.page}))" if guide.page else guide.steps
 
 
 def states_page() -> str:

@@ -35,7 +35,7 @@ from callsheet.plumbing.pool_keeper import Role
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer
 from callsheet.providers.registry import ActorRegistry, open_registry
-from callsheet.rooms import all_routers, open_rooms, register_metrics
+from callsheet.rooms import all_routers, open_alerts_of, open_rooms, register_metrics
 from callsheet.scaling.room import ScalingRoom
 from callsheet.settings import Settings
 from callsheet.tasks.room import TasksRoom
@@ -150,9 +150,11 @@ def _assemble(
     rooms = open_rooms(settings, secret, databases, storage, owner, notifier, registry, providers)
     rooms.listen(listener)
     loops = (DatabaseWatch(databases), *rooms.loops, http.connection_limit)
-    register_metrics(registry, databases, rooms, loops)
+    alerts = open_alerts_of(rooms, settings, databases, loops)
+    loops = (*loops, *alerts.loops)
+    register_metrics(registry, databases, rooms, alerts, loops)
     web = open_web(storage.url, settings.public_url) if settings.server.web_application else None
-    routers = all_routers(rooms, settings, databases, providers, loops)
+    routers = all_routers(rooms, alerts, settings, databases, providers, loops)
     api, asgi = http.application(routers, shortcuts(rooms.protocol.router), rooms.vouch, web)
     return ControlPlane(
         settings=settings,

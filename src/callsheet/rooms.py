@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
+from callsheet.alerts.current import CurrentAlerts
+from callsheet.alerts.room import AlertsRoom, open_alerts
+from callsheet.alerts.routers import alerts_routers
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.catalog.routers import catalog_routers
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
@@ -154,25 +157,32 @@ def open_rooms(
     )
 
 
+def open_alerts_of(rooms: Rooms, settings: Settings, databases: Databases, loops: Sequence[Loop]) -> AlertsRoom:
+    """`loops`: the loops that an alert is raised about if they fail."""
+    overview = _overview(rooms, databases, loops)
+    identity, capacity = rooms.identity, rooms.fleet.capacity
+    current = CurrentAlerts(databases, overview, capacity, identity.links.mails, rooms.media.owner, settings)
+    return open_alerts(databases, current, settings)
+
+
+def _overview(rooms: Rooms, databases: Databases, loops: Sequence[Loop]) -> FleetOverview:
+    return FleetOverview(databases, loops, rooms.jobs.reconciler.healed, rooms.pipelines.numbers.look)
+
+
 def all_routers(
-    rooms: Rooms, settings: Settings, databases: Databases, providers: ActorRegistry, loops: Sequence[Loop]
+    rooms: Rooms,
+    alerts: AlertsRoom,
+    settings: Settings,
+    databases: Databases,
+    providers: ActorRegistry,
+    loops: Sequence[Loop],
 ) -> list[APIRouter]:
     """The first router that has the path gets the request; workers send most requests."""
     identity, media, jobs, users = rooms.identity, rooms.media, rooms.jobs, rooms.identity.authentication
     api = open_jobs_api(databases, jobs, identity, media, rooms.fleet.capacity.of, rooms.webhooks.gate, settings.jobs)
     work = UserWork(databases, rooms.pipelines.runs, jobs.cancellation)
     deletion = UserDeletion(databases, identity.management, work)
-    overview = FleetOverview(
-        databases,
-        rooms.fleet.capacity,
-        loops,
-        jobs.reconciler.healed,
-        settings.jobs.queue_wait_alert_seconds,
-        rooms.pipelines.numbers.look,
-        settings.pipelines.error_share_alert,
-        identity.links.mails,
-        media.owner,
-    )
+    overview = _overview(rooms, databases, loops)
     return [
         *fleet_routers(rooms.fleet, rooms.protocol, rooms.credentials, overview, users, settings.fleet),
         *webhook_routers(rooms.webhooks, users),
@@ -186,12 +196,16 @@ def all_routers(
         *wallet_routers(databases, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),
         *statistics_routers(rooms.statistics, users),
+        *alerts_routers(alerts, users),
     ]
 
 
-def register_metrics(registry: CollectorRegistry, databases: Databases, rooms: Rooms, loops: Sequence[Loop]) -> None:
+def register_metrics(
+    registry: CollectorRegistry, databases: Databases, rooms: Rooms, alerts: AlertsRoom, loops: Sequence[Loop]
+) -> None:
     registry.register(ProcessMetrics(loops, databases.connection_counts))
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
     registry.register(rooms.webhooks.metrics)
     registry.register(AsgMetrics(rooms.fleet.groups))
     registry.register(rooms.scaling.numbers)
+    registry.register(alerts.metrics)

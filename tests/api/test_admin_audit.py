@@ -213,6 +213,7 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate": ("fleet.rotate_token", "fleet_id"),
     "POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke": ("fleet.revoke_token", "fleet_id"),
     "POST /api/admin/providers/{provider}/reset": ("provider.reset", "provider"),
+    "POST /api/admin/alerts/test": ("alert.test", "alert"),
 }
 
 

@@ -302,6 +302,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/providers
     """,
     OPERATOR: """
+        POST /api/admin/alerts/test
         POST /api/admin/tenants
         PATCH /api/admin/tenants/{tenant_id}/quotas
         PATCH /api/admin/tenants/{tenant_id}/share

@@ -26,6 +26,8 @@ async def test_the_overview_shows_what_waits_and_follows_the_link(
     alerts = page.get_by_role("region", name="Alerts")
     await expect(alerts).to_contain_text("no live worker")
     await expect(alerts).to_contain_text("What to do")
+    await alerts.get_by_text("What it means").first.click()
+    await expect(alerts).to_contain_text("No approved worker that could run them")
     # A chart is read aloud with its last values.
     queue = page.get_by_role("img", name="Queue. Waiting:")
     await expect(queue).to_be_visible()
@@ -93,3 +95,26 @@ async def test_people_without_the_role_find_no_operate(signed_in: Page) -> None:
     await expect(page.get_by_role("heading", name="Only operators see this page")).to_be_visible()
     assert (await page.context.request.get("/api/admin/statistics")).status == 403
     await assert_accessible(page)
+
+
+async def test_an_alert_is_on_every_page_of_an_operator_until_it_is_hidden(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    effect = await sell(stack, "Unserved drawing", is_served=False)
+    await submit(stack, account, effect, prompt="a lighthouse")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/effects")
+    banner = page.get_by_role("region", name="Alerts of the installation")
+    # The control plane checks every 15 seconds, and the page asks as often.
+    await expect(banner).to_contain_text("Critical", timeout=60_000)
+    await assert_accessible(page)
+    await screenshots.take(page, "alert-banner")
+    await banner.get_by_role("link", name="Show alerts").click()
+    await expect(page.get_by_role("region", name="Alerts", exact=True)).to_contain_text("What to do")
+    await expect(banner).to_be_hidden()
+    await page.goto("/jobs")
+    await banner.get_by_role("button", name="Hide these alerts").click()
+    await expect(banner).to_be_hidden()
+    await page.reload()
+    await expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    await expect(banner).to_be_hidden()

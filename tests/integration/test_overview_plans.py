@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from callsheet.alerts.current import FACTS_SQL as ALERT_FACTS
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
 from callsheet.fleet.sql import OVERVIEW_SQL as FLEET
@@ -144,7 +145,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "finished_lately": Case(FLEET["finished_lately"], {"most": 1000}, 300),
         "delete_old_history": Case(HISTORY_RETENTION["delete_old_history"], {"days": 0, "limit": 20}, 300),
-        "engine_killers": Case(FLEET["engine_killers"], {"limit": 20}, 100),
+        "engine_killers": Case(ALERT_FACTS["engine_killers"], {"limit": 20}, 100),
     }
     said = {"percents": [5.0], "messages": ["x"], "elapsed": [1], "previews": "{NULL}", "preview_types": "{NULL}"}
     user = {"tenant_id": TENANT, "user_id": user_id(1)}

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, get_args
 
 import pytest
 
-from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, ScaledFleetFacts, WaitingRoute, alerts
+from callsheet.alerts.guide import GUIDE
+from callsheet.alerts.messages import KeptAlert, email, message, signature
+from callsheet.alerts.rules import (
+    AlertFacts,
+    EngineKiller,
+    PausedProvider,
+    ScaledFleetFacts,
+    UnsentMessages,
+    WaitingRoute,
+    alerts,
+)
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.pipelines.numbers import MOST_SETTLED, RunCounts, numbers_view
-from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
+from callsheet.wire.operations import AlertCode, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
 def route(**changes: Any) -> WaitingRoute:
@@ -106,6 +117,10 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(storage_problem="It is not ours."), [("storage_not_owned", "critical", "storage")]),
         (AlertFacts(mails=UnsentMails(late=1)), [("mails_not_sent", "warning", "mails")]),
         (AlertFacts(mails=UnsentMails(given_up=2)), [("mails_not_sent", "warning", "mails")]),
+        (
+            AlertFacts(messages=UnsentMessages(3, "The webhook returned 404.")),
+            [("alerts_not_sent", "warning", "alerts")],
+        ),
         (AlertFacts(reconciled={"missing_dispatch": 0}), []),
         (AlertFacts(reconciled={"missing_dispatch": 3}), [("reconciled", "warning", "missing_dispatch")]),
     ],
@@ -133,3 +148,26 @@ def test_of_more_jobs_than_are_looked_at_the_last_ones_are_counted_over_their_ow
     few, many = runs(MOST_SETTLED - 2, 1), runs(MOST_SETTLED - 1, 1)
     assert (few.window_seconds, many.window_seconds) == (3600, 600)
     assert many.jobs_per_minute == MOST_SETTLED / 10
+
+
+def test_every_alert_has_a_guide_in_whole_sentences() -> None:
+    assert set(GUIDE) == set(get_args(AlertCode))
+    assert [
+        code for code, guide in GUIDE.items() if not (guide.meaning.endswith(".") and guide.steps.endswith("."))
+    ] == []
+
+
+def test_an_email_has_a_subject_of_one_line_and_says_what_to_do() -> None:
+    alert = KeptAlert("", "long_wait", "upscale", "warning", "It has\nwaited.", "Add workers.", datetime.now(UTC))
+    subject, text = email(message("started", alert, "https://callsheet.example.com"))
+    assert subject == "Callsheet warning alert: It has waited."
+    assert "What to do: Add workers." in text
+    assert GUIDE["long_wait"].meaning in text
+    assert "https://callsheet.example.com/operate" in text
+
+
+def test_a_signature_differs_with_the_secret_the_time_and_the_body() -> None:
+    signatures = {
+        signature(secret, timestamp, body) for secret in ("a", "b") for timestamp in (1, 2) for body in (b"{}", b"[]")
+    }
+    assert len(signatures) == 8

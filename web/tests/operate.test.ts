@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { nameOf, newAlerts } from "@/frame/hidden-alerts";
 import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
 import { stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
 
@@ -52,5 +53,17 @@ describe("the state of a worker", () => {
   it("names the versions of its engines", () => {
     expect(versionsOf(worker({ capabilities: { engines: { self_hosted: "0.7.0", cloud: "1.2", odd: {} }, gpu: "H200" } }))).toBe("self_hosted 0.7.0, cloud 1.2");
     expect(versionsOf(worker({ capabilities: { engines: "none" } }))).toBe("");
+  });
+});
+
+describe("hidden alerts", () => {
+  const waits = { code: "long_wait", subject: "upscale", severity: "warning", since: "2026-01-01T00:00:00Z" };
+
+  it("hides an alert until it starts again or gets worse", () => {
+    const hidden = new Set([nameOf(waits)]);
+    expect(newAlerts([waits], hidden)).toEqual([]);
+    const again = { ...waits, since: "2026-01-02T00:00:00Z" };
+    const worse = { ...waits, severity: "critical" };
+    expect(newAlerts([waits, again, worse], hidden)).toEqual([again, worse]);
   });
 });

@@ -187,8 +187,8 @@ async def _known_password(connection: Connection, settings: Settings) -> list[Fi
 
 async def _engine_killers(connection: Connection) -> list[Finding]:
     """Workflows that engines do not survive, as the alert says it."""
-    from callsheet.fleet.alerts import AlertFacts, alerts
-    from callsheet.fleet.overview import engine_killers
+    from callsheet.alerts.current import engine_killers
+    from callsheet.alerts.rules import AlertFacts, alerts
 
     found = alerts(AlertFacts(engine_killers=await engine_killers(connection)))
     return [Finding("workflows", "warning", alert.message, alert.action) for alert in found]

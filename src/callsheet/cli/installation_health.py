@@ -62,10 +62,18 @@ def count_text(count: int) -> str:
     return f"{count}+" if count >= 1000 else str(count)
 
 
-def alerts(url: str | None = URL, as_json: bool = AS_JSON) -> None:
+SEND_TEST = typer.Option(
+    False, "--send-test", help="Send a test message to the configured webhook and e-mail addresses."
+)
+
+
+def alerts(url: str | None = URL, send_test: bool = SEND_TEST, as_json: bool = AS_JSON) -> None:
     """List what needs an operator, with what to do about it. Exits 1 if an alert is critical."""
     from callsheet.cli.operations_client import with_operations
 
+    if send_test:
+        _print_recipients(with_operations(url, lambda client: client.send_test_alert()).recipients, as_json)
+        return
     found = with_operations(url, lambda client: client.alerts()).alerts
     if as_json:
         print_json(found)
@@ -76,6 +84,17 @@ def alerts(url: str | None = URL, as_json: bool = AS_JSON) -> None:
             _print_alert(alert)
     if any(alert.severity == "critical" for alert in found):
         raise typer.Exit(1)
+
+
+def _print_recipients(recipients: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json(recipients)
+    elif recipients:
+        out.print(
+            f"A test message is on its way to {', '.join(recipients)}. If it does not arrive, run: callsheet alerts"
+        )
+    else:
+        out.print("No recipient is configured. Set CALLSHEET_ALERTS__WEBHOOK_URL or CALLSHEET_ALERTS__EMAILS.")
 
 
 def _print_alert(alert: Alert) -> None:

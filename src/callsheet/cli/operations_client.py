@@ -17,7 +17,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.fleet import Fleet
 from callsheet.wire.identity import Me, Tenant
 from callsheet.wire.jobs import Job, JobEvent
-from callsheet.wire.operations import AdminJob, Alerts, Dispatch, Metrics
+from callsheet.wire.operations import AdminJob, AlertRecipients, Alerts, Dispatch, Metrics
 from callsheet.wire.scaling import FleetScaling
 
 Result = TypeVar("Result")
@@ -63,6 +63,9 @@ class OperationsClient(Client):
 
     async def alerts(self) -> Alerts:
         return await self._ask(Alerts, "GET", "/api/admin/alerts")
+
+    async def send_test_alert(self) -> AlertRecipients:
+        return await self._ask(AlertRecipients, "POST", "/api/admin/alerts/test")
 
     async def finished_dispatches(self) -> AsyncIterator[Sequence[Dispatch]]:
         """The history of the queue, newest first, page after page."""

@@ -1,4 +1,4 @@
-"""Metrics and alerts of the installation. The amount of data read is bounded for any length of the queue."""
+"""Metrics of the installation. The amount of data read is bounded for any length of the queue."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, ScaledFleetFacts, WaitingRoute, alerts
-from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import OVERVIEW_SQL
-from callsheet.identity.mail_sender import MailSender
-from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.operations import Alerts, LoopMetrics, Metrics, RunsMetrics, WorkflowMetrics
+from callsheet.wire.operations import LoopMetrics, Metrics, RunsMetrics, WorkflowMetrics
 
 MOST_QUEUED = 1000
 MOST_FINISHED = 50_000
-MOST_KILLERS = 20
 
 
 class WorkflowQueue(NamedTuple):
@@ -70,66 +64,26 @@ class WorkerCounts(NamedTuple):
     unverified: int
 
 
-async def engine_killers(connection: Connection) -> list[EngineKiller]:
-    return await OVERVIEW_SQL["engine_killers"].rows(connection, EngineKiller, limit=MOST_KILLERS)
-
-
 class FleetOverview:
     def __init__(
         self,
         databases: Databases,
-        capacity: Capacity,
         loops: Iterable[Loop],
         reconciled: Mapping[str, int],
-        longest_wait_seconds: int,
         runs: Callable[[], Awaitable[list[RunsMetrics]]],
-        highest_failed_share: float,
-        mails: MailSender,
-        storage_owner: StorageOwner | None,
     ):
-        """`runs` returns metrics of pipeline runs. A share of failures above `highest_failed_share` raises an alert."""
+        """`runs` returns metrics of pipeline runs."""
         self._databases = databases
-        self._capacity = capacity
         self._loops = loops
-        self._reconciled = reconciled
-        self._longest_wait_seconds = longest_wait_seconds
+        self.reconciled = reconciled
         self._runs = runs
-        self._highest_failed_share = highest_failed_share
-        self._mails = mails
-        self._storage_owner = storage_owner
 
     async def metrics(self) -> Metrics:
-        metrics, _ = await self._look()
+        metrics, _ = await self.look()
         return metrics
 
-    async def alerts(self) -> Alerts:
-        metrics, heads = await self._look()
-        async with self._databases.central.ordinary() as connection:
-            paused = await OVERVIEW_SQL["paused_limits"].column(connection)
-            providers = await OVERVIEW_SQL["paused_providers"].rows(connection, PausedProvider)
-            killers = await engine_killers(connection)
-            scaled = await OVERVIEW_SQL["scaled_fleets"].rows(connection, ScaledFleetFacts)
-        facts = AlertFacts(
-            unavailable_pools=self._databases.unavailable,
-            storage_problem=self._storage_owner.problem if self._storage_owner else None,
-            routes=await self._waiting_routes(heads),
-            workflows=metrics.workflows,
-            engine_killers=killers,
-            unapproved_workers=metrics.unapproved_workers,
-            unverified_workers=metrics.unverified_workers,
-            loops=metrics.loops,
-            scaled_fleets=scaled,
-            paused_limits=paused,
-            paused_providers=providers,
-            mails=await self._mails.unsent(),
-            reconciled=metrics.reconciled,
-            longest_wait_seconds=self._longest_wait_seconds,
-            runs=metrics.runs,
-            highest_failed_share=self._highest_failed_share,
-        )
-        return Alerts(at=metrics.at, alerts=alerts(facts))
-
-    async def _look(self) -> tuple[Metrics, list[LaneHead]]:
+    async def look(self) -> tuple[Metrics, list[LaneHead]]:
+        """The metrics, and the job that has waited longest in each lane."""
         async with self._databases.central.ordinary() as connection:
             queues = await OVERVIEW_SQL["queue_depth"].rows(
                 connection, WorkflowQueue, most=MOST_QUEUED, alive_seconds=ALIVE_SECONDS
@@ -138,12 +92,6 @@ class FleetOverview:
             finished = await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MOST_FINISHED)
             workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
         assert workers is not None
-        loops = [
-            LoopMetrics(
-                name=loop.name, ticks=loop.ticks, failures=loop.failures, failures_in_a_row=loop.failures_in_a_row
-            )
-            for loop in self._loops
-        ]
         metrics = Metrics(
             at=workers.now,
             workflows=_workflows(queues, heads, finished),
@@ -153,29 +101,18 @@ class FleetOverview:
             unverified_workers=workers.unverified,
             draining_workers=workers.draining,
             runs=await self._runs(),
-            reconciled=dict(self._reconciled),
-            loops=loops,
+            reconciled=dict(self.reconciled),
+            loops=self.loops(),
         )
         return metrics, heads
 
-    async def _waiting_routes(self, heads: Sequence[LaneHead]) -> list[WaitingRoute]:
-        oldest: dict[tuple[int, str, str], LaneHead] = {}
-        for head in heads:
-            route = (head.workflow_id, head.stage, head.provider)
-            if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
-                oldest[route] = head
-        capacity = await self._capacity.of(list(oldest))
+    def loops(self) -> list[LoopMetrics]:
+        """The background loops of this process."""
         return [
-            WaitingRoute(
-                workflow=head.slug,
-                stage=head.stage,
-                provider=head.provider,
-                oldest_wait_seconds=head.wait_seconds,
-                live_workers=capacity[route].live_workers,
-                scaling_up=capacity[route].scaling_up,
-                missing=capacity[route].missing,
+            LoopMetrics(
+                name=loop.name, ticks=loop.ticks, failures=loop.failures, failures_in_a_row=loop.failures_in_a_row
             )
-            for route, head in oldest.items()
+            for loop in self._loops
         ]
 
 

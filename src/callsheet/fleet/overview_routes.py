@@ -1,4 +1,4 @@
-"""`/api/admin/metrics` and `/api/admin/alerts`."""
+"""`/api/admin/metrics`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from callsheet.fleet.overview import FleetOverview
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.plumbing.routing import Router
-from callsheet.wire.operations import Alerts, Metrics
+from callsheet.wire.operations import Metrics
 
 
 def overview_router(overview: FleetOverview, authentication: Authentication) -> APIRouter:
@@ -18,10 +18,5 @@ def overview_router(overview: FleetOverview, authentication: Authentication) -> 
     async def get_metrics() -> Metrics:
         """Queues, workers and what finished in the last hour. Prometheus reads /metrics."""
         return await overview.metrics()
-
-    @router.get("/alerts")
-    async def get_alerts() -> Alerts:
-        """The alerts, critical ones first. An empty list means that no action is needed."""
-        return await overview.alerts()
 
     return router

@@ -24,6 +24,8 @@ class Failpoint(StrEnum):
     DELETE_USER_BEFORE_ROW = "delete_user.before_row"
     MAIL_CLAIMED_BEFORE_SEND = "mail.claimed_before_send"
     MAIL_SENT_BEFORE_ROW = "mail.sent_before_row"
+    ALERTS_FOUND_BEFORE_WRITE = "alerts.found_before_write"
+    ALERT_SENT_BEFORE_ROW = "alert.sent_before_row"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     RELAY_BEFORE_QUEUED = "relay.before_queued"
     RELAY_BEFORE_CLOSED = "relay.before_closed"

@@ -4,6 +4,7 @@ Nothing else in Callsheet reads the environment. A wrong value stops the start w
 setting, the value and what is allowed.
 """
 
+from callsheet.settings.alerts import AlertSettings
 from callsheet.settings.control_plane import (
     DatabaseSettings,
     FleetSettings,
@@ -44,6 +45,7 @@ from callsheet.settings.variables import (
 __all__ = [
     "POOL_DSN_VARIABLE",
     "SHORT_NAMES",
+    "AlertSettings",
     "ClientSettings",
     "DatabaseSettings",
     "EngineSettings",

@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from callsheet.providers.config import ProvidersConfig
+from callsheet.settings.alerts import AlertSettings
 from callsheet.settings.control_plane import (
     DatabaseSettings,
     FleetSettings,
@@ -81,6 +82,7 @@ class Settings(BaseSettings):
     statistics: StatisticsSettings = Field(
         default_factory=StatisticsSettings, description="Counts and samples for the charts of operators."
     )
+    alerts: AlertSettings = Field(default_factory=AlertSettings, description="Messages about alerts to operators.")
     quotas: QuotaSettings = Field(
         default_factory=QuotaSettings,
         description="Default limits for tenants and users. An operator can set other limits for a tenant.",

@@ -190,34 +190,49 @@ class Metrics(Answer):
     loops: list[LoopMetrics] = Field(description="The background loops of this process.")
 
 
+AlertCode = Literal[
+    "pool_unavailable",
+    "storage_not_owned",
+    "no_live_worker",
+    "long_wait",
+    "unapproved_workers",
+    "unverified_workers",
+    "failing_loop",
+    "scaling_driver_failing",
+    "fleet_at_maximum",
+    "fleet_cannot_run",
+    "scaling_paused",
+    "paused_limit",
+    "provider_paused",
+    "many_failures",
+    "kills_engines",
+    "failing_runs",
+    "broken_runs",
+    "mails_not_sent",
+    "alerts_not_sent",
+    "reconciled",
+]
+Severity = Literal["critical", "warning"]
+
+
 class Alert(Answer):
-    code: Literal[
-        "pool_unavailable",
-        "storage_not_owned",
-        "no_live_worker",
-        "long_wait",
-        "unapproved_workers",
-        "unverified_workers",
-        "failing_loop",
-        "scaling_driver_failing",
-        "fleet_at_maximum",
-        "fleet_cannot_run",
-        "scaling_paused",
-        "paused_limit",
-        "provider_paused",
-        "many_failures",
-        "kills_engines",
-        "failing_runs",
-        "broken_runs",
-        "mails_not_sent",
-        "reconciled",
-    ]
-    severity: Literal["critical", "warning"]
+    code: AlertCode
+    severity: Severity
     subject: str = Field(description="The affected workflow, loop or other object.")
     message: str
     action: str = Field(description="What to do.")
+    meaning: str = Field("", description="What an alert of this kind means.")
+    steps: str = Field("", description="What to do about alerts of this kind, in more detail.")
+    since: datetime | None = Field(None, description="When it was first found. Empty until the next check.")
+    process: str = Field("", description="The control plane that it is about. Empty: the installation.")
 
 
 class Alerts(Answer):
     at: datetime
     alerts: list[Alert]
+
+
+class AlertRecipients(Answer):
+    recipients: list[str] = Field(
+        description="`webhook` and the e-mail addresses that get messages about alerts. Empty: none is configured."
+    )

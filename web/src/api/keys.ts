@@ -28,6 +28,7 @@ export const keys = {
   statistics: (range: string, workflow: string | undefined) => ["operate", "statistics", range, workflow ?? null] as const,
   metrics: ["operate", "metrics"] as const,
   alerts: ["operate", "alerts"] as const,
+  bannerAlerts: ["operate", "alerts", "last"] as const,
   allWorkers: ["operate", "workers"] as const,
   workers: (view: string) => ["operate", "workers", view] as const,
 };

@@ -20,6 +20,13 @@ export const walletQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/wallet", { signal })),
 });
 
+/** The alerts of the server's last check, for the banner. */
+export const bannerAlertsQuery = queryOptions({
+  queryKey: keys.bannerAlerts,
+  queryFn: ({ signal }) => data(api.GET("/api/admin/alerts", { params: { query: { fresh: false } }, signal })),
+  refetchInterval: 15_000,
+});
+
 const EFFECTS_PER_PAGE = 200;
 const MOST_PAGES = 5;
 

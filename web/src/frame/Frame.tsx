@@ -4,6 +4,7 @@ import { lazy, Suspense, useEffect, useState } from "react";
 import { startLiveUpdates } from "@/api/live";
 import { onSessionEnd } from "@/api/session";
 import { frameTexts } from "@/texts/frame";
+import { AlertBanner } from "./AlertBanner";
 import { BottomBar } from "./BottomBar";
 import { CommandPalette } from "./CommandPalette";
 import { ReconnectingBar } from "./ReconnectingBar";
@@ -29,6 +30,7 @@ export function Frame() {
       <Sidebar onKeys={() => setKeysShown(true)} />
       <div className="flex min-w-0 flex-col">
         <ReconnectingBar />
+        <AlertBanner />
         <TopBar onSearch={() => setPaletteOpen(true)} />
         <main id="content" tabIndex={-1} className="mx-auto w-full max-w-page grow px-4 pt-5 pb-28 outline-none md:px-8 md:pt-7 md:pb-12 2xl:max-w-wide">
           <Outlet />

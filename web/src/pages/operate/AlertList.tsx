@@ -1,27 +1,49 @@
 import { useQuery } from "@tanstack/react-query";
-import { Badge } from "@/design";
+import type { components } from "@/api/schema";
+import { Badge, Time } from "@/design";
 import { operateTexts } from "@/texts/operate";
 import { alertsQuery } from "./queries";
+
+type Alert = components["schemas"]["Alert"];
 
 /** What needs an operator, critical first, each with what to do. */
 export function AlertList() {
   const { data } = useQuery(alertsQuery);
   if (data === undefined || data.alerts.length === 0) return null;
   return (
-    <section aria-label={operateTexts.alerts} className="mb-6">
+    <section id="alerts" aria-label={operateTexts.alerts} className="mb-6 scroll-mt-20">
       <ul className="grid gap-3">
         {data.alerts.map((alert) => (
-          <li key={`${alert.code} ${alert.subject}`} className={alert.severity === "critical" ? "panel border-l-4 border-l-bad p-4" : "panel border-l-4 border-l-warn p-4"}>
-            <div className="flex flex-wrap items-center gap-2">
-              <Badge tone={alert.severity === "critical" ? "bad" : "warn"}>{operateTexts.severity[alert.severity]}</Badge>
-              <span className="min-w-0 break-words font-[550]">{alert.message}</span>
-            </div>
-            <p className="mt-1.5 break-words text-s text-muted">
-              <span className="font-[550] text-text">{operateTexts.whatToDo}:</span> {alert.action}
-            </p>
-          </li>
+          <AlertPanel key={`${alert.process} ${alert.code} ${alert.subject}`} alert={alert} />
         ))}
       </ul>
     </section>
+  );
+}
+
+function AlertPanel({ alert }: { alert: Alert }) {
+  const isCritical = alert.severity === "critical";
+  return (
+    <li className={isCritical ? "panel border-l-4 border-l-bad p-4" : "panel border-l-4 border-l-warn p-4"}>
+      <div className="flex flex-wrap items-center gap-2">
+        <Badge tone={isCritical ? "bad" : "warn"}>{operateTexts.severity[alert.severity]}</Badge>
+        <span className="min-w-0 break-words font-[550]">{alert.message}</span>
+        {alert.since && (
+          <span className="text-s text-muted">
+            {operateTexts.since} <Time at={alert.since} />
+          </span>
+        )}
+        {alert.process && <span className="text-s text-muted">{operateTexts.onProcess(alert.process)}</span>}
+      </div>
+      <p className="mt-1.5 break-words text-s text-muted">
+        <span className="font-[550] text-text">{operateTexts.whatToDo}:</span> {alert.action}
+      </p>
+      <details className="mt-1.5 text-s text-muted">
+        <summary className="w-fit cursor-pointer rounded-s py-0.5 touch:min-h-11 touch:content-center">{operateTexts.whatItMeans}</summary>
+        <p className="mt-1 max-w-prose break-words">
+          {alert.meaning} {alert.steps}
+        </p>
+      </details>
+    </li>
   );
 }

@@ -67,6 +67,16 @@ class ScaledFleetFacts(NamedTuple):
     queued_seconds: float | None = None
 
 
+class UnsentMessages(NamedTuple):
+    """Messages about alerts that were not accepted, and the last error."""
+
+    number: int = 0
+    error: str | None = None
+
+
+NO_MESSAGES = UnsentMessages()
+
+
 @dataclass(frozen=True, slots=True)
 class AlertFacts:
     # Unavailable pools, and why.
@@ -84,6 +94,7 @@ class AlertFacts:
     paused_limits: Sequence[str] = ()
     paused_providers: Sequence[PausedProvider] = ()
     mails: UnsentMails = NOTHING_UNSENT
+    messages: UnsentMessages = NO_MESSAGES
     reconciled: Mapping[str, int] | None = None
     longest_wait_seconds: int = 900
     runs: Sequence[RunsMetrics] = ()
@@ -106,6 +117,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_limits(facts.paused_limits),
         *_providers(facts.paused_providers),
         *_mails(facts.mails),
+        *_messages(facts.messages),
         *_healed(facts.reconciled or {}),
     ]
     return sorted(found, key=lambda alert: alert.severity != "critical")
@@ -339,6 +351,18 @@ def _mails(unsent: UnsentMails) -> Iterator[Alert]:
             f"{unsent.given_up} failed for good in the last 24 hours. Their recipients wait for a link.",
             action="Read the errors: GET /api/admin/mails. Check the mail settings and the mail server; then late "
             "e-mails are sent. For an e-mail that failed for good, invite or reset again, or hand over a link.",
+        )
+
+
+def _messages(unsent: UnsentMessages) -> Iterator[Alert]:
+    if unsent.number:
+        yield Alert(
+            code="alerts_not_sent",
+            severity="warning",
+            subject="alerts",
+            message=f"Messages about alerts that were not sent in the last 24 hours: {unsent.number}. The last error: "
+            f"{unsent.error or 'unknown'}",
+            action="Check the settings of alerts and mail, then send a test: callsheet alerts --send-test.",
         )
 
 

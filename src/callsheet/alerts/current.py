@@ -1,0 +1,108 @@
+"""Finds the alerts that hold now: reads the facts and applies the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from callsheet.alerts.rules import (
+    AlertFacts,
+    EngineKiller,
+    PausedProvider,
+    ScaledFleetFacts,
+    UnsentMessages,
+    WaitingRoute,
+    alerts,
+)
+from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.overview import FleetOverview, LaneHead
+from callsheet.identity.mail_sender import MailSender
+from callsheet.media.storage.owner import StorageOwner
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.settings import Settings
+from callsheet.wire.operations import Alert
+
+FACTS_SQL = statements("callsheet.alerts", "fact_statements.sql")
+SQL = statements("callsheet.alerts")
+MOST_KILLERS = 20
+
+
+async def engine_killers(connection: Connection) -> list[EngineKiller]:
+    return await FACTS_SQL["engine_killers"].rows(connection, EngineKiller, limit=MOST_KILLERS)
+
+
+class CurrentAlerts:
+    def __init__(
+        self,
+        databases: Databases,
+        overview: FleetOverview,
+        capacity: Capacity,
+        mails: MailSender,
+        storage_owner: StorageOwner | None,
+        settings: Settings,
+    ):
+        self._databases = databases
+        self._overview = overview
+        self._capacity = capacity
+        self._mails = mails
+        self._storage_owner = storage_owner
+        self._longest_wait_seconds = settings.jobs.queue_wait_alert_seconds
+        self._highest_failed_share = settings.pipelines.error_share_alert
+
+    async def of_installation(self) -> list[Alert]:
+        """What every control plane finds alike, because it is read from the databases."""
+        metrics, heads = await self._overview.look()
+        async with self._databases.central.ordinary() as connection:
+            paused = await FACTS_SQL["paused_limits"].column(connection)
+            providers = await FACTS_SQL["paused_providers"].rows(connection, PausedProvider)
+            killers = await engine_killers(connection)
+            scaled = await FACTS_SQL["scaled_fleets"].rows(connection, ScaledFleetFacts)
+            messages = await SQL["unsent_messages"].row(connection, UnsentMessages)
+        return alerts(
+            AlertFacts(
+                routes=await self._waiting_routes(heads),
+                workflows=metrics.workflows,
+                engine_killers=killers,
+                unapproved_workers=metrics.unapproved_workers,
+                unverified_workers=metrics.unverified_workers,
+                scaled_fleets=scaled,
+                paused_limits=paused,
+                paused_providers=providers,
+                mails=await self._mails.unsent(),
+                messages=messages or UnsentMessages(),
+                longest_wait_seconds=self._longest_wait_seconds,
+                runs=metrics.runs,
+                highest_failed_share=self._highest_failed_share,
+            )
+        )
+
+    def of_process(self) -> list[Alert]:
+        """What this control plane alone finds: its loops, its connections, its repairs."""
+        return alerts(
+            AlertFacts(
+                unavailable_pools=self._databases.unavailable,
+                storage_problem=self._storage_owner.problem if self._storage_owner else None,
+                loops=self._overview.loops(),
+                reconciled=self._overview.reconciled,
+            )
+        )
+
+    async def _waiting_routes(self, heads: Sequence[LaneHead]) -> list[WaitingRoute]:
+        oldest: dict[tuple[int, str, str], LaneHead] = {}
+        for head in heads:
+            route = (head.workflow_id, head.stage, head.provider)
+            if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
+                oldest[route] = head
+        capacity = await self._capacity.of(list(oldest))
+        return [
+            WaitingRoute(
+                workflow=head.slug,
+                stage=head.stage,
+                provider=head.provider,
+                oldest_wait_seconds=head.wait_seconds,
+                live_workers=capacity[route].live_workers,
+                scaling_up=capacity[route].scaling_up,
+                missing=capacity[route].missing,
+            )
+            for route, head in oldest.items()
+        ]

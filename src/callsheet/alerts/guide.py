@@ -1,0 +1,154 @@
+"""What each alert means and what to do about it, in general. The API, the messages and docs/alerts.md say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from callsheet.wire.operations import AlertCode
+
+
+class Guide(NamedTuple):
+    meaning: str
+    steps: str
+    # Where docs/ says more, relative to docs/.
+    page: str = ""
+
+
+GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
+    {
+        "no_live_worker": Guide(
+            "Jobs of a workflow, stage and provider wait. No approved worker that could run them has sent anything for "
+            "90 seconds or holds a valid lease. While more workers are wanted than there are, it is only a warning.",
+            "Start workers, or assign the workflow to a fleet that has some: `callsheet fleets assign`. Check that "
+            "effect and fleet have the same stage. If the message names what the workers lack, install it and restart "
+            "their engines, or change what the workflow requires.",
+            "how-to/run-a-fleet.md",
+        ),
+        "long_wait": Guide(
+            "The oldest job waits longer than `CALLSHEET_JOBS__QUEUE_WAIT_ALERT_SECONDS`.",
+            "Add workers, or look for jobs that run too long: `GET /api/admin/dispatches?status=leased`. Requeue or "
+            "cancel them.",
+            "how-to/scale-workers.md",
+        ),
+        "many_failures": Guide(
+            "More than half of ten or more jobs of a workflow failed in the last hour.",
+            "Read `last_error` in `GET /api/admin/dispatches?status=failed&workflow=…`; the job has the traceback. If "
+            "one worker causes the failures, drain it. If the graph causes them, run "
+            "`callsheet workflows deactivate`. Retry the jobs when the cause is fixed.",
+        ),
+        "kills_engines": Guide(
+            "A job of the workflow ran more than once in the last 24 hours, and each time its engine hung "
+            "(`engine_stuck`), or was restarted or gone during the run (`run_lost`, `engine_unreachable`). An engine "
+            "that an operator restarts once is not counted.",
+            "Run the graph by hand at ComfyUI and read its output. The cause is often a custom node that returns numpy "
+            "or tensor values in its `ui`, or that ends its process or thread. Until it is fixed, run "
+            "`callsheet workflows deactivate`. The alert ends a day after the last such run.",
+            "how-to/connect-comfyui.md",
+        ),
+        "failing_runs": Guide(
+            "Of ten or more jobs of pipeline runs in a pool, a larger share than "
+            "`CALLSHEET_PIPELINES__ERROR_SHARE_ALERT` failed within `CALLSHEET_PIPELINES__ERROR_WINDOW_SECONDS`.",
+            "Read `GET /api/admin/dispatches?status=failed` and the errors of those jobs: the cause may be one "
+            "workflow or one run. A branch is stopped after three failures, and a run whose branches fail stops with "
+            "its reason, so no budget is spent on it. Resume such runs when the cause is fixed.",
+            "how-to/run-a-pipeline.md",
+        ),
+        "broken_runs": Guide(
+            "An unexpected error stops the scheduler from advancing a run; the run's reason is `internal_error`. It is "
+            "tried again every `CALLSHEET_PIPELINES__BLOCKED_SECONDS`. Other runs go on.",
+            "Look for `pipeline.run_stumbled` in the log of a control plane. It has the traceback, once per run and "
+            "error; please report it. The run goes on by itself when the cause is fixed. Its user may cancel it.",
+        ),
+        "unapproved_workers": Guide(
+            "Workers registered with the shared secret and get no jobs until an operator approves them.",
+            "Run `callsheet workers approve ID` or `callsheet workers revoke ID`. Workers with a registration token "
+            "need no approval.",
+            "how-to/run-a-fleet.md#the-shared-secret",
+        ),
+        "unverified_workers": Guide(
+            "Instances registered while AWS was not reachable to verify them.",
+            "They are verified every minute and revoked if they are not yours; `GET /api/admin/workers` names them "
+            "(`asg_unverified`). Look for `asg.unreachable` in the log. To refuse such workers, set "
+            "`CALLSHEET_FLEET__ASG_FAIL_OPEN=false`.",
+            "how-to/run-a-fleet.md",
+        ),
+        "scaling_driver_failing": Guide(
+            "The driver of a scaled fleet failed three times in a row. No worker of the fleet is started or ended.",
+            "Do what the error says: it may be credentials, a missing group or program, or a quota of the cloud. The "
+            "driver is called again every 5 seconds.",
+            "how-to/scale-workers.md",
+        ),
+        "fleet_at_maximum": Guide(
+            "A scaled fleet has had its maximum of workers for five minutes or more, and its queue has grown since.",
+            "Raise the maximum with `callsheet fleets scale FLEET --max NUMBER`, or let the jobs wait.",
+            "how-to/scale-workers.md",
+        ),
+        "fleet_cannot_run": Guide(
+            "Jobs wait for a scaled fleet without workers. Its last workers lacked what the jobs require, so no worker "
+            "is started.",
+            "Install what the message names in the image of the workers, then run "
+            "`callsheet fleets scale FLEET --retry`.",
+            "how-to/scale-workers.md#jobs-that-the-workers-cannot-run",
+        ),
+        "scaling_paused": Guide(
+            "This database may be a copy of the one in which the fleet was set up, so the autoscaler does not change "
+            "its workers.",
+            "On the production: `callsheet db adopt`. On a copy with its own workers: check that the driver's options "
+            "do not name the production's group, then run `callsheet fleets scale FLEET --confirm`.",
+            "how-to/restore-and-copy.md",
+        ),
+        "paused_limit": Guide(
+            "A concurrency limit is 0, so its jobs wait.",
+            "Raise the limit when the jobs should run again. Otherwise they fail at their deadline and are refunded.",
+        ),
+        "provider_paused": Guide(
+            "A provider did not respond, or returned 429 or 5xx, `CALLSHEET_WEBHOOKS__BREAKER_FAILURES` times in a "
+            "row, each time for another job. If only the jobs of one tenant failed, the pause is for this tenant. "
+            "After the pause one job tries the provider; if it fails, the next pause is twice as long. The provider's "
+            "jobs stay in the queue.",
+            "Look at the provider's status page and at the last error in `GET /api/admin/providers`. "
+            "`POST /api/admin/providers/{provider}/reset` ends the pause.",
+        ),
+        "mails_not_sent": Guide(
+            "The mail server did not accept invitations or password resets within ten minutes, or they failed for good "
+            "in the last 24 hours: the recipient was refused, or twelve attempts in six hours failed.",
+            "Read the error of each e-mail in `GET /api/admin/mails`. Check `CALLSHEET_MAIL__*` and the server: late "
+            "e-mails are then sent. For an e-mail that failed for good, correct the recipient and invite or reset "
+            "again, or hand over a link (`callsheet users invite`, `callsheet users reset-password`).",
+        ),
+        "alerts_not_sent": Guide(
+            "Messages about alerts were tried three times or more in the last 24 hours and were not accepted by the "
+            "webhook or the mail server.",
+            "Do what the error says. Check `CALLSHEET_ALERTS__*` and `CALLSHEET_MAIL__*`, then send a test: "
+            "`callsheet alerts --send-test`.",
+            "how-to/operate.md#send-alerts-to-people",
+        ),
+        "storage_not_owned": Guide(
+            "The bucket or the directory of local files belongs to another installation, which its object "
+            "`callsheet/installation.json` names. This installation is a copy, or has the wrong bucket. Nothing is "
+            "deleted there; everything else works.",
+            "Set the bucket of this installation. If the files are its own, run `callsheet db adopt --storage`. "
+            "Deletions that were requested meanwhile happen then.",
+            "how-to/restore-and-copy.md#make-a-copy-for-staging",
+        ),
+        "pool_unavailable": Guide(
+            "A control plane cannot use a pool: the database is not reachable, not migrated, does not grant what is "
+            "needed, or belongs to another central. Its tenants get 503 and its jobs wait; everything else works.",
+            "Do what the message says. The pool is opened within seconds, without a restart.",
+            "how-to/restore-and-copy.md#why-a-restored-central-is-refused",
+        ),
+        "failing_loop": Guide(
+            "A background loop of a control plane has failed three times in a row. Its work waits; nothing is lost.",
+            "Read `loop.tick_failed` or `database.unreachable` in the log of that process. The cause is mostly a "
+            "database or a storage that is not reachable.",
+            "how-to/operate.md#what-runs-in-the-background",
+        ),
+        "reconciled": Guide(
+            "The central database and a pool disagreed about a job, and the reconciler repaired it.",
+            "Find the cause: one of the databases may have been restored alone, or rows were changed by hand. "
+            "`reconciler.healed` in the log names each job. The count starts at 0 with the process.",
+        ),
+    }
+)

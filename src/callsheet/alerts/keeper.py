@@ -1,0 +1,157 @@
+"""Checks the alerts on a schedule, keeps those that hold, logs changes, and writes the messages that are to be sent.
+
+Any number of control planes may run this. Each keeps the alerts about itself. One at a time checks the installation: it
+takes a turn with a number, and writes what it found only if no other process has taken a later turn. A process that
+dies leaves its turn, and the next check is at most one interval later. The messages are written in the transaction that
+marks an alert as sent, so each change is sent to each recipient; a message may arrive twice, with the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from callsheet.alerts.current import SQL, CurrentAlerts
+from callsheet.alerts.messages import KeptAlert, MessageEvent, message, test_message, with_guide
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Connection
+from callsheet.settings import AlertSettings
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.operations import Alert, AlertCode, Severity
+
+log = get_logger(__name__)
+INTERVAL_SECONDS = 15.0
+# After this time a process that keeps alerts about itself has ended.
+GONE_SECONDS = 5 * INTERVAL_SECONDS
+MOST_SHOWN = 500
+WEBHOOK = "webhook"
+
+
+class EndedAlert(NamedTuple):
+    process: str
+    code: AlertCode
+    subject: str
+    severity: Severity
+    message: str
+    action: str
+    since: datetime
+    was_sent: bool
+
+    def kept(self) -> KeptAlert:
+        return KeptAlert(*self[:-1])
+
+
+class AlertKeeper(Loop):
+    name = "alerts"
+    interval_seconds = INTERVAL_SECONDS
+
+    def __init__(
+        self, databases: Databases, current: CurrentAlerts, settings: AlertSettings, process: str, installation: str
+    ):
+        """`process`: the name of this control plane. `installation`: the URL that messages name."""
+        super().__init__()
+        self._databases = databases
+        self._current = current
+        self._after_seconds = settings.after_seconds
+        self._severities: list[Severity] = ["critical"] if settings.severity == "critical" else ["critical", "warning"]
+        self._recipients = recipients(settings)
+        self._process = process
+        self._installation = installation
+        # What /metrics shows: the alerts at the last tick.
+        self.kept: Sequence[KeptAlert] = ()
+
+    async def tick(self, now: datetime) -> None:
+        async with self._databases.central.transaction() as connection:
+            await self._keep(connection, self._process, self._current.of_process())
+        await self._check_installation()
+        self.kept = await self._kept()
+
+    async def _check_installation(self) -> None:
+        async with self._databases.central.connection() as connection:
+            number = await SQL["start_check"].value(connection, interval_seconds=INTERVAL_SECONDS * 0.8)
+        if number is None:
+            return
+        found = await self._current.of_installation()
+        await hit(Failpoint.ALERTS_FOUND_BEFORE_WRITE)
+        async with self._databases.central.transaction() as connection:
+            # A later check knows more, and has written it already or will.
+            if await SQL["lock_check"].value(connection) == number:
+                await self._keep(connection, "", found)
+                await SQL["delete_old_messages"].run(connection)
+
+    async def _keep(self, connection: Connection, process: str, found: Sequence[Alert]) -> None:
+        # Two rules may find the same alert of one subject; the first is the worse one.
+        alerts = {(alert.code, alert.subject): alert for alert in reversed(found)}
+        columns: dict[str, list[str]] = {
+            "codes": [alert.code for alert in alerts.values()],
+            "subjects": [alert.subject for alert in alerts.values()],
+        }
+        started = await SQL["write_alerts"].rows(
+            connection,
+            KeptAlert,
+            process=process,
+            severities=[alert.severity for alert in alerts.values()],
+            messages=[alert.message for alert in alerts.values()],
+            actions=[alert.action for alert in alerts.values()],
+            **columns,
+        )
+        ended = await SQL["end_alerts"].rows(
+            connection, EndedAlert, process=process, gone_seconds=GONE_SECONDS, **columns
+        )
+        await self._write_messages(connection, process, ended)
+        for alert in started:
+            write = log.error if alert.severity == "critical" else log.warning
+            write("alert.started", code=alert.code, subject=alert.subject, message=alert.message, action=alert.action)
+        for over in ended:
+            log.info("alert.ended", code=over.code, subject=over.subject, since=over.since.isoformat())
+
+    async def _write_messages(self, connection: Connection, process: str, ended: Sequence[EndedAlert]) -> None:
+        if not self._recipients:
+            return
+        due = await SQL["alerts_to_send"].rows(
+            connection, KeptAlert, process=process, severities=self._severities, after_seconds=self._after_seconds
+        )
+        changes: list[tuple[MessageEvent, KeptAlert]] = [("started", alert) for alert in due]
+        changes += [("ended", alert.kept()) for alert in ended if alert.was_sent]
+        contents = [message(event, alert, self._installation) for event, alert in changes]
+        await self._write(connection, contents)
+
+    async def _write(self, connection: Connection, contents: Sequence[dict[str, Any]]) -> None:
+        if contents:
+            await SQL["write_messages"].run(connection, recipients=list(self._recipients), contents=list(contents))
+
+    async def write_test(self, actor: str) -> list[str]:
+        """Writes a test message to each recipient; returns the recipients, the webhook without its URL."""
+        async with self._databases.central.transaction() as connection:
+            await self._write(connection, [test_message(datetime.now(UTC), self._installation)])
+            await record(connection, actor, "alert.test", "alert", "test")
+        return list(self._recipients)
+
+    async def last(self) -> list[Alert]:
+        """The alerts of the last check, critical ones first."""
+        return [with_guide(alert, alert.process, alert.since) for alert in await self._kept()]
+
+    async def now(self) -> list[Alert]:
+        """The alerts that hold now, critical ones first, with the time since when they are known."""
+        found = [(alert, "") for alert in await self._current.of_installation()]
+        found += [(alert, self._process) for alert in self._current.of_process()]
+        kept = await self._kept()
+        since = {(alert.process, alert.code, alert.subject): alert.since for alert in kept}
+        here = [with_guide(alert, process, since.get((process, alert.code, alert.subject))) for alert, process in found]
+        elsewhere = [
+            with_guide(alert, alert.process, alert.since) for alert in kept if alert.process not in ("", self._process)
+        ]
+        return sorted([*here, *elsewhere], key=lambda alert: alert.severity != "critical")
+
+    async def _kept(self) -> list[KeptAlert]:
+        async with self._databases.central.connection() as connection:
+            return await SQL["list_alerts"].rows(connection, KeptAlert, limit=MOST_SHOWN)
+
+
+def recipients(settings: AlertSettings) -> tuple[str, ...]:
+    """Where messages go: `webhook`, and e-mail addresses. Pure."""
+    return (*((WEBHOOK,) if settings.webhook_url is not None else ()), *settings.emails)

@@ -1,0 +1,35 @@
+"""`/api/admin/alerts`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fastapi import APIRouter
+
+from callsheet.alerts.keeper import AlertKeeper
+from callsheet.identity.audit import actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.routing import Router
+from callsheet.wire.operations import AlertRecipients, Alerts
+
+
+def alerts_router(keeper: AlertKeeper, authentication: Authentication) -> APIRouter:
+    manage = authentication.may(Permission.MANAGE_QUEUE)
+    router = Router(prefix="/api/admin", tags=["admin"])
+
+    @router.get("/alerts", dependencies=[authentication.may(Permission.SEE_QUEUE)])
+    async def get_alerts(fresh: bool = True) -> Alerts:
+        """The alerts, critical ones first. An empty list means that no action is needed.
+
+        With `fresh=false`, the alerts of the last check, which is about 15 seconds old. This costs less.
+        """
+        return Alerts(at=datetime.now(UTC), alerts=await (keeper.now() if fresh else keeper.last()))
+
+    @router.post("/alerts/test", status_code=202)
+    async def send_test_alert(principal: Principal = manage) -> AlertRecipients:
+        """Sends a test message to the webhook and the e-mail addresses that the settings name."""
+        return AlertRecipients(recipients=await keeper.write_test(actor_of(principal)))
+
+    return router

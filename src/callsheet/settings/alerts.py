@@ -1,0 +1,39 @@
+"""The section `alerts`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from callsheet.settings.values import Names
+from callsheet.toolbox.sections import Section
+
+
+class AlertSettings(Section):
+    webhook_url: SecretStr | None = Field(
+        None,
+        description="URL to which alerts are sent by POST, as JSON. The field text suits Slack and Mattermost. "
+        "Default: none.",
+    )
+    webhook_secret: SecretStr | None = Field(
+        None,
+        description="Secret with which the webhook's requests are signed (header Callsheet-Signature). Default: none.",
+    )
+    emails: Names = Field(
+        (), description="E-mail addresses that get alerts, comma separated. They need the settings of mail."
+    )
+    severity: Literal["warning", "critical"] = Field(
+        "warning", description="Which alerts are sent: warning sends all of them, critical only the critical ones."
+    )
+    after_seconds: float = Field(
+        60.0, ge=0, le=86_400, description="How long an alert must hold before it is sent, in seconds."
+    )
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _webhook_is_a_url(cls, value: SecretStr | None) -> SecretStr | None:
+        # The error must not quote the URL: with it, anyone can write to the channel.
+        if value is not None and not value.get_secret_value().startswith(("https://", "http://")):
+            raise ValueError("must start with https:// or http://")
+        return value
