@@ -13,6 +13,8 @@ import { jobRoute } from "./pages/job/route";
 import { jobsRoute } from "./pages/jobs/route";
 import { operateRoute } from "./pages/operate/route";
 import { workersRoute } from "./pages/operate-workers/route";
+import { runRoute } from "./pages/run/route";
+import { runsRoute } from "./pages/runs/route";
 import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
@@ -21,7 +23,7 @@ const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute, workersRoute]), otherRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute, workersRoute]), otherRoute]),
 ]);
 
 const router = createRouter({

@@ -87,7 +87,7 @@ function timeLabel(second: number, all: readonly number[], index: number): strin
   const at = new Date(second * 1000);
   const step = (all[1] ?? second) - (all[0] ?? second);
   if (step >= 86_400 || (index === 0 && step >= 43_200)) return at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
-  return at.toLocaleTimeString(undefined, { hour: "numeric", minute: "2-digit" });
+  return at.toLocaleTimeString(undefined, { hour: "numeric", minute: "2-digit", second: step < 60 ? "2-digit" : undefined });
 }
 
 function summary(lines: readonly ChartLine[], format: (value: number) => string): string {

@@ -1,5 +1,5 @@
 import { Tabs as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 
 interface Tab<Value extends string> {
   value: Value;
@@ -16,9 +16,12 @@ interface Props<Value extends string> {
 }
 
 export function Tabs<Value extends string>({ value, onChange, tabs, label }: Props<Value>) {
+  const list = useRef<HTMLDivElement>(null);
+  // A narrow screen has no room for all of them: the chosen one can be seen.
+  useEffect(() => list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [value]);
   return (
     <Radix.Root value={value} onValueChange={(chosen) => onChange(chosen as Value)}>
-      <Radix.List aria-label={label} className="flex overflow-x-auto sm:gap-1 border-b">
+      <Radix.List ref={list} aria-label={label} className="flex overflow-x-auto sm:gap-1 border-b">
         {tabs.map((tab) => (
           <Radix.Trigger
             key={tab.value}

@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { meQuery } from "@/api/queries";
-import { classes } from "@/design/classes";
 import { frameTexts } from "@/texts/frame";
 import { ActiveDot } from "./ActiveCount";
 import { OPERATE, PLACES, seesOperate } from "./navigation";
@@ -11,7 +10,7 @@ export function BottomBar() {
   const { data } = useQuery(meQuery);
   const places = data && seesOperate(data.role) ? [...PLACES, ...OPERATE.slice(0, 1)] : PLACES;
   return (
-    <nav aria-label={frameTexts.navigation} className={classes("fixed inset-x-0 bottom-0 z-20 grid border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden", places.length === 4 ? "grid-cols-4" : "grid-cols-5")}>
+    <nav aria-label={frameTexts.navigation} className="fixed inset-x-0 bottom-0 z-20 grid auto-cols-fr grid-flow-col border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden">
       {places.map((place) => (
         <Link
           key={place.to}

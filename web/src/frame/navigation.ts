@@ -1,11 +1,11 @@
-import { Activity, Cpu, Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import { Activity, Cpu, GitFork, Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 
 export interface Place {
-  to: "/effects" | "/tasks/new" | "/jobs" | "/account" | "/operate" | "/operate/workers";
+  to: "/effects" | "/tasks/new" | "/jobs" | "/runs" | "/account" | "/operate" | "/operate/workers";
   label: string;
   icon: LucideIcon;
   /** The second key after G. */
@@ -16,7 +16,10 @@ export const CREATE: readonly Place[] = [
   { to: "/effects", label: frameTexts.effects, icon: Images, key: "e" },
   { to: "/tasks/new", label: frameTexts.tasks, icon: Sparkles, key: "t" },
 ];
-export const LIBRARY: readonly Place[] = [{ to: "/jobs", label: frameTexts.jobs, icon: ListVideo, key: "j" }];
+export const LIBRARY: readonly Place[] = [
+  { to: "/jobs", label: frameTexts.jobs, icon: ListVideo, key: "j" },
+  { to: "/runs", label: frameTexts.runs, icon: GitFork, key: "r" },
+];
 export const ACCOUNT: Place = { to: "/account", label: frameTexts.account, icon: UserRound, key: "a" };
 /** The first one is the page itself. */
 export const ACCOUNT_SECTIONS = [

@@ -1,0 +1,78 @@
+import { useQuery } from "@tanstack/react-query";
+import { Pause, Play } from "lucide-react";
+import { useState } from "react";
+import { meQuery } from "@/api/queries";
+import { Badge, Button, Dialog, formatTokens, PageHead, Progress } from "@/design";
+import { needsUser, percentOf, toneOf } from "@/pages/runs/filters";
+import { runsTexts, runTexts } from "@/texts/runs";
+import type { Run } from "./queries";
+import { useRunAction } from "./useRunActions";
+
+export function RunHead({ run }: { run: Run }) {
+  const { data: me } = useQuery(meQuery);
+  return (
+    <>
+      <PageHead
+        above={<Badge tone={toneOf(run)}>{needsUser(run) ? runTexts.waits : runTexts.status[run.status]}</Badge>}
+        title={run.name}
+        text={<ReasonText run={run} />}
+        actions={me && me.role !== "viewer" ? <Actions run={run} /> : undefined}
+      />
+      <div className="num mb-6 flex flex-wrap items-end gap-x-8 gap-y-2 text-s text-muted max-md:gap-x-5">
+        <div className="grid w-80 gap-1.5 max-md:w-full">
+          {runsTexts.finished(run.leaves, run.target_leaves)}
+          <Progress percent={percentOf(run)} label={runsTexts.progressOf(run.name)} />
+        </div>
+        <span>{runsTexts.candidates(run.candidates)}</span>
+        <span title={formatTokens(run.spent)}>{runsTexts.spent(run.spent.toLocaleString("en"), run.budget.toLocaleString("en"))}</span>
+        <span className="truncate md:ml-auto">{runTexts.startedFrom(run.pipeline_name, run.pipeline_version)}</span>
+      </div>
+    </>
+  );
+}
+
+/** Why it does not go on, or what it was asked for. */
+function ReasonText({ run }: { run: Run }) {
+  if (run.reason) return <>{run.reason_detail ?? runTexts.reasons[run.reason]}</>;
+  return run.prompt ? <span className="line-clamp-2">{run.prompt}</span> : null;
+}
+
+function Actions({ run }: { run: Run }) {
+  const [isAsked, setAsked] = useState(false);
+  const action = useRunAction(run.id);
+  const isOpen = run.status === "active" || run.status === "paused";
+  return (
+    <>
+      {run.status === "active" ? (
+        <Button icon={<Pause size={16} />} busy={action.isPending} onClick={() => action.mutate("pause")}>
+          {runTexts.pause}
+        </Button>
+      ) : (
+        run.status !== "canceled" && (
+          <Button icon={<Play size={16} />} busy={action.isPending} onClick={() => action.mutate("resume")}>
+            {runTexts.resume}
+          </Button>
+        )
+      )}
+      {isOpen && (
+        <Button look="danger" onClick={() => setAsked(true)}>
+          {runTexts.cancel}
+        </Button>
+      )}
+      <Dialog
+        open={isAsked}
+        onOpenChange={setAsked}
+        title={runTexts.cancelTitle}
+        text={runTexts.cancelText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(false)}>{runTexts.keep}</Button>
+            <Button look="danger" busy={action.isPending} onClick={() => action.mutate("cancel", { onSettled: () => setAsked(false) })}>
+              {runTexts.cancel}
+            </Button>
+          </>
+        }
+      />
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+import { classes } from "@/design";
+import { kindOf } from "@/parts/media";
+import { compareTexts, runTexts } from "@/texts/runs";
+import { keyOf, type Candidate, type Pair, type Verdict } from "./pair-queue";
+
+/** So many pairs are in the page, loaded and decoded; only the first can be seen. */
+const PRELOADED = 3;
+
+interface Props {
+  pairs: readonly Pair[];
+  onChoose: (verdict: Verdict) => void;
+  isDisabled: boolean;
+}
+
+export function PairView({ pairs, onChoose, isDisabled }: Props) {
+  const [first] = pairs;
+  return (
+    <div role="region" aria-label={compareTexts.pair} data-pair={first && keyOf(first)} className="relative h-[max(18rem,calc(100dvh-32rem))] max-md:h-[max(24rem,62dvh)]">
+      {pairs.slice(0, PRELOADED).map((pair, place) => (
+        <div key={keyOf(pair)} aria-hidden={place > 0} inert={place > 0} className={classes("absolute inset-0 grid gap-3 max-md:grid-rows-2 md:grid-cols-2", place > 0 && "invisible")}>
+          <Side candidate={pair[0]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("left")} />
+          <Side candidate={pair[1]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("right")} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+interface SideProps {
+  candidate: Candidate;
+  isNext: boolean;
+  isDisabled: boolean;
+  onChoose: () => void;
+}
+
+function Side({ candidate, isNext, isDisabled, onChoose }: SideProps) {
+  const { file } = candidate;
+  const fit = "absolute inset-0 size-full object-contain";
+  return (
+    <button
+      type="button"
+      disabled={isDisabled}
+      aria-label={compareTexts.choose(candidate.number)}
+      onClick={onChoose}
+      className="panel group relative min-h-0 min-w-0 cursor-pointer touch-manipulation overflow-hidden p-0 transition-colors duration-100 hover:border-accent disabled:cursor-default"
+    >
+      {file?.url && kindOf(file.mime_type) === "video" ? (
+        <video src={file.url} poster={file.poster_url ?? undefined} muted loop playsInline autoPlay={!isNext} preload="auto" aria-hidden tabIndex={-1} className={fit} />
+      ) : file?.url ? (
+        <img src={file.url} alt={runTexts.image(candidate.number)} decoding="sync" draggable={false} className={fit} />
+      ) : (
+        <span className="text-muted">{runTexts.noImage}</span>
+      )}
+      <span className="num absolute bottom-2 left-2 rounded-full bg-panel/85 px-2 py-0.5 text-xs text-muted">{candidate.number}</span>
+    </button>
+  );
+}

@@ -1,0 +1,84 @@
+// The pairs that a person judges, and what was judged, so that the next pair is there before it is wanted. Pure: each
+// function returns a new queue.
+import type { Schemas } from "@/api/types";
+
+export type Candidate = Schemas["Candidate"];
+export type Pair = readonly [Candidate, Candidate];
+export type Verdict = "left" | "right" | "both" | "neither";
+
+export interface Judged {
+  pair: Pair;
+  verdict: Verdict;
+}
+
+export interface PairQueue {
+  /** The first one is shown. */
+  waiting: readonly Pair[];
+  /** In this sitting, the last one last. */
+  judged: readonly Judged[];
+  /** Pairs that were judged before this sitting, and all pairs there are. */
+  before: number;
+  total: number;
+}
+
+export const EMPTY: PairQueue = { waiting: [], judged: [], before: 0, total: 0 };
+/** With fewer pairs than this in waiting, more are asked for. */
+export const LEAST_WAITING = 6;
+
+export function keyOf([one, other]: Pair): string {
+  return [one.id, other.id].sort().join(" ");
+}
+
+/** What the server returned. Pairs that wait or were judged here are left out: the server may not know of them yet. */
+export function received(queue: PairQueue, found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">, saved: number): PairQueue {
+  const known = new Set([...queue.waiting, ...queue.judged.map((each) => each.pair)].map(keyOf));
+  const fresh: Pair[] = [];
+  for (const [one, other] of found.pairs) {
+    if (!one || !other || known.has(keyOf([one, other]))) continue;
+    known.add(keyOf([one, other]));
+    fresh.push([one, other]);
+  }
+  // Votes of this sitting that the server has saved are among those that it counts.
+  return { ...queue, waiting: [...queue.waiting, ...fresh], before: Math.max(0, found.judged - saved), total: found.total };
+}
+
+export function judge(queue: PairQueue, verdict: Verdict): PairQueue {
+  const [pair, ...waiting] = queue.waiting;
+  return pair === undefined ? queue : { ...queue, waiting, judged: [...queue.judged, { pair, verdict }] };
+}
+
+/** The last pair comes back to the front. */
+export function undo(queue: PairQueue): PairQueue {
+  const last = queue.judged.at(-1);
+  return last === undefined ? queue : { ...queue, judged: queue.judged.slice(0, -1), waiting: [last.pair, ...queue.waiting] };
+}
+
+/** A pair whose vote could not be saved comes next. */
+export function putBack(queue: PairQueue, pair: Pair): PairQueue {
+  const key = keyOf(pair);
+  if (!queue.judged.some((each) => keyOf(each.pair) === key)) return queue;
+  const [first, ...rest] = queue.waiting;
+  return { ...queue, judged: queue.judged.filter((each) => keyOf(each.pair) !== key), waiting: first ? [first, pair, ...rest] : [pair] };
+}
+
+/** A pair that cannot be judged, for example because one of them was rejected meanwhile. */
+export function dropped(queue: PairQueue, pair: Pair): PairQueue {
+  const key = keyOf(pair);
+  return { ...queue, judged: queue.judged.filter((each) => keyOf(each.pair) !== key), waiting: queue.waiting.filter((each) => keyOf(each) !== key) };
+}
+
+export function progressOf(queue: PairQueue): { judged: number; total: number } {
+  return { judged: Math.min(queue.before + queue.judged.length, queue.total), total: queue.total };
+}
+
+/** The vote that the API takes. */
+export function voteOf({ pair: [left, right], verdict }: Judged): Schemas["CastVote"] {
+  const [winner, loser] = verdict === "right" ? [right, left] : [left, right];
+  return { winner_id: winner.id, loser_id: loser.id, verdict: verdict === "both" || verdict === "neither" ? verdict : "winner" };
+}
+
+const KEYS: Record<string, Verdict | "undo"> = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "both", ArrowDown: "neither", u: "undo", U: "undo" };
+
+export function actionOf(key: string): Verdict | "undo" | undefined {
+  return KEYS[key];
+}

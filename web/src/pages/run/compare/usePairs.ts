@@ -1,0 +1,119 @@
+// Votes are shown at once and saved one after the other: an undo waits for the vote that it takes back.
+import { useQueryClient } from "@tanstack/react-query";
+import { useCallback, useEffect, useRef, useState } from "react";
+import { keys } from "@/api/keys";
+import { ApiError } from "@/api/problems";
+import { notifyError } from "@/parts/notify";
+import { compareTexts } from "@/texts/runs";
+import { castVote, fetchPairs, undoVote, type Run } from "../queries";
+import { dropped, EMPTY, judge, keyOf, LEAST_WAITING, progressOf, putBack, received, undo, voteOf, type Judged, type Pair, type PairQueue, type Verdict } from "./pair-queue";
+
+const ASKED = 16;
+
+export interface Pairs {
+  waiting: readonly Pair[];
+  progress: { judged: number; total: number };
+  canUndo: boolean;
+  isLoading: boolean;
+  error: unknown;
+  judge: (verdict: Verdict) => void;
+  undo: () => void;
+  retry: () => void;
+}
+
+export function usePairs(run: Run, step: string | undefined): Pairs {
+  const client = useQueryClient();
+  const [queue, setQueue] = useState<PairQueue>(EMPTY);
+  const [isLoading, setLoading] = useState(true);
+  const [error, setError] = useState<unknown>(null);
+  const latest = useRef(queue);
+  /** Votes that the server has saved, by pair. */
+  const saved = useRef(new Map<string, string>());
+  const line = useRef<Promise<void>>(Promise.resolve());
+  const isAsking = useRef(false);
+  /** The server had no pair that is not known here. */
+  const isDry = useRef(false);
+
+  const change = useCallback((next: (queue: PairQueue) => PairQueue) => {
+    latest.current = next(latest.current);
+    setQueue(latest.current);
+  }, []);
+  const ask = useCallback(async () => {
+    if (isAsking.current) return;
+    isAsking.current = true;
+    try {
+      const found = await fetchPairs(run.id, step, ASKED);
+      const before = latest.current.waiting.length;
+      change((now) => received(now, found, saved.current.size));
+      isDry.current = latest.current.waiting.length === before;
+      setError(null);
+    } catch (refusal) {
+      setError(refusal);
+    } finally {
+      isAsking.current = false;
+      setLoading(false);
+    }
+  }, [run.id, step, change]);
+  const enqueue = useCallback((work: () => Promise<void>) => {
+    line.current = line.current.then(work);
+  }, []);
+  const refresh = useCallback(() => {
+    for (const queryKey of [keys.runTree(run.id), keys.runWinners(run.id), keys.runCandidates(run.id)]) void client.invalidateQueries({ queryKey, refetchType: "none" });
+  }, [client, run.id]);
+
+  const save = useCallback(
+    async (one: Judged) => {
+      try {
+        saved.current.set(keyOf(one.pair), (await castVote(run.id, voteOf(one))).id);
+        refresh();
+      } catch (refusal) {
+        const isRefused = refusal instanceof ApiError && refusal.status >= 400 && refusal.status < 500 && refusal.status !== 429;
+        change((now) => (isRefused ? dropped(now, one.pair) : putBack(now, one.pair)));
+        void notifyError(refusal, isRefused ? undefined : { description: compareTexts.failed });
+      }
+    },
+    [run.id, change, refresh],
+  );
+  const takeBack = useCallback(
+    async (one: Judged) => {
+      const vote = saved.current.get(keyOf(one.pair));
+      if (vote === undefined) return;
+      try {
+        await undoVote(run.id, vote);
+        saved.current.delete(keyOf(one.pair));
+        refresh();
+      } catch (refusal) {
+        void notifyError(refusal);
+      }
+    },
+    [run.id, refresh],
+  );
+
+  const onJudge = useCallback(
+    (verdict: Verdict) => {
+      const before = latest.current.judged.length;
+      change((now) => judge(now, verdict));
+      const one = latest.current.judged.at(-1);
+      if (one !== undefined && latest.current.judged.length > before) enqueue(() => save(one));
+    },
+    [change, enqueue, save],
+  );
+  const onUndo = useCallback(() => {
+    const one = latest.current.judged.at(-1);
+    if (one === undefined) return;
+    change(undo);
+    enqueue(() => takeBack(one));
+  }, [change, enqueue, takeBack]);
+
+  // A run that makes more candidates has more pairs.
+  const candidates = run.steps.map((each) => each.active).join(" ");
+  useEffect(() => {
+    isDry.current = false;
+    void ask();
+  }, [ask, candidates]);
+  useEffect(() => {
+    if (queue.waiting.length < LEAST_WAITING && !isDry.current) void ask();
+  }, [ask, queue.waiting.length]);
+
+  return { waiting: queue.waiting, progress: progressOf(queue), canUndo: queue.judged.length > 0, isLoading, error, judge: onJudge, undo: onUndo, retry: () => void ask() };
+}

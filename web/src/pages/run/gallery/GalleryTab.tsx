@@ -1,0 +1,61 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { ImageIcon } from "lucide-react";
+import { useRef } from "react";
+import { Empty, Segments, Select, Skeleton } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { steady, type SteadyUrls } from "@/parts/steady-urls";
+import { galleryTexts } from "@/texts/runs";
+import { CandidatePanel } from "../panel/CandidatePanel";
+import { galleryQuery, type Run } from "../queries";
+import type { RunSearch } from "../search";
+import { GalleryGrid } from "./GalleryGrid";
+
+const ALL = "*";
+
+interface Props {
+  run: Run;
+  search: RunSearch;
+  onChange: (search: RunSearch) => void;
+}
+
+export function GalleryTab({ run, search, onChange }: Props) {
+  const step = run.steps.some((each) => each.step.slug === search.step) ? search.step : undefined;
+  const query = useInfiniteQuery(galleryQuery(run.id, { step, status: search.status }));
+  const kept = useRef<SteadyUrls>(new Map());
+  const candidates = (query.data?.pages.flatMap((page) => page.items) ?? []).map((each) => steady(kept.current, each));
+  return (
+    <div className="grid gap-4">
+      <div className="flex flex-wrap items-center gap-3">
+        <Select
+          label={galleryTexts.stepLabel}
+          className="w-56 max-sm:w-full"
+          value={step ?? ALL}
+          choices={[{ value: ALL, label: galleryTexts.allSteps }, ...run.steps.map((each) => ({ value: each.step.slug, label: `${each.step.name} (${each.candidates})` }))]}
+          onChange={(value) => onChange({ step: value === ALL ? undefined : value })}
+        />
+        <Segments
+          label={galleryTexts.statusLabel}
+          value={search.status ?? "all"}
+          choices={(["all", "active", "rejected"] as const).map((value) => ({ value, label: galleryTexts.status[value] }))}
+          onChange={(value) => onChange({ status: value === "all" ? undefined : value })}
+        />
+      </div>
+      {query.isError && candidates.length === 0 ? (
+        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.isPending ? (
+        <Skeleton className="h-80" />
+      ) : candidates.length === 0 ? (
+        <Empty icon={<ImageIcon size={20} />} title={galleryTexts.none} text={galleryTexts.noneText} />
+      ) : (
+        <div className={search.candidate ? "grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_360px]" : "grid"}>
+          <GalleryGrid candidates={candidates} steps={run.steps} selected={search.candidate} query={query} onSelect={(candidate) => onChange({ candidate })} />
+          {search.candidate !== undefined && (
+            <div className="lg:sticky lg:top-20 max-lg:order-first">
+              <CandidatePanel key={search.candidate} run={run} id={search.candidate} onSelect={(candidate) => onChange({ candidate })} />
+            </div>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,20 @@
+// What changes in a run, and new candidates in a tree that is known. Pure.
+import type { Run, TreeNode } from "./queries";
+
+/** Differs where a tab may show something else. */
+export function fingerprint(run: Run): string {
+  return [run.status, run.reason ?? "", run.candidates, run.spent, run.budget, run.updated_at, ...run.steps.map((step) => `${step.active}/${step.in_flight}/${step.approved}`)].join(" ");
+}
+
+/** The tree with candidates that were made since; their parents have a child more and a job less. */
+export function appended(before: readonly TreeNode[], nodes: readonly TreeNode[]): TreeNode[] {
+  const last = before.at(-1)?.number ?? 0;
+  const fresh = nodes.filter((node) => node.number > last);
+  const born = new Map<string, number>();
+  for (const node of fresh) if (node.parent_id && node.rejection !== "surplus") born.set(node.parent_id, (born.get(node.parent_id) ?? 0) + 1);
+  const changed = before.map((node) => {
+    const children = born.get(node.id) ?? 0;
+    return children === 0 ? node : { ...node, child_count: node.child_count + children, in_flight: Math.max(0, node.in_flight - children) };
+  });
+  return [...changed, ...fresh];
+}

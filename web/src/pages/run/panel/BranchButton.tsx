@@ -1,0 +1,59 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Schemas } from "@/api/types";
+import { Button, Dialog, formatTokens } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { panelTexts, runTexts } from "@/texts/runs";
+import { branchQuery, type Candidate, type Run } from "../queries";
+import { useBranchAction } from "./useBranchAction";
+
+/** Kill or restore. The server says first what that does, and how many tokens come back. */
+export function BranchButton({ run, candidate }: { run: Run; candidate: Candidate }) {
+  const [isAsked, setAsked] = useState(false);
+  const action = useBranchAction(run.id);
+  const preview = useQuery({ ...branchQuery(candidate.id), enabled: isAsked });
+  const isKill = candidate.status === "active";
+  if (!isKill && candidate.rejection !== "killed") return null;
+  const apply = () => action.mutate({ id: candidate.id, isKill }, { onSettled: () => setAsked(false) });
+  return (
+    <>
+      <Button size="s" look={isKill ? "danger" : "plain"} onClick={() => setAsked(true)}>
+        {isKill ? panelTexts.kill : panelTexts.restore}
+      </Button>
+      <Dialog
+        open={isAsked}
+        onOpenChange={setAsked}
+        title={isKill ? panelTexts.killTitle(candidate.number) : panelTexts.restoreTitle(candidate.number)}
+        actions={
+          <>
+            <Button onClick={() => setAsked(false)}>{runTexts.keep}</Button>
+            <Button look={isKill ? "danger" : "go"} busy={action.isPending} disabled={!preview.data || preview.isFetching} onClick={apply}>
+              {isKill ? panelTexts.killNow : panelTexts.restoreNow}
+            </Button>
+          </>
+        }
+      >
+        {preview.isError ? (
+          <ProblemPanel error={preview.error} onRetry={() => void preview.refetch()} />
+        ) : (
+          <div className="grid gap-2" role="status">
+            {preview.data && !preview.isFetching ? <What preview={preview.data} isKill={isKill} /> : <p className="text-muted">{panelTexts.asking}</p>}
+          </div>
+        )}
+      </Dialog>
+    </>
+  );
+}
+
+function What({ preview, isKill }: { preview: Schemas["BranchPreview"]; isKill: boolean }) {
+  if (!isKill) return <p>{panelTexts.restoreCandidates(preview.restores)}</p>;
+  return (
+    <>
+      <p>{panelTexts.killCandidates(preview.rejects, preview.has_more)}</p>
+      <p className={preview.refund > 0 ? "font-[550] text-ok" : "text-muted"}>
+        {preview.cancels_jobs > 0 ? panelTexts.killJobs(preview.cancels_jobs, formatTokens(preview.refund)) : panelTexts.killNoJobs}
+      </p>
+      <p className="text-muted">{panelTexts.killUndo}</p>
+    </>
+  );
+}

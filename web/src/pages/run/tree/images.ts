@@ -1,0 +1,81 @@
+// The images of the nodes that are near: asked for in batches, kept while they are used, the oldest forgotten.
+import { thumbOf } from "@/parts/CandidateThumb";
+import { fetchCandidates } from "../queries";
+
+const MOST_KEPT = 800;
+const BATCH = 100;
+const GATHER_MS = 80;
+// A thumbnail is made a moment after its candidate.
+const AGAIN_MS = 4_000;
+const MOST_TRIES = 5;
+
+interface Entry {
+  image: HTMLImageElement | null;
+  tries: number;
+  /** Before this time it is not asked for again. */
+  notBefore: number;
+}
+
+export class NodeImages {
+  private readonly entries = new Map<string, Entry>();
+  private wanted = new Set<string>();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** `changed` is called when an image can be drawn. */
+  constructor(
+    private readonly runId: string,
+    private readonly changed: () => void,
+  ) {}
+
+  get(id: string): HTMLImageElement | null {
+    return this.entries.get(id)?.image ?? null;
+  }
+
+  want(ids: readonly string[]): void {
+    const now = Date.now();
+    for (const id of ids) {
+      const entry = this.entries.get(id);
+      if (entry?.image || (entry && (entry.tries >= MOST_TRIES || entry.notBefore > now))) continue;
+      this.wanted.add(id);
+    }
+    if (this.wanted.size > 0 && this.timer === undefined) this.timer = setTimeout(() => void this.load(), GATHER_MS);
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+    this.wanted.clear();
+  }
+
+  private async load(): Promise<void> {
+    this.timer = undefined;
+    const ids = [...this.wanted].slice(0, BATCH);
+    this.wanted = new Set([...this.wanted].slice(BATCH));
+    for (const id of ids) this.entries.set(id, { image: null, tries: (this.entries.get(id)?.tries ?? 0) + 1, notBefore: Date.now() + AGAIN_MS });
+    this.forgetOldest();
+    // What could not be loaded is asked for again when it is drawn next.
+    const found = await fetchCandidates(this.runId, ids).catch(() => []);
+    for (const candidate of found) {
+      const url = thumbOf(candidate);
+      if (url) this.decode(candidate.id, url);
+    }
+    if (this.wanted.size > 0 && this.timer === undefined) this.timer = setTimeout(() => void this.load(), GATHER_MS);
+  }
+
+  private decode(id: string, url: string): void {
+    const image = new Image();
+    image.decoding = "async";
+    image.onload = () => {
+      const entry = this.entries.get(id);
+      if (entry) entry.image = image;
+      this.changed();
+    };
+    image.src = url;
+  }
+
+  private forgetOldest(): void {
+    for (const id of this.entries.keys()) {
+      if (this.entries.size <= MOST_KEPT) return;
+      this.entries.delete(id);
+    }
+  }
+}

@@ -1,0 +1,37 @@
+// Brings what happens to a run into what its tabs show, without asking for a large tree again and again.
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
+import { keys } from "@/api/keys";
+import { appended, fingerprint } from "./news";
+import { fetchTree, type Run, type TreeNode } from "./queries";
+
+// Up to this size all of a tree is asked for: ratings and jobs in progress change in it, too.
+const SMALL_TREE = 600;
+const WHOLE_TREE_MS = 30_000;
+const MOST_PAGES = 2;
+type Pages = { pages: unknown[] };
+
+export function useRunNews(run: Run): void {
+  const client = useQueryClient();
+  const seen = useRef(fingerprint(run));
+  const wholeAt = useRef(Date.now());
+  const now = fingerprint(run);
+  useEffect(() => {
+    if (seen.current === now) return;
+    seen.current = now;
+    for (const queryKey of [keys.runWinners(run.id), keys.runGates(run.id), keys.runSpending(run.id)]) void client.invalidateQueries({ queryKey });
+    // A gallery that a person has scrolled through is not asked for again as a whole.
+    void client.invalidateQueries({ queryKey: keys.runCandidates(run.id), predicate: ({ state }) => ((state.data as Pages | undefined)?.pages.length ?? 0) <= MOST_PAGES });
+    const known = client.getQueryData<TreeNode[]>(keys.runTree(run.id));
+    if (known === undefined) return;
+    if (known.length <= SMALL_TREE || Date.now() - wholeAt.current > WHOLE_TREE_MS) {
+      wholeAt.current = Date.now();
+      void client.invalidateQueries({ queryKey: keys.runTree(run.id) });
+    } else if (run.candidates > known.length) {
+      void fetchTree(run.id, known.at(-1)?.number ?? 0)
+        .then((nodes) => client.setQueryData<TreeNode[]>(keys.runTree(run.id), (before) => appended(before ?? [], nodes)))
+        // The next look finds them.
+        .catch(() => undefined);
+    }
+  }, [client, now, run]);
+}

@@ -1,0 +1,11 @@
+import { useRef } from "react";
+import type { Schemas } from "@/api/types";
+import { steady, type SteadyUrls } from "@/parts/steady-urls";
+
+type Run = Schemas["RunItem"];
+
+/** Each response has new signed URLs. An image keeps the URL that it has until that expires, or it would load anew. */
+export function useSteadyWinners(runs: readonly Run[]): Run[] {
+  const kept = useRef<SteadyUrls>(new Map());
+  return runs.map((run) => ({ ...run, winners: run.winners?.map((winner) => steady(kept.current, winner)) }));
+}
