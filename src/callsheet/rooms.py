@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 from callsheet.alerts.current import CurrentAlerts
 from callsheet.alerts.room import AlertsRoom, open_alerts
 from callsheet.alerts.routers import alerts_routers
+from callsheet.all_jobs.room import AllJobsRoom, open_all_jobs
+from callsheet.all_jobs.routers import all_jobs_routers
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.catalog.routers import catalog_routers
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
@@ -78,6 +80,7 @@ class Rooms:
     library: LibraryRoom
     scaling: ScalingRoom
     statistics: StatisticsRoom
+    all_jobs: AllJobsRoom
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -93,6 +96,7 @@ class Rooms:
             *self.catalog.loops,
             *self.scaling.loops,
             *self.statistics.loops,
+            *self.all_jobs.loops,
         )
 
     def listen(self, listener: Listener) -> None:
@@ -154,6 +158,7 @@ def open_rooms(
         library=open_library(databases, catalog, media, jobs, settings),
         scaling=open_scaling(databases, settings, fleet.fleet_tokens),
         statistics=open_statistics(databases, settings),
+        all_jobs=open_all_jobs(databases, catalog.effects, jobs),
     )
 
 
@@ -197,6 +202,7 @@ def all_routers(
         *scaling_routers(databases, rooms.scaling, users),
         *statistics_routers(rooms.statistics, users),
         *alerts_routers(alerts, users),
+        *all_jobs_routers(rooms.all_jobs, users),
     ]
 
 

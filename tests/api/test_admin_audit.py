@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from callsheet.toolbox.ids import uuid7
 from tests.support.authorization_setup import AuthorizationSetup
 from tests.support.catalog_api import PNG, CatalogApi, workflow
 from tests.support.people import PASSWORD, People
@@ -97,6 +98,18 @@ SAVED = {
     "3": {"class_type": "EmptyImage", "inputs": {"width": 8}},
     "9": {"class_type": "SaveVideo", "inputs": {"video": ["3", 0]}},
 }
+
+
+async def _running_bulk_action(plane: ControlPlane) -> Mapping[str, str]:
+    """Another control plane has its lease, so it stays as it is."""
+    query = """INSERT INTO bulk_actions (id, action, filter, created_by, lease_token, lease_expires_at)
+               VALUES ($1, 'cancel', '{}', $1, $1, now() + interval '1 hour')"""
+    action_id = uuid7()
+    async with plane.databases.central.connection() as connection:
+        await connection.execute(query, action_id)
+    return {"bulk_action_id": str(action_id)}
+
+
 # A route that is not listed here gets an empty body and the world as it is.
 BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
     "PATCH /api/admin/tenants/{tenant_id}/quotas": lambda setup: {"keys_per_user": 90},
@@ -130,6 +143,7 @@ BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
         "payload": {},
         "cost": 0,
     },
+    "POST /api/admin/bulk-actions": lambda setup: {"action": "cancel", "filter": {"job_id": [str(uuid7())]}},
     "POST /api/admin/dispatches/{dispatch_id}/priority": lambda setup: {"priority": 7},
     "PUT /api/admin/concurrency-limits": lambda setup: {"identifier": _unique(), "max_concurrent": 3},
     "PUT /api/admin/workers/{worker_id}/workflows": lambda setup: {"workflow_slugs": [setup.names["workflow"]]},
@@ -191,6 +205,8 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": ("job.retry", "job_id"),
     "POST /api/admin/jobs/{job_id}/cancel": ("job.cancel", "job_id"),
     "POST /api/admin/jobs/{job_id}/retry": ("job.retry", "job_id"),
+    "POST /api/admin/bulk-actions": ("bulk_action.start", None),
+    "POST /api/admin/bulk-actions/{bulk_action_id}/stop": ("bulk_action.stop", "bulk_action_id"),
     "POST /api/admin/dispatches/{dispatch_id}/requeue": ("dispatch.requeue", "dispatch_id"),
     "POST /api/admin/dispatches/{dispatch_id}/cancel": ("dispatch.cancel", "dispatch_id"),
     "POST /api/admin/dispatches/{dispatch_id}/priority": ("dispatch.priority", "dispatch_id"),
@@ -248,6 +264,8 @@ async def test_an_admins_change_is_written_down_with_who_made_it(
     setup = await AuthorizationSetup.open(plane, client) if _stands_in_the_way(operation) else shared
     catalog_api = await CatalogApi.open(plane, client, people)
     setup.names.update(await PREPARED.get(operation, _nothing)(setup, catalog_api))
+    if "bulk_action_id" in operation:
+        setup.names.update(await _running_bulk_action(plane))
     body = dict(BODIES.get(operation, lambda setup: {})(setup))
     actor = f"admin:{(await setup.ask('operator', 'GET /api/me')).json()['user_id']}"
     before = await _lines(client, setup, actor)

@@ -66,6 +66,8 @@ class AuthorizationSetup:
         made = await _tree(plane, owner)
         invited = {"tenant": owner.tenant.slug, "email": f"invited-{lease['dispatch_id']}@example.com"}
         invitation = await catalog_api.made("/api/admin/invitations", invited)
+        bulk = {"action": "cancel", "filter": {"job_id": ["01900000-0000-7000-8000-000000000000"]}}
+        bulk_action = await catalog_api.made("/api/admin/bulk-actions", bulk)
         tenant_admin = await people.user(owner.tenant, Role.TENANT_ADMIN)
         gone = await fleet_api.agent(workflow_slugs=[slug])
         assert (await fleet_api.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
@@ -121,6 +123,8 @@ class AuthorizationSetup:
                 "tenant_id": str(owner.tenant.id),
                 "tenant": owner.tenant.slug,
                 "invitation_id": invitation["id"],
+                "bulk_action_id": bulk_action["id"],
+                "fingerprint": "0123456789abcdef",
                 "token": "csl_" + "A" * 43,
                 "key": "tenants/nobody/has/this.mp4",
                 "provider": "replicate",

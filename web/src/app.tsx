@@ -12,6 +12,7 @@ import { effectsRoute } from "./pages/effects/route";
 import { jobRoute } from "./pages/job/route";
 import { jobsRoute } from "./pages/jobs/route";
 import { operateRoute } from "./pages/operate/route";
+import { allJobsRoute } from "./pages/operate-jobs/route";
 import { workersRoute } from "./pages/operate-workers/route";
 import { runRoute } from "./pages/run/route";
 import { runsRoute } from "./pages/runs/route";
@@ -23,7 +24,7 @@ const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute, workersRoute]), otherRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute, allJobsRoute, workersRoute]), otherRoute]),
 ]);
 
 const router = createRouter({

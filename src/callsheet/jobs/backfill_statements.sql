@@ -51,3 +51,31 @@ WITH described AS MATERIALIZED (
 INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text)
 SELECT tenant_id, user_id, job_id, title, input_name, prompt, search_text FROM job
 ON CONFLICT (user_id, job_id) DO NOTHING
+
+-- name: jobs_to_fingerprint
+-- The next jobs in key order, with the errors that have no fingerprint yet.
+SELECT tenant_id, id, charge_cycle,
+    CASE WHEN error_fingerprint IS NULL AND error IS NOT NULL
+        THEN jsonb_build_object('type', error -> 'type', 'message', left(error ->> 'message', :longest::integer))
+        END AS error,
+    completed_at IS NOT NULL AND outcome_cycle IS DISTINCT FROM charge_cycle AS has_no_outcome
+FROM ai_jobs
+WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
+
+-- name: fingerprint_jobs
+-- The outcome of jobs that ended before there were outcomes, and fingerprints. A job that was retried or deleted
+-- meanwhile has another cycle, or no error.
+WITH found AS MATERIALIZED (
+    SELECT f.* FROM jsonb_to_recordset(:jobs::jsonb) AS f (
+        tenant_id uuid, job_id uuid, charge_cycle integer, error_fingerprint text)
+    CROSS JOIN LATERAL (
+        SELECT FROM ai_jobs j
+        WHERE j.tenant_id = f.tenant_id AND j.id = f.job_id AND j.charge_cycle = f.charge_cycle
+          AND j.completed_at IS NOT NULL
+        FOR NO KEY UPDATE
+    ) locked
+)
+UPDATE ai_jobs j SET outcome = j.status, outcome_cycle = j.charge_cycle,
+    error_fingerprint = CASE WHEN j.error IS NOT NULL THEN coalesce(j.error_fingerprint, found.error_fingerprint) END
+FROM found
+WHERE j.tenant_id = found.tenant_id AND j.id = found.job_id

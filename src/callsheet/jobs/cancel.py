@@ -14,6 +14,7 @@ from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.wire.errors import WrongState
 from callsheet.wire.jobs import Job
 
 # The charge cycle can change between the read and the transition, but not forever.
@@ -26,11 +27,18 @@ class Cancellation:
         self._transitions = transitions
         self._relay = relay
 
-    async def cancel(self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None) -> Job:
-        """Ends the job and refunds its tokens; a worker that runs the job learns it with its next heartbeat."""
+    async def cancel(
+        self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, charge_cycle: int | None = None
+    ) -> Job:
+        """Ends the job and refunds its tokens; a worker that runs the job learns it with its next heartbeat.
+
+        `charge_cycle`: the cycle that is canceled. Default: the current one.
+        """
         pool = await self._routing.pool_of(tenant_id)
         for _ in range(TRIES):
             row = await require_job(pool, tenant_id, job_id)
+            if charge_cycle not in (None, row.charge_cycle):
+                raise WrongState("The job was retried in the meantime.")
             request = TransitionRequest(row.cycle, actor, reason=reason)
             canceled = await self._transitions.apply(Transition.CANCEL, request, close_dispatch=True)
             if canceled is not None:

@@ -94,6 +94,13 @@ class DispatchOperations:
         await self._transitions.set_priority(JobCycle(moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
         return await self._overview.get(dispatch_id)
 
+    async def change_priority_of_job(self, job: JobCycle, priority: int, actor: str) -> None:
+        """Changes the priority of a queued job, in this charge cycle."""
+        dispatch = await self._overview.of_job(*job)
+        if dispatch is None:
+            raise WrongState("The job is not in the queue.")
+        await self.change_priority(dispatch.dispatch_id, priority, actor)
+
 
 class JobOperations:
     def __init__(

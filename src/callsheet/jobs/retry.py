@@ -37,11 +37,23 @@ class Retries:
         self._limits = limits
 
     async def retry(
-        self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, capped: bool = True
+        self,
+        tenant_id: UUID,
+        job_id: UUID,
+        *,
+        actor: str,
+        reason: str | None = None,
+        capped: bool = True,
+        charge_cycle: int | None = None,
     ) -> Job:
-        """Retries a failed or expired job: a new charge cycle, tokens reserved again. `capped`: the limit applies."""
+        """Retries a failed or expired job: a new charge cycle, tokens reserved again. `capped`: the limit applies.
+
+        `charge_cycle`: the cycle that is retried. If the job has another one, it was retried before.
+        """
         pool = await self._routing.pool_of(tenant_id)
         row = await require_job(pool, tenant_id, job_id)
+        if charge_cycle not in (None, row.charge_cycle):
+            raise WrongState("The job was retried in the meantime.")
         if row.run_id is not None:
             raise _belongs_to_run(row.run_id)
         counted = counted_as(row.run_id, row.actor, row.kind)

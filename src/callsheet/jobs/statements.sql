@@ -103,7 +103,7 @@ SELECT user_id, status, run_id, deleted_at FROM ai_jobs WHERE tenant_id = :tenan
 -- job's outputs still needs the list of them in the result.
 WITH job AS (
     UPDATE ai_jobs SET deleted_at = clock_timestamp(), event_seq = event_seq + 1, payload = '{}', error = NULL,
-        result = CASE WHEN video_id IS NOT NULL THEN result END
+        error_fingerprint = NULL, result = CASE WHEN video_id IS NOT NULL THEN result END
     WHERE tenant_id = :tenant_id AND id = :job_id AND deleted_at IS NULL
     RETURNING tenant_id, id, user_id, status, event_seq
 ), description AS (

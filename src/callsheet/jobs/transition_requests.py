@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
+from callsheet.jobs.fingerprints import fingerprint_of
 
 # Greater than every lease_seq.
 ANY_LEASE = 2**63 - 1
@@ -84,6 +85,8 @@ class TransitionRequest:
             value = getattr(self, name)
             if value is not None:
                 entry[name] = value
+        if self.error is not None:
+            entry["error_fingerprint"] = fingerprint_of(self.error)
         # Left out if empty, so that the statement skips jobs without outputs.
         if self.outputs:
             entry["outputs"] = [output.as_json() for output in self.outputs]

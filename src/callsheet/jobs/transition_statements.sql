@@ -154,7 +154,7 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 WITH request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, error jsonb)
+        reason text, error jsonb, error_fingerprint text)
 ), locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(tenant_id, user_id) FROM (
         SELECT DISTINCT r.tenant_id, job.user_id FROM request r CROSS JOIN LATERAL (
@@ -163,7 +163,7 @@ WITH request AS MATERIALIZED (
         ORDER BY tenant_id, user_id
     ) owner
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, job.status AS from_status
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
@@ -173,7 +173,8 @@ WITH request AS MATERIALIZED (
     WHERE (SELECT count(*) FROM locked_wallet) >= 0
 ), ended_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
-        error = coalesce(l.error, j.error), outcome = :to_status, outcome_cycle = j.charge_cycle
+        error = coalesce(l.error, j.error), error_fingerprint = coalesce(l.error_fingerprint, j.error_fingerprint),
+        outcome = :to_status, outcome_cycle = j.charge_cycle
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
@@ -225,8 +226,8 @@ WITH locked_job AS MATERIALIZED (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, charge_cycle = j.charge_cycle + 1,
         lease_seq = 0, submitted_at = clock_timestamp(),
         deadline_at = clock_timestamp() + make_interval(secs => j.lifetime_seconds), started_at = NULL,
-        completed_at = NULL, error = NULL, result = NULL, provider_job_id = NULL, output_file_id = NULL, outcome = NULL,
-        outcome_cycle = NULL
+        completed_at = NULL, error = NULL, error_fingerprint = NULL, result = NULL, provider_job_id = NULL,
+        output_file_id = NULL, outcome = NULL, outcome_cycle = NULL
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,

@@ -73,8 +73,8 @@ def page_for(principal: Principal, page: Page[AdminJob]) -> Page[AdminJob]:
     return page.model_copy(update={"items": [job_for(principal, job) for job in page.items]})
 
 
-# Kinds of actors in the history that are followed by the id of an operator or the name of a worker.
-_UNNAMED = ("admin", "worker")
+# Kinds of actors in the history that are followed by an id or the name of a worker.
+_UNNAMED = ("admin", "worker", "bulk_action")
 
 
 def _without_name(text: str, name: str, instead: str) -> str:
@@ -92,7 +92,8 @@ def event_view(row: EventColumns) -> JobEvent:
         event=row.event,
         from_status=row.from_status,
         to_status=row.to_status,
-        actor=kind if is_unnamed else row.actor,
+        # An operator started the bulk action.
+        actor=("admin" if kind == "bulk_action" else kind) if is_unnamed else row.actor,
         # A worker's reason may contain its name.
         reason=_without_name(reason, name, f"the {kind}") if is_unnamed and reason else reason,
         data=row.data,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import AwareDatetime, BeforeValidator
 
 from callsheet.catalog.effects import Effects
 from callsheet.identity.authentication import Authentication
@@ -16,7 +14,7 @@ from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
-from callsheet.wire.base import OptionalLine, Page
+from callsheet.wire.base import Moment, OptionalLine, Page
 from callsheet.wire.forms import Slug
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import JobCounts, JobSummary, Medium
@@ -24,17 +22,6 @@ from callsheet.wire.tasks import ActorName
 
 Kind = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 MOST_VALUES = 50
-
-
-def _written_out(value: object) -> object:
-    # A plain number would be taken for seconds since 1970.
-    if isinstance(value, str) and not _DATE.match(value):
-        raise ValueError("Use a time like 2026-11-16T12:00:00Z.")
-    return value
-
-
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 
 def library_router(lists: JobLists, effects: Effects, authentication: Authentication) -> APIRouter:

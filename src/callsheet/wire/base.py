@@ -7,9 +7,19 @@ than its control plane.
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+)
 
 Item = TypeVar("Item")
 
@@ -40,6 +50,19 @@ def _not_boolean(value: object) -> object:
         raise ValueError("The value must be a whole number.")
     return value
 
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
+
+
+def _written_out(value: object) -> object:
+    # A plain number would be taken for seconds since 1970.
+    if isinstance(value, int | float) or (isinstance(value, str) and not _DATE.match(value)):
+        raise ValueError("Use a time like 2026-11-16T12:00:00Z.")
+    return value
+
+
+# A time with its zone.
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 # A boolean and nothing that could be taken for one: 0 and "no" are as wrong as the document says.
 Switch = Annotated[bool, Field(strict=True)]

@@ -41,6 +41,15 @@ export const keys = {
   metrics: ["operate", "metrics"] as const,
   alerts: ["operate", "alerts"] as const,
   bannerAlerts: ["operate", "alerts", "last"] as const,
+  tenants: ["operate", "tenants"] as const,
+  /** Lists of jobs of all tenants. Rows are changed in place. */
+  allTenantJobs: (filters: Record<string, unknown>) => ["operate", "jobs", "list", filters] as const,
+  jobRows: (ids: readonly string[]) => ["operate", "jobs", "rows", ids] as const,
+  newestJobs: (filters: Record<string, unknown>) => ["operate", "jobs", "newest", filters] as const,
+  jobTotals: (filters: Record<string, unknown>) => ["operate", "jobs", "totals", filters] as const,
+  errorGroups: (filters: Record<string, unknown>) => ["operate", "jobs", "errors", filters] as const,
+  errorGroup: (fingerprint: string) => ["operate", "jobs", "error", fingerprint] as const,
+  bulkActions: ["operate", "bulk-actions"] as const,
   allWorkers: ["operate", "workers"] as const,
   workers: (view: string) => ["operate", "workers", view] as const,
 };

@@ -1,11 +1,11 @@
-import { Activity, Cpu, GitFork, Images, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import { Activity, Cpu, GitFork, Images, ListTree, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 
 export interface Place {
-  to: "/effects" | "/tasks/new" | "/jobs" | "/runs" | "/account" | "/operate" | "/operate/workers";
+  to: "/effects" | "/tasks/new" | "/jobs" | "/runs" | "/account" | "/operate" | "/operate/jobs" | "/operate/workers";
   label: string;
   icon: LucideIcon;
   /** The second key after G. */
@@ -31,6 +31,7 @@ export const PLACES: readonly Place[] = [...CREATE, ...LIBRARY, ACCOUNT];
 /** For roles that may see the queue. */
 export const OPERATE: readonly Place[] = [
   { to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" },
+  { to: "/operate/jobs", label: operateTexts.jobs, icon: ListTree, key: "q" },
   { to: "/operate/workers", label: operateTexts.workers, icon: Cpu, key: "w" },
 ];
 

@@ -3,5 +3,6 @@ export const commonTexts = {
   required: "required",
   chosen: "chosen",
   justNow: "just now",
+  clearSearch: "Clear the search",
   tokens: (amount: string, count: number) => `${amount} ${count === 1 ? "token" : "tokens"}`,
 };

@@ -1,6 +1,7 @@
 export const operateTexts = {
   area: "Operate",
   overview: "Overview",
+  jobs: "Jobs",
   workers: "Workers",
   title: "Overview",
   ranges: { "1h": "1 h", "24h": "24 h", "30d": "30 d" },

@@ -3,9 +3,9 @@ import { useNavigate } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import { effectsQuery } from "@/api/queries";
 import { Button, Select, type Choice } from "@/design";
+import { SearchField } from "@/parts/SearchField";
 import { jobsTexts } from "@/texts/jobs";
 import { isFiltered, type JobsSearch, TIME_FILTERS, type TimeFilter } from "./filters";
-import { SearchField } from "./SearchField";
 import { StatusTabs } from "./StatusTabs";
 
 const ANY = "any";
@@ -26,7 +26,7 @@ export function FilterBar({ search }: { search: JobsSearch }) {
     <div className="mb-4 grid gap-3">
       <StatusTabs search={search} onChange={(status) => change({ status })} />
       <div className="flex flex-wrap items-center gap-2">
-        <SearchField value={search.q ?? ""} onChange={(q) => change({ q: q || undefined })} />
+        <SearchField label={jobsTexts.search} value={search.q ?? ""} onChange={(q) => change({ q: q || undefined })} />
         <Select
           label={jobsTexts.effectLabel}
           className={`max-w-48 ${SIZE}`}

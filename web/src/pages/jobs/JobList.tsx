@@ -2,15 +2,15 @@ import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { JobSummary } from "@/api/types";
 import { Button } from "@/design";
+import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
 import { JobRow, ROW_HEIGHT } from "./JobRow";
 import { useListKeys } from "./useListKeys";
-import type { Selection } from "./useSelection";
 
 interface Props {
   jobs: readonly JobSummary[];
   query: { hasNextPage: boolean; isFetchingNextPage: boolean; isFetchNextPageError: boolean; isPlaceholderData: boolean; fetchNextPage: () => unknown };
-  selection: Selection;
+  selection: Selection<JobSummary>;
 }
 // So many rows before the end the next page is asked for.
 const AHEAD = 30;

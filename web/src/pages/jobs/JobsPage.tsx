@@ -2,19 +2,19 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { PageHead } from "@/design";
+import { NewRowsButton } from "@/parts/NewRowsButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useSelection } from "@/parts/useSelection";
 import { useTitle } from "@/parts/useTitle";
 import { jobsTexts } from "@/texts/jobs";
 import { FilterBar } from "./FilterBar";
 import { JobList } from "./JobList";
 import { JobsEmpty } from "./JobsEmpty";
 import { ListSkeleton } from "./ListSkeleton";
-import { NewJobsButton } from "./NewJobsButton";
 import { libraryQuery } from "./queries";
 import { SelectButton } from "./SelectButton";
 import { SelectionBar } from "./SelectionBar";
 import { useLiveList } from "./useLiveList";
-import { useSelection } from "./useSelection";
 
 export function JobsPage() {
   useTitle(jobsTexts.title);
@@ -33,7 +33,7 @@ export function JobsPage() {
         <ListSkeleton />
       ) : (
         <div className="relative">
-          <NewJobsButton count={live.fresh} onShow={live.showFresh} />
+          <NewRowsButton count={live.fresh} label={jobsTexts.newJobs(live.fresh)} onShow={live.showFresh} />
           {jobs.length === 0 && !query.hasNextPage ? <JobsEmpty search={search} /> : <JobList jobs={jobs} query={query} selection={selection} />}
         </div>
       )}

@@ -1,10 +1,11 @@
 import { ListChecks, X } from "lucide-react";
+import type { JobSummary } from "@/api/types";
 import { Button } from "@/design";
+import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
-import type { Selection } from "./useSelection";
 
 /** A row has no room for a box on a phone, and a finger does not hover: this shows the boxes. */
-export function SelectButton({ selection }: { selection: Selection }) {
+export function SelectButton({ selection }: { selection: Selection<JobSummary> }) {
   if (selection.isOn) {
     return (
       <>

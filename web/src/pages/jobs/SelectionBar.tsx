@@ -2,9 +2,9 @@ import { CircleSlash, Download, RotateCcw, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import { isActive, type JobSummary } from "@/api/types";
 import { Button, Dialog, formatTokens } from "@/design";
+import type { Selection } from "@/parts/useSelection";
 import { jobsTexts } from "@/texts/jobs";
 import { useBulk, type BulkAction } from "./useBulk";
-import type { Selection } from "./useSelection";
 
 const MOST_IN_ZIP = 100;
 
@@ -16,7 +16,7 @@ const QUESTIONS: Record<BulkAction, (jobs: readonly JobSummary[]) => { title: st
 };
 
 /** What can be done with the selected jobs; an action that fits none of them is not offered. */
-export function SelectionBar({ selection }: { selection: Selection }) {
+export function SelectionBar({ selection }: { selection: Selection<JobSummary> }) {
   const [asked, setAsked] = useState<BulkAction | null>(null);
   const bulk = useBulk(() => {
     setAsked(null);

@@ -1,10 +1,9 @@
 import { useMemo, useState } from "react";
-import type { JobSummary } from "@/api/types";
 
-export interface Selection {
+export interface Selection<Row> {
   ids: ReadonlySet<string>;
   /** Those of them that are in the list, as they stand now. */
-  jobs: JobSummary[];
+  jobs: Row[];
   /** Whether boxes are shown beside all rows: something is selected, or somebody is about to. */
   isOn: boolean;
   begin: () => void;
@@ -13,7 +12,7 @@ export interface Selection {
   clear: () => void;
 }
 
-export function useSelection(listed: readonly JobSummary[]): Selection {
+export function useSelection<Row extends { id: string }>(listed: readonly Row[]): Selection<Row> {
   const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
   const [isBegun, setBegun] = useState(false);
   const jobs = useMemo(() => (ids.size === 0 ? [] : listed.filter((job) => ids.has(job.id))), [ids, listed]);

@@ -1,8 +1,7 @@
 import { ArrowUp } from "lucide-react";
-import { jobsTexts } from "@/texts/jobs";
 
 /** New rows say that they are there; they push nothing away from under the reader's eyes. */
-export function NewJobsButton({ count, onShow }: { count: number; onShow: () => void }) {
+export function NewRowsButton({ count, label, onShow }: { count: number; label: string; onShow: () => void }) {
   return (
     <div role="status" className="pointer-events-none sticky top-14 z-10 flex h-0 justify-center">
       {count > 0 && (
@@ -12,7 +11,7 @@ export function NewJobsButton({ count, onShow }: { count: number; onShow: () => 
           className="appear num pointer-events-auto flex h-9 touch:h-11 -translate-y-1/2 items-center gap-1.5 rounded-full! bg-accent px-4 text-s font-[550] text-accent-ink shadow-high hover:bg-accent-hover"
         >
           <ArrowUp size={14} aria-hidden />
-          {jobsTexts.newJobs(count)}
+          {label}
         </button>
       )}
     </div>

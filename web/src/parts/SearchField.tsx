@@ -1,12 +1,12 @@
 import { Search, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { Input } from "@/design";
-import { jobsTexts } from "@/texts/jobs";
+import { commonTexts } from "@/texts/common";
 
 const PAUSE_MS = 250;
 
 /** Searches when somebody pauses; `/` leads here. */
-export function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+export function SearchField({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
   const [typed, setTyped] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   const sent = useRef(value);
@@ -35,14 +35,14 @@ export function SearchField({ value, onChange }: { value: string; onChange: (val
         maxLength={200}
         onChange={(event) => setTyped(event.target.value)}
         onKeyDown={(event) => event.key === "Escape" && (typed ? setTyped("") : input.current?.blur())}
-        aria-label={jobsTexts.search}
-        placeholder={jobsTexts.search}
+        aria-label={label}
+        placeholder={label}
         className="pl-9! [&::-webkit-search-cancel-button]:hidden"
       />
       {typed && (
         <button
           type="button"
-          aria-label={jobsTexts.clear}
+          aria-label={commonTexts.clearSearch}
           onClick={() => {
             setTyped("");
             input.current?.focus();

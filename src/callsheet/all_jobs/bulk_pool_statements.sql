@@ -1,0 +1,69 @@
+-- database: pool
+-- owns: bulk_action_jobs, bulk_action_scans
+
+-- name: read_scan
+SELECT looked_down_to, is_complete FROM bulk_action_scans WHERE bulk_action_id = :bulk_action_id
+
+-- name: write_scan
+INSERT INTO bulk_action_scans (bulk_action_id, looked_down_to, is_complete)
+VALUES (:bulk_action_id, :looked_down_to, :is_complete)
+ON CONFLICT (bulk_action_id) DO UPDATE SET
+    looked_down_to = least(excluded.looked_down_to, bulk_action_scans.looked_down_to),
+    is_complete = bulk_action_scans.is_complete OR excluded.is_complete
+
+-- name: collect_jobs
+-- The same filters as list_jobs. A job that was created, retried or ended after the action was started is left alone.
+INSERT INTO bulk_action_jobs (bulk_action_id, tenant_id, job_id, charge_cycle)
+SELECT :bulk_action_id, job.tenant_id, job.id, job.charge_cycle
+FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
+JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
+WHERE job.deleted_at IS NULL AND job.submitted_at <= :frozen_at
+  AND (job.completed_at IS NULL OR job.completed_at <= :frozen_at)
+  AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
+  AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
+  AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
+  AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
+  AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
+  AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))
+  AND (:fingerprint::text IS NULL OR job.error_fingerprint = :fingerprint AND job.error IS NOT NULL)
+  AND (:created_from::timestamptz IS NULL OR job.created_at >= :created_from)
+  AND (:created_to::timestamptz IS NULL OR job.created_at < :created_to)
+  AND (:patterns::text[] IS NULL OR lower(job.error ->> 'message') LIKE ALL (:patterns) OR EXISTS (
+      SELECT FROM job_descriptions d
+      WHERE d.user_id = job.user_id AND d.job_id = job.id
+        AND CASE WHEN :searches_texts THEN d.search_text ELSE lower(d.title) END LIKE ALL (:patterns)))
+ON CONFLICT DO NOTHING
+
+-- name: open_jobs
+-- The next jobs, and whether this action changed them before: then the process that did it crashed before it wrote the
+-- outcome.
+SELECT item.tenant_id, item.job_id, item.charge_cycle, EXISTS (
+    SELECT FROM job_events e
+    WHERE e.tenant_id = item.tenant_id AND e.job_id = item.job_id AND e.event = 'job.transition' AND e.actor = :actor
+) AS is_changed
+FROM bulk_action_jobs item
+WHERE item.bulk_action_id = :bulk_action_id AND item.outcome IS NULL
+ORDER BY item.tenant_id, item.job_id LIMIT :limit
+
+-- name: is_changed
+SELECT EXISTS (
+    SELECT FROM job_events
+    WHERE tenant_id = :tenant_id AND job_id = :job_id AND event = 'job.transition' AND actor = :actor
+) AS is_changed
+
+-- name: write_outcome
+UPDATE bulk_action_jobs SET outcome = :outcome, code = :code, message = :message
+WHERE bulk_action_id = :bulk_action_id AND tenant_id = :tenant_id AND job_id = :job_id AND outcome IS NULL
+
+-- name: count_outcomes
+SELECT outcome, code, count(*) AS jobs, left(min(message), 300) AS example FROM bulk_action_jobs
+WHERE bulk_action_id = :bulk_action_id
+GROUP BY outcome, code
+
+-- name: clear_jobs
+DELETE FROM bulk_action_jobs
+WHERE bulk_action_id = :bulk_action_id AND (tenant_id, job_id) IN (
+    SELECT tenant_id, job_id FROM bulk_action_jobs WHERE bulk_action_id = :bulk_action_id LIMIT :limit)
+
+-- name: clear_scan
+DELETE FROM bulk_action_scans WHERE bulk_action_id = :bulk_action_id

@@ -1,0 +1,72 @@
+"""Bulk actions over the core, without HTTP: an operator, and the loop of one control plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+from callsheet.all_jobs.room import AllJobsRoom, open_all_jobs
+from callsheet.catalog.effects import Effects
+from callsheet.identity.principal import Principal
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.all_jobs import BulkAction, StartBulkAction
+from callsheet.wire.identity import Role
+from tests.support.core import Core, Member
+
+OPERATOR = Principal(uuid7(), uuid7(), "ours", "pool_1", "boss@example.com", "Boss", Role.OPERATOR, "session")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkHarness:
+    core: Core
+    room: AllJobsRoom
+
+    @classmethod
+    def of(cls, core: Core) -> BulkHarness:
+        # Filters by effect read central only.
+        effects = Effects(core.databases, cast("Any", None), cast("Any", None))
+        return cls(core, open_all_jobs(core.databases, effects, core.room))
+
+    async def start(self, action: str, priority: int | None = None, **wanted: Any) -> BulkAction:
+        body = StartBulkAction.model_validate({"action": action, "priority": priority, "filter": wanted})
+        return await self.room.bulk_actions.start(OPERATOR, body)
+
+    async def get(self, action: BulkAction) -> BulkAction:
+        return await self.room.bulk_actions.get(action.id)
+
+    async def stop(self, action: BulkAction) -> BulkAction:
+        return await self.room.bulk_actions.stop(OPERATOR, action.id)
+
+    async def tick(self) -> bool:
+        return await self.room.bulk_loop.tick(datetime.now(UTC))
+
+    async def finish(self) -> None:
+        while await self.tick():
+            pass
+
+    async def failed(self, member: Member, count: int = 1, **changes: Any) -> list[UUID]:
+        """Jobs that failed, oldest first."""
+        ids = []
+        for _ in range(count):
+            ids.append((await self.core.submit(member, **changes)).id)
+            await self.core.fail(await self.core.start())
+        return ids
+
+    async def expire_lease(self, action: BulkAction) -> None:
+        """As if the process that works on it were gone for long enough."""
+        query = "UPDATE bulk_actions SET lease_expires_at = clock_timestamp() - interval '1 s' WHERE id = $1"
+        await self.core.rows(self.core.databases.central, query, action.id)
+
+    async def changes(self, member: Member, job_id: UUID, action: BulkAction) -> list[str]:
+        """What the action did to the job."""
+        return [
+            event["event"]
+            for event in await self.core.events(member, job_id)
+            if event["actor"] == f"bulk_action:{action.id}"
+        ]
+
+
+def counts(action: BulkAction) -> tuple[str, int, int, int, int]:
+    return action.state.value, action.total, action.done, action.refused, action.untouched

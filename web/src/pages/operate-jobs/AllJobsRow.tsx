@@ -1,0 +1,105 @@
+import { Link } from "@tanstack/react-router";
+import { Check } from "lucide-react";
+import { memo } from "react";
+import { classes, formatTokens, StatusBadge, Time } from "@/design";
+import { allJobsTexts } from "@/texts/all-jobs";
+import type { OperatedJob } from "./actions";
+import type { AllJobsSearch } from "./filters";
+
+export const GRID = "grid grid-cols-[minmax(0,1fr)_12rem_6.5rem] gap-4 lg:grid-cols-[minmax(0,1fr)_13rem_9rem_5.5rem_6.5rem]";
+
+export function rowHeight(isNarrow: boolean): number {
+  return isNarrow ? 96 : 64;
+}
+
+interface Props {
+  job: OperatedJob;
+  index: number;
+  count: number;
+  offset: number;
+  height: number;
+  search: AllJobsSearch;
+  isSelected: boolean;
+  isSelecting: boolean;
+  /** Null where the role may not change jobs. */
+  onToggle: ((id: string) => void) | null;
+}
+
+export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, height, search, isSelected, isSelecting, onToggle }: Props) {
+  return (
+    <li
+      data-index={index}
+      aria-posinset={index + 1}
+      aria-setsize={count}
+      style={{ height, transform: `translateY(${offset}px)` }}
+      className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
+    >
+      {onToggle && <Box job={job} isSelected={isSelected} isSelecting={isSelecting} onToggle={onToggle} />}
+      <div className={classes("relative min-w-0 grow items-center pr-4 max-md:grid max-md:content-center max-md:gap-0.5 md:gap-4", GRID.replace("grid ", "md:grid ").replace("grid-cols", "md:grid-cols"), onToggle ? "pl-2" : "pl-4")}>
+        <div className="min-w-0">
+          <div className="flex min-w-0 items-center gap-2.5">
+            <StatusBadge status={job.status} />
+            {/* The link covers the row; other links lie above it. */}
+            <Link
+              to={"/operate/jobs/$id" as "/jobs/$id"}
+              params={{ id: job.id }}
+              preload={false}
+              className="truncate font-[550] after:absolute after:inset-0 focus-visible:outline-none focus-visible:after:outline-2 focus-visible:after:outline-offset-[-2px] focus-visible:after:outline-accent"
+            >
+              {job.title}
+            </Link>
+            {job.priority !== 0 && <Note>{allJobsTexts.priority(job.priority)}</Note>}
+            {job.charge_cycle > 1 && <Note>{allJobsTexts.cycle(job.charge_cycle)}</Note>}
+          </div>
+          <div className="mt-0.5 truncate text-s text-muted" title={job.error?.message}>
+            {job.error ? job.error.message : <span className="num">{job.id}</span>}
+          </div>
+        </div>
+        <Owner job={job} search={search} />
+        <span className="truncate text-s max-lg:hidden" title={job.workflow}>
+          {job.workflow}
+        </span>
+        <span className="num text-right text-s max-lg:hidden">{formatTokens(job.cost)}</span>
+        <span className="num text-right text-s text-muted max-md:absolute max-md:right-4 max-md:bottom-3">
+          <Time at={job.submitted_at} className="whitespace-nowrap" />
+        </span>
+      </div>
+    </li>
+  );
+});
+
+function Owner({ job, search }: { job: OperatedJob; search: AllJobsSearch }) {
+  const user = job.user ?? allJobsTexts.deletedUser;
+  const link = "relative z-1 max-w-full truncate rounded-s hover:text-text hover:underline";
+  return (
+    <div className="flex min-w-0 gap-2 text-s max-md:pr-20 md:grid md:gap-0.5">
+      <Link to="/operate/jobs" search={{ ...search, tenant: job.tenant_id }} title={allJobsTexts.onlyTenant(job.tenant)} className={classes(link, "justify-self-start")}>
+        {job.tenant}
+      </Link>
+      <Link to="/operate/jobs" search={{ ...search, user: job.user_id }} title={allJobsTexts.onlyUser(user)} className={classes(link, "justify-self-start text-muted")}>
+        {user}
+      </Link>
+    </div>
+  );
+}
+
+function Note({ children }: { children: string }) {
+  return <span className="shrink-0 rounded-full border px-2 text-xs text-muted max-sm:hidden">{children}</span>;
+}
+
+function Box({ job, isSelected, isSelecting, onToggle }: { job: OperatedJob; isSelected: boolean; isSelecting: boolean; onToggle: (id: string) => void }) {
+  return (
+    <label className="grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center">
+      <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={allJobsTexts.select(`${job.title} ${job.id.slice(-6)}`)} className="peer sr-only" />
+      <span
+        aria-hidden
+        className={classes(
+          "grid size-4.5 place-items-center rounded-[5px] border bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent",
+          isSelecting ? "border-line-strong" : "group-focus-within:border-line-strong group-hover:border-line-strong touch:border-line-strong",
+        )}
+      >
+        {isSelected && <Check size={13} strokeWidth={3} />}
+      </span>
+    </label>
+  );
+}

@@ -1,0 +1,66 @@
+import { useState } from "react";
+import { Button, Dialog, Field, formatTokens, Input } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { allJobsTexts } from "@/texts/all-jobs";
+import type { ActionKind, Scope } from "./actions";
+import type { Wanted } from "./filters";
+import { useStartAction } from "./useBulkAction";
+
+interface Props {
+  kind: ActionKind;
+  scope: Scope;
+  /** Some of the selected jobs have a status that does not fit. */
+  hasRest: boolean;
+  filter: () => Wanted;
+  onClose: () => void;
+  onStarted: () => void;
+}
+
+const numbers = new Intl.NumberFormat("en");
+const WHOLE = /^[+-]?\d{1,9}$/;
+
+/** Says how many jobs are changed and what that does to tokens, before it happens. */
+export function BulkDialog({ kind, scope, hasRest, filter, onClose, onStarted }: Props) {
+  const [reason, setReason] = useState("");
+  const [priority, setPriority] = useState("10");
+  const start = useStartAction(onStarted);
+  const count = scope.isPartial ? allJobsTexts.partial(numbers.format(scope.jobs)) : numbers.format(scope.jobs);
+  const tokens = scope.isPartial ? allJobsTexts.partial(formatTokens(scope.tokens)) : formatTokens(scope.tokens);
+  const isWrong = kind === "set_priority" && !WHOLE.test(priority.trim());
+  const submit = () => {
+    if (isWrong) return;
+    start.mutate({ action: kind, filter: filter(), priority: kind === "set_priority" ? Number(priority) : null, reason: reason.trim() || null });
+  };
+  return (
+    <Dialog
+      open
+      onOpenChange={(open) => !open && onClose()}
+      title={allJobsTexts.questions[kind](count)}
+      text={allJobsTexts.effects[kind](tokens)}
+      actions={
+        <>
+          <Button onClick={onClose}>{allJobsTexts.keep}</Button>
+          <Button look={kind === "cancel" ? "danger" : "go"} busy={start.isPending} disabled={isWrong} onClick={submit}>
+            {allJobsTexts.actions[kind]}
+          </Button>
+        </>
+      }
+    >
+      <div className="grid gap-4">
+        {kind === "set_priority" && (
+          <Field label={allJobsTexts.priorityField} hint={allJobsTexts.priorityHint} error={isWrong ? allJobsTexts.priorityWrong : null} required>
+            <Input inputMode="numeric" value={priority} onChange={(event) => setPriority(event.target.value)} className="num" />
+          </Field>
+        )}
+        <Field label={allJobsTexts.reason} hint={allJobsTexts.reasonHint}>
+          <Input value={reason} maxLength={200} onChange={(event) => setReason(event.target.value)} />
+        </Field>
+        <p className="text-s text-muted">
+          {hasRest && `${allJobsTexts.rest} `}
+          {allJobsTexts.frozen}
+        </p>
+        {start.isError && <ProblemPanel error={start.error} />}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,74 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { CircleCheck } from "lucide-react";
+import type { Schemas } from "@/api/types";
+import { Empty, Select, Skeleton, Table, Time, type Choice, type Column } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { allJobsTexts } from "@/texts/all-jobs";
+import { TIME_FILTERS, type AllJobsSearch } from "./filters";
+import { errorGroupsQuery } from "./queries";
+import { ANY, useChoices } from "./useChoices";
+
+type Group = Schemas["ErrorGroup"];
+type Range = NonNullable<AllJobsSearch["time"]>;
+const numbers = new Intl.NumberFormat("en");
+const RANGES = TIME_FILTERS.filter((time): time is Range => time !== "any").map((value): Choice<Range> => ({ value, label: allJobsTexts.times[value] }));
+const SIZE = "w-auto! min-w-36 max-w-56 max-sm:max-w-none! max-sm:grow max-sm:basis-[calc(50%-0.25rem)]";
+
+/** Errors in groups, the most frequent first. A group leads to its jobs. */
+export function ErrorsView({ search }: { search: AllJobsSearch }) {
+  const query = useQuery(errorGroupsQuery(search));
+  const choices = useChoices(search);
+  const navigate = useNavigate({ from: "/operate/jobs" });
+  const change = (part: Partial<AllJobsSearch>) => void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
+  const picked = (value: string) => (value === ANY ? undefined : value);
+  return (
+    <>
+      <p className="mb-4 text-muted">{allJobsTexts.errorsText}</p>
+      <div className="mb-4 flex flex-wrap gap-2">
+        <Select label={allJobsTexts.timeLabel} className={SIZE} value={search.time ?? "day"} choices={RANGES} onChange={(time) => change({ time })} />
+        <Select label={allJobsTexts.workflowLabel} className={SIZE} value={search.workflow ?? ANY} choices={choices.workflows} onChange={(value) => change({ workflow: picked(value) })} />
+        <Select label={allJobsTexts.tenantLabel} className={SIZE} value={search.tenant ?? ANY} choices={choices.tenants} onChange={(value) => change({ tenant: picked(value) })} />
+      </div>
+      {query.isError && !query.data ? (
+        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.isPending ? (
+        <Skeleton className="h-64" />
+      ) : query.data.items.length === 0 ? (
+        <Empty icon={<CircleCheck size={20} />} title={allJobsTexts.noErrors} text={allJobsTexts.noErrorsText} />
+      ) : (
+        <>
+          <Table label={allJobsTexts.errors} rows={query.data.items} rowKey={(group) => group.fingerprint} columns={columnsOf(search)} />
+          {query.data.is_partial && <p className="mt-3 text-s text-muted">{allJobsTexts.errorsPartial}</p>}
+        </>
+      )}
+    </>
+  );
+}
+
+const texts = allJobsTexts.errorColumns;
+
+function columnsOf(search: AllJobsSearch): Column<Group>[] {
+  return [
+    {
+      name: texts.error,
+      className: "min-w-48",
+      cell: (group) => (
+        <Link
+          to="/operate/jobs"
+          search={{ error: group.fingerprint, tenant: search.tenant, workflow: search.workflow }}
+          className="block rounded-s hover:underline"
+          aria-label={`${allJobsTexts.showJobs}: ${group.example.message}`}
+        >
+          <span className="line-clamp-2 font-[550] break-words">{group.example.message}</span>
+          <span className="text-xs text-muted">{group.example.type}</span>
+        </Link>
+      ),
+    },
+    { name: texts.jobs, right: true, cell: (group) => numbers.format(group.jobs) },
+    { name: texts.tenants, right: true, className: "max-md:hidden", cell: (group) => numbers.format(group.tenants) },
+    { name: texts.workflow, className: "max-lg:hidden", cell: (group) => group.example.workflow },
+    { name: texts.first, right: true, className: "max-md:hidden", cell: (group) => <Time at={group.first_seen_at} className="whitespace-nowrap" /> },
+    { name: texts.last, right: true, className: "max-sm:hidden", cell: (group) => <Time at={group.last_seen_at} className="whitespace-nowrap" /> },
+  ];
+}

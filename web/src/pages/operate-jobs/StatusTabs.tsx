@@ -1,0 +1,33 @@
+import { useQuery } from "@tanstack/react-query";
+import { classes } from "@/design";
+import { allJobsTexts } from "@/texts/all-jobs";
+import { countsOf, STATUS_FILTERS, type AllJobsSearch } from "./filters";
+import { totalsQuery } from "./queries";
+
+const numbers = new Intl.NumberFormat("en", { notation: "compact" });
+
+/** The statuses with how many jobs have them. */
+export function StatusTabs({ search, onChange }: { search: AllJobsSearch; onChange: (status: AllJobsSearch["status"]) => void }) {
+  const { data } = useQuery(totalsQuery(search));
+  const counts = data ? countsOf(data) : null;
+  const chosen = search.status ?? "all";
+  return (
+    <div role="group" aria-label={allJobsTexts.statusLabel} className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1">
+      {STATUS_FILTERS.map((status) => (
+        <button
+          key={status}
+          type="button"
+          aria-pressed={chosen === status}
+          onClick={() => onChange(status === "all" ? undefined : status)}
+          className={classes(
+            "-mb-px flex min-h-10 touch:min-h-11 items-center gap-1.5 border-b-2 px-2 lg:gap-2 lg:px-3 whitespace-nowrap transition-colors duration-100 focus-visible:outline-offset-[-2px]",
+            chosen === status ? "border-accent font-[550]" : "border-transparent text-muted hover:text-text",
+          )}
+        >
+          {allJobsTexts.statuses[status]}
+          {counts && <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">{numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}</span>}
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+// The filter of a bulk action in words, and as the URL of the list. Pure.
+import type { Schemas } from "@/api/types";
+import { allJobsTexts } from "@/texts/all-jobs";
+import { statusTexts } from "@/texts/states";
+import { STATUSES, type AllJobsSearch, type StatusFilter } from "./filters";
+
+type Filter = Schemas["JobFilter"];
+
+export function wordsOf(filter: Filter): string {
+  if (filter.job_id?.length) return allJobsTexts.namedJobs(filter.job_id.length);
+  const parts = [
+    ...(filter.status ?? []).map((status) => statusTexts[status]),
+    ...(filter.workflow ?? []),
+    ...(filter.effect ?? []),
+    ...(filter.kind ?? []),
+    filter.q && `“${filter.q}”`,
+    filter.tenant_id && `${allJobsTexts.tenantLabel} …${filter.tenant_id.slice(-6)}`,
+    filter.user_id && allJobsTexts.ofUser(`…${filter.user_id.slice(-6)}`),
+    filter.worker_id && `${allJobsTexts.workerLabel} ${filter.worker_id}`,
+    filter.fingerprint && allJobsTexts.ofError(filter.fingerprint),
+  ].filter(Boolean);
+  return parts.join(" · ") || allJobsTexts.everyJob;
+}
+
+/** The list with the same filter; null for selected jobs, which no filter describes. */
+export function searchOf(filter: Filter): AllJobsSearch | null {
+  if (filter.job_id?.length) return null;
+  const statuses = Object.entries(STATUSES) as [Exclude<StatusFilter, "all">, readonly string[]][];
+  return {
+    q: filter.q ?? undefined,
+    status: statuses.find(([, values]) => (filter.status ?? []).length > 0 && (filter.status ?? []).every((status) => values.includes(status)))?.[0],
+    tenant: filter.tenant_id ?? undefined,
+    user: filter.user_id ?? undefined,
+    workflow: filter.workflow?.[0],
+    effect: filter.effect?.[0],
+    kind: filter.kind?.[0],
+    worker: filter.worker_id ?? undefined,
+    error: filter.fingerprint ?? undefined,
+  };
+}

@@ -1,0 +1,109 @@
+// The filters of the page, as they are in the URL and as the API takes them. Pure: the clock is a parameter.
+import type { JobStatus, Schemas } from "@/api/types";
+
+export const VIEWS = ["jobs", "errors", "actions"] as const;
+export type View = (typeof VIEWS)[number];
+export const STATUS_FILTERS = ["all", "active", "completed", "failed", "canceled"] as const;
+export type StatusFilter = (typeof STATUS_FILTERS)[number];
+export const TIME_FILTERS = ["any", "hour", "day", "week", "month"] as const;
+export type TimeFilter = (typeof TIME_FILTERS)[number];
+export type Totals = Schemas["JobTotals"];
+export type Wanted = Partial<Schemas["JobFilter"]>;
+
+/** What is left out filters nothing, and the URL stays short. */
+export interface AllJobsSearch {
+  view?: Exclude<View, "jobs">;
+  q?: string;
+  status?: Exclude<StatusFilter, "all">;
+  tenant?: string;
+  user?: string;
+  workflow?: string;
+  effect?: string;
+  kind?: string;
+  worker?: string;
+  /** Fingerprint of an error. */
+  error?: string;
+  time?: Exclude<TimeFilter, "any">;
+}
+
+export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]> = {
+  active: ["pending", "queued", "processing"],
+  completed: ["completed"],
+  failed: ["failed", "expired"],
+  canceled: ["canceled"],
+};
+const SECONDS: Record<Exclude<TimeFilter, "any">, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
+const LONGEST_TEXT = 200;
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Whatever is in the URL: what makes no sense is left out. */
+export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
+  // Each is named, also where it is undefined: the router keeps members that were not read.
+  return {
+    view: oneOf(raw["view"], ["errors", "actions"]),
+    q: text(raw["q"]),
+    status: oneOf(raw["status"], ["active", "completed", "failed", "canceled"]),
+    tenant: matching(raw["tenant"], ID),
+    user: matching(raw["user"], ID),
+    workflow: matching(raw["workflow"], /^[a-z0-9][a-z0-9_:.-]{0,127}$/),
+    effect: matching(raw["effect"], /^[a-z0-9][a-z0-9_-]{0,62}$/),
+    kind: matching(raw["kind"], /^[a-z][a-z0-9_]{0,31}$/),
+    worker: text(raw["worker"]),
+    // A fingerprint of digits alone comes out of the URL as a number.
+    error: matching(typeof raw["error"] === "number" ? String(raw["error"]) : raw["error"], /^[0-9a-f]{16}$/),
+    time: oneOf(raw["time"], ["hour", "day", "week", "month"]),
+  };
+}
+
+export function isFiltered({ view: _view, ...search }: AllJobsSearch): boolean {
+  return Object.values(search).some((value) => value !== undefined);
+}
+
+/** As the API takes it, in a query or as the filter of a bulk action. */
+export function toFilter(search: AllJobsSearch, now: Date): Wanted {
+  const wanted: Wanted = {
+    q: search.q,
+    status: search.status && [...STATUSES[search.status]],
+    tenant_id: search.tenant,
+    user_id: search.user,
+    workflow: search.workflow ? [search.workflow] : undefined,
+    effect: search.effect ? [search.effect] : undefined,
+    kind: search.kind ? [search.kind] : undefined,
+    worker_id: search.worker,
+    fingerprint: search.error,
+    created_from: search.time && startOf(search.time, now),
+  };
+  return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
+}
+
+export function startOf(time: Exclude<TimeFilter, "any">, now: Date): string {
+  return new Date(now.getTime() - SECONDS[time] * 1000).toISOString();
+}
+
+/** How many jobs each of the status filters would show. */
+export function countsOf(totals: Totals): Record<StatusFilter, number> {
+  const sum = (statuses: readonly JobStatus[]) => sumOf(totals, statuses).jobs;
+  const counts = Object.fromEntries(Object.entries(STATUSES).map(([name, statuses]) => [name, sum(statuses)])) as Record<StatusFilter, number>;
+  return { ...counts, all: totals.jobs };
+}
+
+export function sumOf(totals: Totals, statuses: readonly JobStatus[]): { jobs: number; tokens: number } {
+  return statuses.reduce(
+    (sum, status) => ({ jobs: sum.jobs + (totals.by_status[status]?.jobs ?? 0), tokens: sum.tokens + (totals.by_status[status]?.tokens ?? 0) }),
+    { jobs: 0, tokens: 0 },
+  );
+}
+
+function text(value: unknown): string | undefined {
+  // A search for 2026 comes out of the URL as a number.
+  const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
+  return given.trim().slice(0, LONGEST_TEXT) || undefined;
+}
+
+function oneOf<Value extends string>(value: unknown, values: readonly Value[]): Value | undefined {
+  return values.find((each) => each === value);
+}
+
+function matching(value: unknown, pattern: RegExp): string | undefined {
+  return typeof value === "string" && pattern.test(value) ? value : undefined;
+}

@@ -1,0 +1,90 @@
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import { startOf, toFilter, type AllJobsSearch } from "./filters";
+
+export const PAGE_SIZE = 100;
+const LIVE_MS = 4_000;
+const COUNTS_MS = 10_000;
+const NAMES_MS = 60_000;
+
+export const allJobsQuery = (search: AllJobsSearch) =>
+  infiniteQueryOptions({
+    queryKey: keys.allTenantJobs(filterKey(search)),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search, new Date()), cursor: pageParam, limit: PAGE_SIZE } }, signal })),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor ?? null,
+    // Rows are changed in place by the two queries below.
+    staleTime: Infinity,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+    placeholderData: keepPreviousData,
+  });
+
+/** The newest jobs, which may not be in the list yet. */
+export const newestJobsQuery = (search: AllJobsSearch) =>
+  queryOptions({
+    queryKey: keys.newestJobs(filterKey(search)),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search, new Date()), limit: PAGE_SIZE } }, signal })),
+    refetchInterval: LIVE_MS,
+  });
+
+/** The rows that can be seen, as they are now. */
+export const jobRowsQuery = (ids: readonly string[]) =>
+  queryOptions({
+    queryKey: keys.jobRows(ids),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { job_id: [...ids], limit: PAGE_SIZE } }, signal })),
+    enabled: ids.length > 0,
+    refetchInterval: LIVE_MS,
+    staleTime: LIVE_MS,
+  });
+
+/** How many jobs there are of each status: the status itself does not filter. */
+export const totalsQuery = (search: AllJobsSearch) => {
+  const { status: _status, ...rest } = search;
+  return totals(rest);
+};
+
+/** How many jobs the filter matches, with its status. */
+export const matchingQuery = (search: AllJobsSearch, isWanted: boolean) => ({ ...totals(search), enabled: isWanted });
+
+const totals = (search: AllJobsSearch) =>
+  queryOptions({
+    queryKey: keys.jobTotals(filterKey(search)),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/job-totals", { params: { query: toFilter(search, new Date()) }, signal })),
+    refetchInterval: COUNTS_MS,
+    placeholderData: keepPreviousData,
+  });
+
+export const errorGroupsQuery = ({ time = "day", tenant, workflow }: AllJobsSearch) =>
+  queryOptions({
+    queryKey: keys.errorGroups({ time, tenant, workflow }),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/admin/job-errors", { params: { query: { since: startOf(time, new Date()), tenant_id: tenant, workflow: workflow ? [workflow] : undefined, limit: PAGE_SIZE } }, signal })),
+    refetchInterval: COUNTS_MS,
+    placeholderData: keepPreviousData,
+  });
+
+export const errorGroupQuery = (fingerprint: string) =>
+  queryOptions({
+    queryKey: keys.errorGroup(fingerprint),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/job-errors/{fingerprint}", { params: { path: { fingerprint } }, signal })),
+    retry: false,
+  });
+
+const RUNNING_MS = 2_000;
+export const bulkActionsQuery = queryOptions({
+  queryKey: keys.bulkActions,
+  queryFn: ({ signal }) => data(api.GET("/api/admin/bulk-actions", { params: { query: { limit: 50 } }, signal })),
+  refetchInterval: (query) => (query.state.data?.items.some((action) => action.state === "running") ? RUNNING_MS : COUNTS_MS),
+});
+
+export const tenantsQuery = queryOptions({
+  queryKey: keys.tenants,
+  queryFn: ({ signal }) => data(api.GET("/api/admin/tenants", { params: { query: { limit: 200 } }, signal })),
+  staleTime: NAMES_MS,
+});
+
+function filterKey({ view: _view, ...search }: AllJobsSearch): Record<string, unknown> {
+  return search;
+}

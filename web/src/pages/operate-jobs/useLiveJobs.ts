@@ -1,0 +1,61 @@
+// Keeps the list as it is now without reading all of it again: visible rows change in place, new ones are announced.
+import { useQuery, useQueryClient, type InfiniteData } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo } from "react";
+import { keys } from "@/api/keys";
+import type { OperatedJob } from "./actions";
+import type { AllJobsSearch } from "./filters";
+import { allJobsQuery, jobRowsQuery, newestJobsQuery, PAGE_SIZE } from "./queries";
+
+type Pages = InfiniteData<{ items: OperatedJob[]; next_cursor?: string | null }>;
+
+export interface LiveJobs {
+  /** Jobs that match and are not in the list yet. */
+  fresh: number;
+  showFresh: () => void;
+}
+
+export function useLiveJobs(search: AllJobsSearch, visible: readonly string[]): LiveJobs {
+  const client = useQueryClient();
+  const { queryKey } = allJobsQuery(search);
+  const key = JSON.stringify(queryKey);
+  const newest = useQuery(newestJobsQuery(search)).data;
+  const rows = useQuery(jobRowsQuery(visible)).data;
+
+  const changed = rows?.items;
+  useEffect(() => {
+    if (!changed) return;
+    const byId = new Map(changed.map((job) => [job.id, job]));
+    client.setQueriesData<Pages>({ queryKey: keys.allTenantJobs({}).slice(0, 3) }, (found) => found && { ...found, pages: found.pages.map((page) => replaced(page, byId)) });
+  }, [client, changed]);
+
+  const listed = client.getQueryData<Pages>(queryKey)?.pages;
+  const first = listed?.[0]?.items[0]?.id ?? "";
+  const isListed = listed !== undefined;
+  // Ids are in the order of time, so what is greater than the first row came after it.
+  const fresh = useMemo(() => (isListed ? (newest?.items ?? []).filter((job) => job.id > first) : []), [isListed, newest, first]);
+  const show = useCallback(() => {
+    // So many that some may be missing between them and the first row: from the beginning.
+    if (fresh.length >= PAGE_SIZE) return void client.resetQueries({ queryKey: JSON.parse(key) as unknown[] });
+    client.setQueryData<Pages>(JSON.parse(key) as unknown[], (found) => {
+      const [top, ...rest] = found?.pages ?? [];
+      if (!found || !top) return found;
+      const known = new Set(top.items.map((row) => row.id));
+      return { ...found, pages: [{ ...top, items: [...fresh.filter((job) => !known.has(job.id)), ...top.items] }, ...rest] };
+    });
+  }, [client, fresh, key]);
+  // An empty list has no place to keep.
+  useEffect(() => {
+    if (first === "" && fresh.length > 0) show();
+  }, [first, fresh, show]);
+
+  const showFresh = useCallback(() => {
+    window.scrollTo({ top: 0 });
+    show();
+  }, [show]);
+  return { fresh: fresh.length, showFresh };
+}
+
+function replaced<Page extends { items: OperatedJob[] }>(page: Page, byId: ReadonlyMap<string, OperatedJob>): Page {
+  if (!page.items.some((job) => byId.has(job.id))) return page;
+  return { ...page, items: page.items.map((job) => byId.get(job.id) ?? job) };
+}
