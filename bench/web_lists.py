@@ -13,6 +13,9 @@ import asyncpg
 from bench.ground import Ground, open_ground
 from bench.processes import fresh_home
 from bench.results import Result
+from callsheet.all_jobs.filters import Resolved
+from callsheet.all_jobs.lists import AllJobs
+from callsheet.all_jobs.names import Names
 from callsheet.catalog.effects import Effects
 from callsheet.identity.principal import Principal
 from callsheet.jobs.sql import SQL
@@ -24,6 +27,7 @@ from callsheet.media.storage import open_storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import load_settings
+from callsheet.wire.all_jobs import JobFilter
 from callsheet.wire.identity import Role
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.library import Medium
@@ -88,17 +92,17 @@ async def run(seconds: float, jobs: int = JOBS) -> list[Result]:
             storage = open_storage(settings, secret, StorageOwner(ground.databases))
             try:
                 urls = PreviewUrls(secret)
-                lists = JobLists(
-                    ground.databases,
-                    Effects(ground.databases, storage, urls),
-                    Files(ground.databases, storage, settings, urls),
-                )
-                return await _measure(ground, lists, principal, seconds)
+                effects = Effects(ground.databases, storage, urls)
+                lists = JobLists(ground.databases, effects, Files(ground.databases, storage, settings, urls))
+                all_jobs = AllJobs(ground.databases, Names(ground.databases, effects), effects)
+                return await _measure(ground, lists, all_jobs, principal, seconds)
             finally:
                 await storage.close()
 
 
-async def _measure(ground: Ground, lists: JobLists, principal: Principal, seconds: float) -> list[Result]:
+async def _measure(
+    ground: Ground, lists: JobLists, all_jobs: AllJobs, principal: Principal, seconds: float
+) -> list[Result]:
     middle = UUID("01900000-0000-7000-8000-000000080000")
 
     async def plain() -> None:
@@ -115,6 +119,10 @@ async def _measure(ground: Ground, lists: JobLists, principal: Principal, second
     def page(filters: Filters, cursor: UUID | None = None) -> Callable[[], Awaitable[object]]:
         return lambda: lists.page(principal, filters, cursor, LIMIT)
 
+    def of_all(**wanted: object) -> Callable[[], Awaitable[object]]:
+        resolved = Resolved(JobFilter.model_validate(wanted), searches_texts=True)
+        return lambda: all_jobs.page(resolved, None, LIMIT)
+
     asked: dict[str, Callable[[], Awaitable[object]]] = {
         "": page(Filters()),
         ".far": page(Filters(), middle),
@@ -122,6 +130,11 @@ async def _measure(ground: Ground, lists: JobLists, principal: Principal, second
         ".nothing": page(Filters(text="clay nowhere")),
         ".filters": page(Filters(text="moon fox", statuses=[JobStatus.FAILED], media=[Medium.IMAGE])),
         ".counts": lambda: lists.counts(principal, Filters(text="fox")),
+        # As operators ask: the jobs of all tenants.
+        ".all": of_all(),
+        ".all.failed": of_all(status=["failed"]),
+        ".all.nothing": of_all(q="clay nowhere"),
+        ".all.totals": lambda: all_jobs.totals(Resolved(JobFilter())),
     }
     results = []
     for kind, ask in asked.items():

@@ -14,7 +14,11 @@ from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
 
 TOKENS = 1000
-BULK_FAILPOINTS = [point for point in Failpoint if point.value.startswith("bulk.")]
+BULK_FAILPOINTS = [
+    Failpoint.BULK_READ_BEFORE_ACT,
+    Failpoint.BULK_ACTED_BEFORE_OUTCOME,
+    Failpoint.BULK_BATCH_BEFORE_COUNTS,
+]
 TWICE = [(1, "JOB_RESERVE", -10), (1, "JOB_REFUND", 10), (2, "JOB_RESERVE", -10)]
 
 

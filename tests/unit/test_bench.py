@@ -74,7 +74,8 @@ def test_lists_are_measured_beside_a_page_by_key(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench", "--short", "--only", "web.lists", "--output", str(file)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
-    kinds = ("", ".far", ".search", ".nothing", ".filters", ".counts")
+    of_user = ("", ".far", ".search", ".nothing", ".filters", ".counts")
+    kinds = (*of_user, ".all", ".all.failed", ".all.nothing", ".all.totals")
     assert results.keys() == {f"web.lists{kind}" for kind in kinds}
     assert all({"p50_ms", "p99_ms", "ratio_to_ceiling"} <= result.keys() for result in results.values())
 

@@ -1,0 +1,72 @@
+"""Jobs that fail: a worker of the test takes them over HTTP and reports an error."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+from tests.browser.making import PAINT, SAVE
+from tests.browser.stack import Account, Stack
+
+
+async def add_workflow(stack: Stack, slug: str) -> None:
+    paint = {**PAINT, "inputs": {**PAINT["inputs"], "text": "hills", "steps": 1}}
+    body = {
+        "slug": slug,
+        "name": slug,
+        "graph": {"paint": paint, "save": SAVE},
+        "output_node_id": "save",
+        "output_extension": "png",
+        "output_mime_type": "image/png",
+        "requirements": {"from_graph": False},
+    }
+    async with stack.client(stack.operator) as client:
+        created = await client.post("/api/admin/workflows", json=body)
+        assert created.status_code == 201, created.text
+
+
+async def failed_jobs(
+    stack: Stack, accounts: list[Account], count: int, messages: list[str], cost: int = 1
+) -> tuple[str, list[str]]:
+    """So many jobs of each account, that failed with these messages in turn: (workflow, ids of the jobs)."""
+    slug = f"failing-{uuid.uuid4().hex[:8]}"
+    await add_workflow(stack, slug)
+    async with stack.client(stack.operator) as client:
+        fleet = (await client.post("/api/admin/fleets", json={"slug": slug, "workflow_slugs": [slug]})).json()
+        token = (await client.post(f"/api/admin/fleets/{fleet['id']}/tokens", json={"name": "test"})).json()["token"]
+    made = await asyncio.gather(*(_fail(stack, account, slug, token, count, messages, cost) for account in accounts))
+    return slug, [job_id for ids in made for job_id in ids]
+
+
+async def _fail(
+    stack: Stack, account: Account, slug: str, token: str, count: int, messages: list[str], cost: int
+) -> list[str]:
+    worker_id = f"{slug}-{uuid.uuid4().hex[:6]}"
+    async with stack.client(stack.operator) as operator, stack.client() as worker:
+        place = {"worker_id": worker_id, "fleet_slug": slug, "stage": "production"}
+        registered = await worker.post("/api/worker/register", json=place, headers={"x-fleet-secret": token})
+        assert registered.status_code == 201, registered.text
+        await operator.post(f"/api/admin/workers/{worker_id}/approve")
+        headers = {"authorization": f"Bearer {registered.json()['token']}"}
+        ids = []
+        for number in range(count):
+            body = {"user_id": account.id, "workflow": slug, "payload": {}, "cost": cost}
+            submitted = await operator.post("/api/admin/jobs", json=body)
+            assert submitted.status_code == 201, submitted.text
+            ids.append(submitted.json()["id"])
+            await _report(worker, headers, worker_id, messages[number % len(messages)])
+        await worker.post("/api/worker/deregister", json={"reason": "done"}, headers=headers)
+    return ids
+
+
+async def _report(worker: Any, headers: dict[str, str], worker_id: str, message: str) -> None:
+    poll = {"worker_id": worker_id, "current_load": 0, "max_concurrency": 1, "wait_seconds": 30}
+    job = (await worker.post("/api/worker/poll", json=poll, headers=headers, timeout=60)).json()["job"]
+    assert job is not None, "the job was submitted before"
+    lease = {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"]}
+    error = {"type": "engine_error", "message": message, "retryable": False}
+    reported = await worker.post(
+        "/api/worker/fail", json={**lease, "error_message": message, "error": error}, headers=headers
+    )
+    assert reported.is_success, reported.text

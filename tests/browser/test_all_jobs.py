@@ -1,0 +1,215 @@
+"""An operator finds jobs of all tenants, sees what fails, and retries many of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.conftest import PATIENCE_MS
+from tests.browser.failing import failed_jobs
+from tests.browser.making import sell, submit
+from tests.browser.screenshots import Screenshots
+from tests.browser.stack import Account, Stack
+from tests.browser.watching import Watch
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.thorough
+
+MEMORY = [f"CUDA out of memory. Tried to allocate {number}.50 GiB on GPU 0" for number in range(2, 5)]
+MODEL = "<b>dreamshaper_8.safetensors</b> is not in the list of checkpoints"
+PHONE = {"width": 390, "height": 844}
+
+
+async def listed(stack: Stack, **wanted: Any) -> list[dict[str, Any]]:
+    """All jobs of a filter, by the API."""
+    found: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    async with stack.client(stack.operator) as client:
+        while True:
+            page = (await client.get("/api/admin/jobs", params={**wanted, **cursor, "limit": 200})).json()
+            found += page["items"]
+            if page["next_cursor"] is None:
+                return found
+            cursor = {"cursor": page["next_cursor"]}
+
+
+async def audited(stack: Stack) -> None:
+    """Every balance is the sum of its transactions, and every job is charged once."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "callsheet", "wallet", "audit"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=stack.home.parent,
+        env={**kept, "CALLSHEET_HOME": str(stack.home)},
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+
+
+def rows_of(page: Page) -> Any:
+    return page.get_by_role("list", name="Jobs").get_by_role("listitem")
+
+
+async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_one_the_same(
+    page: Page, stack: Stack, chromium: Browser, watch: Watch, screenshots: Screenshots
+) -> None:
+    accounts = [await stack.new_account(), await stack.new_account()]
+    slug, ids = await failed_jobs(stack, accounts, 4, [*MEMORY, MODEL])
+    waiting = await submit(stack, accounts[0], await sell(stack, "Patient painting", is_served=False), prompt="hills")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate")
+    await page.get_by_role("navigation", name="Main").first.get_by_role("link", name="Jobs", exact=True).last.click()
+    await expect(page.get_by_role("heading", name="Jobs of all tenants")).to_be_visible()
+    await expect(rows_of(page).first).to_contain_text("Patient painting")
+    await expect(rows_of(page).first).to_contain_text(accounts[0].email)
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-jobs")
+
+    # A row changes in place.
+    async with stack.client(accounts[0].headers) as client:
+        assert (await client.post(f"/api/ai-jobs/{waiting}/cancel")).is_success
+    await expect(rows_of(page).first).to_contain_text("Canceled")
+    # A new row says that it is there, and pushes nothing away.
+    another = await submit(stack, accounts[1], "imagine", prompt="a lighthouse")
+    await expect(rows_of(page).first).to_contain_text("Patient painting")
+    await page.get_by_role("button", name="new job").click()
+    await expect(rows_of(page).first.get_by_role("link").first).to_have_attribute("href", f"/operate/jobs/{another}")
+
+    # Errors in groups: numbers differ, and it is one error.
+    await page.get_by_role("radio", name="Errors").click()
+    await page.get_by_role("combobox", name="Workflow").click()
+    await page.get_by_role("option", name=slug).click()
+    table = page.get_by_role("region", name="Errors")
+    await expect(table.get_by_role("row")).to_have_count(3)
+    await expect(table.get_by_role("row").nth(1)).to_contain_text("CUDA out of memory")
+    await expect(table.get_by_role("row").nth(1).get_by_role("cell").nth(1)).to_have_text("6")
+    await expect(table.get_by_role("row").nth(2)).to_contain_text("<b>dreamshaper_8.safetensors</b>")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-errors")
+    await table.get_by_role("link", name="CUDA out of memory").click()
+    await expect(rows_of(page)).to_have_count(6)
+    await expect(page.get_by_text("6 jobs of 2 tenants failed like this")).to_be_visible()
+    await expect(page).to_have_url(re.compile(r"error=[0-9a-f%2]+"))
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-jobs-error")
+
+    # The link, in another browser.
+    context = await chromium.new_context(base_url=stack.url, viewport=PHONE, locale="en-US", timezone_id="UTC")
+    context.set_default_timeout(PATIENCE_MS)
+    await watch.follow(context)
+    other = await context.new_page()
+    await stack.sign_in(other, await stack.new_account(role="viewer"))
+    await other.goto(page.url)
+    await expect(rows_of(other)).to_have_count(6)
+    for tab in (page, other):
+        links = await rows_of(tab).get_by_role("link").evaluate_all("all => all.map((link) => link.pathname)")
+        assert sorted({link.rpartition("/")[2] for link in links if len(link) > len("/operate/jobs/")}) == sorted(
+            ids[:3] + ids[4:7]
+        )
+    # A viewer selects nothing.
+    await expect(other.get_by_role("checkbox")).to_have_count(0)
+    assert await other.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    await assert_accessible(other)
+    await context.close()
+
+    # An id in the search field is enough.
+    await page.goto("/operate/jobs")
+    await page.get_by_role("searchbox").fill(ids[0])
+    await expect(rows_of(page)).to_have_count(1)
+    await expect(rows_of(page).first).to_contain_text("CUDA out of memory")
+
+
+async def test_the_priority_of_selected_jobs_is_set_and_a_job_is_canceled(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    effect = await sell(stack, "Waiting in line", is_served=False)
+    for _ in range(3):
+        await submit(stack, account, effect, prompt="hills")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/jobs?user={account.id}")
+    await expect(rows_of(page)).to_have_count(3)
+    bar = page.get_by_role("toolbar", name="Selected jobs")
+    for number in range(2):
+        await rows_of(page).nth(number).locator("label").click()
+    await expect(bar).to_contain_text("2 selected")
+    await expect(bar.get_by_role("button", name="Retry")).to_have_count(0)
+    await bar.get_by_role("button", name="Set priority").click()
+    dialog = page.get_by_role("dialog", name="Set the priority of 2 jobs?")
+    await expect(dialog).to_contain_text("No tokens move")
+    await dialog.get_by_role("textbox", name="Priority").fill("many")
+    await expect(dialog).to_contain_text("Enter a whole number")
+    await dialog.get_by_role("textbox", name="Priority").fill("7")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-jobs-question")
+    await dialog.get_by_role("button", name="Set priority").click()
+    await expect(page.get_by_text("2 of 2 done")).to_be_visible()
+    await expect(rows_of(page).filter(has_text="Priority 7")).to_have_count(2)
+    await rows_of(page).nth(0).locator("label").click()
+    await bar.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog", name="Cancel 1 job?")
+    await expect(dialog).to_contain_text("5 tokens")
+    await dialog.get_by_role("textbox", name="Reason").fill("a test")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(rows_of(page).nth(0)).to_contain_text("Canceled")
+    await page.get_by_role("radio", name="Bulk actions").click()
+    actions = page.get_by_role("list", name="Bulk actions").get_by_role("listitem")
+    await expect(actions.filter(has_text="1 selected job · a test")).to_contain_text("Completed")
+    await expect(actions.filter(has_text="Set priority to 7").first).to_contain_text("2 of 2 done")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-bulk-actions")
+
+
+async def test_a_bulk_retry_of_a_thousand_jobs_is_stopped_half_way(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    accounts = [await stack.new_account() for _ in range(4)]
+    slug, ids = await failed_jobs(stack, accounts, 250, ["The engine stopped."])
+    assert len(ids) == 1000
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/jobs?status=failed&workflow={slug}")
+    await rows_of(page).first.locator("label").click()
+    bar = page.get_by_role("toolbar", name="Selected jobs")
+    await bar.get_by_role("button", name="Select all 1,000").click()
+    await expect(bar).to_contain_text("All 1,000 jobs of this filter")
+    await bar.get_by_role("button", name="Retry").click()
+    dialog = page.get_by_role("dialog", name="Retry 1,000 jobs?")
+    await expect(dialog).to_contain_text("reserves 1,000 tokens")
+    await dialog.get_by_role("button", name="Retry").click()
+    running = page.get_by_role("region", name="Bulk actions")
+    await expect(running).to_contain_text("of 1,000 done")
+    await expect(running.get_by_text(re.compile(r"^[1-9]\d* of 1,000 done"))).to_be_visible()
+    await screenshots.take(page, "operate-bulk-running")
+    await running.get_by_role("button", name="Stop Retry").click()
+    await expect(running).to_contain_text("Stopped by")
+    await expect(running).to_contain_text("untouched")
+    await assert_accessible(page)
+
+    # The batch that was under way is counted when it is done.
+    action: dict[str, Any] = {}
+    jobs: list[dict[str, Any]] = []
+
+    async def is_counted() -> bool:
+        async with stack.client(stack.operator) as client:
+            shown = (await client.get("/api/admin/bulk-actions")).json()["items"]
+        action.update(next(each for each in shown if each["filter"]["workflow"] == [slug]))
+        jobs[:] = await listed(stack, workflow=slug)
+        return bool(action["done"] == sum(job["charge_cycle"] == 2 for job in jobs))
+
+    await until(is_counted)
+    retried = [job for job in jobs if job["charge_cycle"] == 2]
+    untouched = [job for job in jobs if job["charge_cycle"] == 1]
+    assert len(retried) + len(untouched) == len(jobs) == 1000
+    assert (action["state"], action["total"], action["refused"]) == ("stopped", 1000, 0)
+    assert (action["done"], action["untouched"]) == (len(retried), len(untouched))
+    assert 0 < len(retried) < 1000
+    assert {job["status"] for job in untouched} == {"failed"}
+    assert {job["status"] for job in retried} <= {"pending", "queued"}
+    await audited(stack)
