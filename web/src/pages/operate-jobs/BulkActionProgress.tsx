@@ -29,7 +29,7 @@ export function BulkActionProgress({ action }: { action: BulkAction }) {
           </Button>
         )}
       </div>
-      <Progress percent={percentOf(action)} label={allJobsTexts.progress(what)} />
+      {action.state !== "completed" && <Progress percent={percentOf(action)} label={allJobsTexts.progress(what)} />}
       <p className="num flex flex-wrap gap-x-4 gap-y-0.5 text-s text-muted" role="status">
         <span>{percentOf(action) === null ? allJobsTexts.finding(numbers.format(action.total)) : allJobsTexts.counts(numbers.format(action.done), numbers.format(action.total))}</span>
         {action.refused > 0 && <span>{allJobsTexts.refused(numbers.format(action.refused))}</span>}
