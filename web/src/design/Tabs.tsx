@@ -18,7 +18,10 @@ interface Props<Value extends string> {
 export function Tabs<Value extends string>({ value, onChange, tabs, label }: Props<Value>) {
   const list = useRef<HTMLDivElement>(null);
   // A narrow screen has no room for all of them: the chosen one can be seen.
-  useEffect(() => list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [value]);
+  useEffect(() => {
+    // In braces: some browsers return a promise, which React would take for a cleanup.
+    list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [value]);
   return (
     <Radix.Root value={value} onValueChange={(chosen) => onChange(chosen as Value)}>
       <Radix.List ref={list} aria-label={label} className="flex overflow-x-auto sm:gap-1 border-b">

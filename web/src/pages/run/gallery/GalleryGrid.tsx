@@ -41,7 +41,9 @@ export function GalleryGrid({ candidates, steps, selected, query, onSelect }: Pr
   const height = Math.max(1, cell / RATIO + CAPTION);
   const rows = Math.ceil(candidates.length / columns);
   const virtual = useWindowVirtualizer({ count: width === 0 ? 0 : rows, estimateSize: () => height + GAP, overscan: 3, scrollMargin: top });
-  useEffect(() => virtual.measure(), [virtual, height]);
+  useEffect(() => {
+    virtual.measure();
+  }, [virtual, height]);
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
