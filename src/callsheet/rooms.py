@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
+from callsheet.administration.routers import administration_routers
 from callsheet.alerts.current import CurrentAlerts
 from callsheet.alerts.room import AlertsRoom, open_alerts
 from callsheet.alerts.routers import alerts_routers
@@ -56,6 +57,7 @@ from callsheet.tasks.room import TasksRoom, open_tasks
 from callsheet.tasks.routers import task_routers
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
+from callsheet.wallet.room import WalletRoom, open_wallet
 from callsheet.wallet.routers import wallet_routers
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.webhooks.routers import CALLBACKS, vouch_for_callbacks, webhook_routers
@@ -81,6 +83,7 @@ class Rooms:
     scaling: ScalingRoom
     statistics: StatisticsRoom
     all_jobs: AllJobsRoom
+    wallet: WalletRoom
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -97,6 +100,7 @@ class Rooms:
             *self.scaling.loops,
             *self.statistics.loops,
             *self.all_jobs.loops,
+            *self.wallet.loops,
         )
 
     def listen(self, listener: Listener) -> None:
@@ -159,6 +163,7 @@ def open_rooms(
         scaling=open_scaling(databases, settings, fleet.fleet_tokens),
         statistics=open_statistics(databases, settings),
         all_jobs=open_all_jobs(databases, catalog.effects, jobs),
+        wallet=open_wallet(databases),
     )
 
 
@@ -198,11 +203,12 @@ def all_routers(
         *task_routers(rooms.tasks, jobs, api, providers.media, users),
         *pipeline_routers(rooms.pipelines, api.presenter, users),
         *library_routers(rooms.library, users),
-        *wallet_routers(databases, identity, jobs.journal.wallet_changed),
+        *wallet_routers(databases, rooms.wallet, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),
         *statistics_routers(rooms.statistics, users),
         *alerts_routers(alerts, users),
         *all_jobs_routers(rooms.all_jobs, users),
+        *administration_routers(settings, databases, users),
     ]
 
 

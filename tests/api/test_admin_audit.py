@@ -84,6 +84,11 @@ async def _disabled_user_without_jobs(setup: AuthorizationSetup, catalog_api: Ca
     return {"user_id": user_id}
 
 
+async def _session(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    [session] = (await setup.ask("operator", "GET /api/admin/users/{user_id}/sessions")).json()
+    return {"session_id": session["id"]}
+
+
 async def _disabled_tenant(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
     assert (await catalog_api.call("POST", f"/api/admin/tenants/{setup.names['tenant_id']}/disable")).is_success
     return {}
@@ -153,6 +158,7 @@ BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
     "PUT /api/admin/fleets/{fleet_id}/scaling": lambda setup: {"driver": "process", "maximum": 2},
 }
 PREPARED: dict[str, Prepare] = {
+    "DELETE /api/admin/users/{user_id}/sessions/{session_id}": _session,
     "POST /api/admin/workers/{worker_id}/undrain": _drained_worker,
     "DELETE /api/admin/fleets/{fleet_id}": _fleet_without_scaling,
     "POST /api/admin/users/{user_id}/enable": _disabled_user,
@@ -181,11 +187,14 @@ LINES: dict[str, tuple[str, str | None]] = {
     "DELETE /api/admin/users/{user_id}": ("user.delete", "user_id"),
     "POST /api/admin/users/{user_id}/keys": ("key.create", "user_id"),
     "DELETE /api/admin/users/{user_id}/keys/{key_id}": ("key.revoke", "user_id"),
+    "DELETE /api/admin/users/{user_id}/sessions": ("user.end_sessions", "user_id"),
+    "DELETE /api/admin/users/{user_id}/sessions/{session_id}": ("user.end_sessions", "user_id"),
     "PATCH /api/admin/tenants/{tenant_id}/quotas": ("tenant.quotas", "tenant_id"),
     "PATCH /api/admin/tenants/{tenant_id}/share": ("tenant.share", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/disable": ("tenant.disable", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/enable": ("tenant.enable", "tenant_id"),
     "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),
+    "POST /api/admin/ledger-audits": ("wallet.audit", None),
     "POST /api/admin/workflows": ("workflow.create", None),
     "PATCH /api/admin/workflows/{workflow}": ("workflow.update", "workflow"),
     "DELETE /api/admin/workflows/{workflow}": ("workflow.delete", "workflow"),

@@ -241,10 +241,13 @@ TABLE: dict[Access, str] = {
         GET /api/admin/tenants
         GET /api/admin/users
         GET /api/admin/invitations
+        GET /api/admin/tenant-figures
     """,
     TENANT_SEEN: """
         GET /api/admin/users/{user_id}
         GET /api/admin/users/{user_id}/keys
+        GET /api/admin/users/{user_id}/sessions
+        GET /api/admin/tenants/{tenant_id}
         GET /api/admin/users/{user_id}/wallet
         GET /api/admin/users/{user_id}/wallet/transactions
         GET /api/admin/users/{user_id}/jobs
@@ -267,6 +270,8 @@ TABLE: dict[Access, str] = {
         POST /api/admin/users/{user_id}/password-reset
         DELETE /api/admin/invitations/{invitation_id}
         DELETE /api/admin/users/{user_id}/keys/{key_id}
+        DELETE /api/admin/users/{user_id}/sessions
+        DELETE /api/admin/users/{user_id}/sessions/{session_id}
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
         POST /api/admin/jobs/{job_id}/cancel
@@ -307,6 +312,11 @@ TABLE: dict[Access, str] = {
         GET /api/admin/fleets/{fleet_id}/scaling
         GET /api/admin/fleets/{fleet_id}/scaling/decisions
         GET /api/admin/providers
+        GET /api/admin/pools
+        GET /api/admin/settings
+        GET /api/admin/health
+        GET /api/admin/ledger-audits
+        GET /api/admin/ledger-audits/{audit_id}
     """,
     OPERATOR: """
         POST /api/admin/alerts/test
@@ -316,6 +326,7 @@ TABLE: dict[Access, str] = {
         POST /api/admin/tenants/{tenant_id}/disable
         POST /api/admin/tenants/{tenant_id}/enable
         POST /api/admin/users/{user_id}/credits
+        POST /api/admin/ledger-audits
         POST /api/admin/workflows
         PATCH /api/admin/workflows/{workflow}
         DELETE /api/admin/workflows/{workflow}
@@ -368,6 +379,7 @@ NOT_NOW = {
     # No job has failed.
     "GET /api/admin/job-errors/{fingerprint}": 404,
     "GET /api/admin/jobs/{job_id}/error-group": 404,
+    "DELETE /api/admin/users/{user_id}/sessions/{session_id}": 404,
     "GET /api/videos/{video_id}/preview": 404,
     "DELETE /api/videos/{video_id}": 409,
     "POST /api/ai-jobs/{job_id}/retry": 409,

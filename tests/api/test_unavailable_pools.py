@@ -14,8 +14,8 @@ import asyncpg
 import httpx
 import pytest
 
+from callsheet.administration.examination import examine
 from callsheet.app import ControlPlane, running_control_plane
-from callsheet.cli.doctor import examine
 from callsheet.plumbing.databases import SEAL, SQL, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret, seal

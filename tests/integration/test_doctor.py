@@ -14,12 +14,12 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from callsheet.cli.bucket_cors import browser_origins, cors_rule, refused_origins
-from callsheet.cli.doctor import examine
-from callsheet.cli.findings import Finding, clock_finding
+from callsheet.administration.bucket_cors import browser_origins, cors_rule, refused_origins
+from callsheet.administration.examination import examine
 from callsheet.media.storage.s3 import S3Storage
 from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
+from callsheet.settings.findings import Finding, clock_finding
 from tests.support.commands import Callsheet
 from tests.support.installation import changed
 

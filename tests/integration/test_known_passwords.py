@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from callsheet.administration.examination import examine
 from callsheet.app import ControlPlane, open_control_plane, running_control_plane
 from callsheet.cli.demo_account import seed_account
-from callsheet.cli.doctor import examine
 from callsheet.cli.login import demo_password_file, read_demo_password
 from callsheet.identity.known_passwords import DEMO_EMAIL, password_fits
 from callsheet.identity.passwords import Passwords

@@ -21,7 +21,8 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.ledger import Finding, Holdings, audit, balance_of, credit, holdings_of
+from callsheet.wallet.audit import Finding, audit
+from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
 from tests.chaos.machines import Ground

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from callsheet.cli.doctor import examine
+from callsheet.administration.examination import examine
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing import migrate as schema

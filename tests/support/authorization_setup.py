@@ -28,6 +28,10 @@ SCALED = """INSERT INTO fleet_scaling (
     VALUES ($1, 'command', '{self_hosted}', 0, 1, 120, 180, 30, 300, 300, 0, 1, gen_random_uuid(), 1, 1, 'operator')"""
 
 
+# It has ended, so that another one can be started.
+AUDITED = "INSERT INTO ledger_audits (requested_by, finished_at) VALUES ('operator', now()) RETURNING id"
+
+
 @dataclass(frozen=True, slots=True)
 class AuthorizationSetup:
     client: httpx.AsyncClient
@@ -69,6 +73,7 @@ class AuthorizationSetup:
         bulk = {"action": "cancel", "filter": {"job_id": ["01900000-0000-7000-8000-000000000000"]}}
         bulk_action = await catalog_api.made("/api/admin/bulk-actions", bulk)
         tenant_admin = await people.user(owner.tenant, Role.TENANT_ADMIN)
+        [audit] = await fleet_api.rows(AUDITED)
         gone = await fleet_api.agent(workflow_slugs=[slug])
         assert (await fleet_api.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         await forget_revocations(plane)
@@ -132,6 +137,7 @@ class AuthorizationSetup:
                 "share_id": "01900000-0000-7000-8000-000000000000",
                 "name": "after",
                 "session_id": "01900000-0000-7000-8000-000000000000",
+                "audit_id": str(audit["id"]),
                 **made,
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},

@@ -10,7 +10,7 @@ from typing import Any
 from callsheet.jobs.states import TRANSITIONS
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
-from callsheet.wallet.ledger import audit
+from callsheet.wallet.audit import audit
 from callsheet.wire.jobs import ACTIVE, JobStatus
 
 Row = Mapping[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.cli.findings import Finding
 from callsheet.cli.worker_doctor import examine_worker
 from callsheet.settings import load_settings
+from callsheet.settings.findings import Finding
 from tests.worker.harness import Site
 
 NOBODY = "http://127.0.0.1:1"

@@ -21,7 +21,8 @@ from callsheet.wire.wallet import Credit, Credited, Transaction
 if TYPE_CHECKING:
     from callsheet.plumbing.database import Database
     from callsheet.plumbing.databases import Databases
-    from callsheet.wallet.ledger import Finding, Holdings
+    from callsheet.wallet.audit import Finding
+    from callsheet.wallet.ledger import Holdings
 
 # Findings that the audit prints. A damaged table can have as many as it has rows.
 FIRST: Final = 20
@@ -54,6 +55,7 @@ async def _credit(settings: Settings, email: str, request: Credit) -> Credited:
     from callsheet.wallet.ledger import credit
 
     payment = request.provider_transaction_id
+    assert payment is not None, "the command always names one"
     async with _wallet_owner(settings, email) as (databases, pool, tenant_id, user_id):
         balance, replayed = await credit(pool, tenant_id, user_id, request.amount, payment)
         if not replayed:
@@ -150,7 +152,7 @@ def _counted(number: int, noun: str) -> str:
 
 async def _audit(settings: Settings) -> tuple[list[str], list[Finding]]:
     from callsheet.plumbing.databases import open_installation
-    from callsheet.wallet.ledger import audit as audit_pool
+    from callsheet.wallet.audit import audit as audit_pool
 
     databases = await open_installation(settings)
     try:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import httpx
 
-from callsheet.cli.findings import Finding, clock_finding, safety_findings
 from callsheet.cli.worker import TOKEN_PREFIX, agent_directory, machine_name
 from callsheet.cli.worker_engines import (
     RIGHT_DIRECTORY,
@@ -23,6 +22,7 @@ from callsheet.cli.worker_engines import (
 )
 from callsheet.providers.engine import Engine, EngineError
 from callsheet.settings import Settings
+from callsheet.settings.findings import Finding, clock_finding, safety_findings
 from callsheet.settings.safety import unsafe_worker_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.engine_process import LOG_NAME, noted_port

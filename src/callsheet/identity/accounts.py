@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -20,12 +21,20 @@ from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Tena
 
 SQL = statements("callsheet.identity")
 POOL_SQL = statements("callsheet.identity", "pool_statements.sql")
+NO_TENANT = "There is no such tenant."
+SPECIAL = re.compile(r"[\\%_]")
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     tenant_id: UUID
     user_id: UUID
+
+
+def containing(search: str) -> str | None:
+    """The pattern of LIKE for texts in lower case that contain this one; None if it is empty."""
+    escaped = SPECIAL.sub(lambda sign: f"\\{sign[0]}", search.strip().lower())
+    return f"%{escaped}%" if escaped else None
 
 
 class Accounts:
@@ -112,7 +121,7 @@ class Accounts:
         async with self._databases.central.connection() as connection:
             tenant = await SQL["get_tenant"].row(connection, Tenant, tenant_id=tenant_id)
         if tenant is None:
-            raise NotFound("There is no such tenant.")
+            raise NotFound(NO_TENANT)
         return tenant
 
     async def find_user(self, email: str) -> User | None:
@@ -125,20 +134,23 @@ class Accounts:
             tenant_id = await SQL["find_owner"].value(connection, user_id=user_id)
         return None if tenant_id is None else Owner(tenant_id, user_id)
 
-    async def list_tenants(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Tenant]:
-        """Newest first; with `only` this one tenant."""
+    async def list_tenants(
+        self, before: UUID | None, limit: int, only: UUID | None = None, search: str = ""
+    ) -> Page[Tenant]:
+        """Newest first; with `only` this one tenant. `search`: a part of the slug or the name."""
+        values = {"only": only, "before": before, "limit": limit + 1, "pattern": containing(search)}
         async with self._databases.central.ordinary() as connection:
-            tenants = await SQL["list_tenants"].rows(connection, Tenant, only=only, before=before, limit=limit + 1)
+            tenants = await SQL["list_tenants"].rows(connection, Tenant, **values)
         return page_of(tenants, limit)
 
     async def list_users(
-        self, tenant: str | None, before: UUID | None, limit: int, only: UUID | None = None
+        self, tenant: str | None, before: UUID | None, limit: int, only: UUID | None = None, search: str = ""
     ) -> Page[User]:
-        """Newest first, without those who were deleted; with `only` those of this tenant."""
+        """Newest first, without deleted users; with `only` those of this tenant. `search`: a part of the e-mail address
+        or the name."""
+        values = {"only": only, "tenant": tenant, "before": before, "limit": limit + 1, "pattern": containing(search)}
         async with self._databases.central.ordinary() as connection:
-            users = await SQL["list_users"].rows(
-                connection, User, only=only, tenant=tenant, before=before, limit=limit + 1
-            )
+            users = await SQL["list_users"].rows(connection, User, **values)
         return page_of(users, limit)
 
     async def _choose_pool(self, connection: Connection, wanted: str | None) -> str:

@@ -79,9 +79,18 @@ class AuditLog:
         of_subject = wanted.subject_type is not None and wanted.subject_id is not None
         async with self._databases.central.ordinary() as connection:
             values = {**asdict(wanted), "before": before, "limit": limit + 1}
+            values["actors"] = await _actors(connection, values.pop("actor"))
             if of_subject:
                 entries = await SQL["list_entries_of_subject"].rows(connection, AuditEntry, **values)
             else:
                 entries = await SQL["list_entries"].rows(connection, AuditEntry, **values)
         items = entries[:limit]
         return Page(items=items, next_cursor=str(items[-1].id) if len(entries) > limit else None)
+
+
+async def _actors(connection: Connection, actor: str | None) -> list[str] | None:
+    """The actors to look for. An e-mail address means its user, as an admin and for things of their own."""
+    if actor is None or "@" not in actor:
+        return None if actor is None else [actor]
+    user_id = await SQL["find_actor"].value(connection, email=actor.lower())
+    return [] if user_id is None else [f"admin:{user_id}", f"user:{user_id}"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from fastapi import APIRouter, Query
+from pydantic import AwareDatetime
 
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
@@ -18,14 +21,20 @@ def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
 
     @router.get("/audit-logs")
     async def list_audit_logs(
-        actor: OptionalLine | None = Query(None, description="Only what this actor did, `admin:{user_id}`."),
+        actor: OptionalLine | None = Query(
+            None, description="Only what this actor did: an e-mail address, or `admin:{user_id}`."
+        ),
         action: OptionalLine | None = Query(None, description="Only this action, like `workflow.create`."),
         subject_type: OptionalLine | None = Query(None, description="Only what was done to a thing of this type."),
         subject_id: OptionalLine | None = Query(None, description="Only what was done to the one of this id."),
+        tenant_id: UUID | None = Query(None, description="Only what concerns this tenant."),
+        since: AwareDatetime | None = Query(None, description="Only entries of this time or later."),
+        until: AwareDatetime | None = Query(None, description="Only entries before this time."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[AuditEntry]:
         """The audit log of admins and operators, newest first."""
-        return await log.list(AuditFilter(actor, action, subject_type, subject_id), cursor, limit)
+        wanted = AuditFilter(actor, action, subject_type, subject_id, tenant_id, since, until)
+        return await log.list(wanted, cursor, limit)
 
     return router

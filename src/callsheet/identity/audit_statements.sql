@@ -6,21 +6,55 @@ VALUES (:actor, :action, :subject_type, :subject_id, :tenant_id, :details::jsonb
 
 -- name: list_entries
 -- By the primary key backwards: what was asked for last is near the end. Admins act seldom, and logins are limited and
--- swept, so a filter that fits little reads thousands of rows, not millions.
-SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details FROM audit_logs
-WHERE id < coalesce(:before, 9223372036854775807)
-  AND (:actor::text IS NULL OR actor = :actor)
-  AND (:action::text IS NULL OR action = :action)
-  AND (:subject_type::text IS NULL OR subject_type = :subject_type)
-  AND (:subject_id::text IS NULL OR subject_id = :subject_id)
-ORDER BY id DESC LIMIT :limit
+-- swept, so a filter that fits little reads thousands of rows, not millions. Names are added to the lines of the page.
+SELECT line.id, line.at, line.actor, acting.email AS actor_email, line.action, line.subject_type, line.subject_id,
+    coalesce(subject_user.email, subject_tenant.slug) AS subject_name, line.tenant_id, tenant.slug AS tenant,
+    line.details
+FROM (
+    SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details,
+        CASE WHEN actor ~ '^(admin|user):[0-9a-f-]{36}$' THEN split_part(actor, ':', 2)::uuid END AS actor_id,
+        CASE WHEN subject_id ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN subject_id::uuid END AS named_id
+    FROM audit_logs
+    WHERE id < coalesce(:before, 9223372036854775807)
+      AND (:actors::text[] IS NULL OR actor = ANY (:actors))
+      AND (:action::text IS NULL OR action = :action)
+      AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
+      AND (:since::timestamptz IS NULL OR at >= :since) AND (:until::timestamptz IS NULL OR at < :until)
+      AND (:subject_type::text IS NULL OR subject_type = :subject_type)
+      AND (:subject_id::text IS NULL OR subject_id = :subject_id)
+    ORDER BY id DESC LIMIT :limit
+) line
+LEFT JOIN users acting ON acting.id = line.actor_id
+LEFT JOIN users subject_user ON line.subject_type = 'user' AND subject_user.id = line.named_id
+LEFT JOIN tenants subject_tenant ON line.subject_type = 'tenant' AND subject_tenant.id = line.named_id
+LEFT JOIN tenants tenant ON tenant.id = line.tenant_id
+ORDER BY line.id DESC
 
 -- name: list_entries_of_subject
-SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details FROM audit_logs
-WHERE subject_type = :subject_type AND subject_id = :subject_id AND id < coalesce(:before, 9223372036854775807)
-  AND (:actor::text IS NULL OR actor = :actor)
-  AND (:action::text IS NULL OR action = :action)
-ORDER BY id DESC LIMIT :limit
+SELECT line.id, line.at, line.actor, acting.email AS actor_email, line.action, line.subject_type, line.subject_id,
+    coalesce(subject_user.email, subject_tenant.slug) AS subject_name, line.tenant_id, tenant.slug AS tenant,
+    line.details
+FROM (
+    SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details,
+        CASE WHEN actor ~ '^(admin|user):[0-9a-f-]{36}$' THEN split_part(actor, ':', 2)::uuid END AS actor_id,
+        CASE WHEN subject_id ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN subject_id::uuid END AS named_id
+    FROM audit_logs
+    WHERE subject_type = :subject_type AND subject_id = :subject_id AND id < coalesce(:before, 9223372036854775807)
+      AND (:actors::text[] IS NULL OR actor = ANY (:actors))
+      AND (:action::text IS NULL OR action = :action)
+      AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
+      AND (:since::timestamptz IS NULL OR at >= :since) AND (:until::timestamptz IS NULL OR at < :until)
+    ORDER BY id DESC LIMIT :limit
+) line
+LEFT JOIN users acting ON acting.id = line.actor_id
+LEFT JOIN users subject_user ON line.subject_type = 'user' AND subject_user.id = line.named_id
+LEFT JOIN tenants subject_tenant ON line.subject_type = 'tenant' AND subject_tenant.id = line.named_id
+LEFT JOIN tenants tenant ON tenant.id = line.tenant_id
+ORDER BY line.id DESC
+
+-- name: find_actor
+-- Also a disabled user.
+SELECT id FROM users WHERE email = :email
 
 -- name: delete_old_lines
 -- Oldest first, by the key, which is the order of time.

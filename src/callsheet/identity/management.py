@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.audit import record
-from callsheet.identity.credentials import end_all, end_sessions, end_sessions_of_tenant
+from callsheet.identity.credentials import announce, end_all, end_sessions, end_sessions_of_tenant
 from callsheet.identity.keys import Keys
 from callsheet.identity.managers import Manager
 from callsheet.identity.permissions import GRANTED, Scope
@@ -15,9 +15,10 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound, WrongState
-from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, Role, Tenant, User
+from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, Role, Session, Tenant, User
 
 SQL = statements("callsheet.identity", "management_statements.sql")
+ACCOUNTS = statements("callsheet.identity")
 NO_USER = "There is no such user."
 LAST_OPERATOR = "No operator could sign in any more. Make another user an operator first."
 
@@ -135,6 +136,28 @@ class UserManagement:
             await lock_user(connection, manager, user_id)
             return await self._keys.revoke_in(connection, user_id, key_id, manager.actor)
 
+    async def list_sessions(self, user_id: UUID, only: UUID | None = None) -> list[Session]:
+        await self.get(user_id, only)
+        async with self._databases.central.ordinary() as connection:
+            return await ACCOUNTS["list_sessions"].rows(connection, Session, user_id=user_id, current=None)
+
+    async def end_sessions(self, manager: Manager, user_id: UUID) -> int:
+        """Signs the user out everywhere; returns how many sessions there were. Keys stay."""
+        async with self._databases.central.transaction() as connection:
+            row = await lock_user(connection, manager, user_id)
+            ended = await end_sessions(connection, user_id)
+            if ended:
+                await _record_user(connection, manager, "user.end_sessions", row, sessions=ended)
+        return ended
+
+    async def end_session(self, manager: Manager, user_id: UUID, session_id: UUID) -> None:
+        async with self._databases.central.transaction() as connection:
+            row = await lock_user(connection, manager, user_id)
+            if await ACCOUNTS["end_session"].value(connection, id=session_id, user_id=user_id) is None:
+                raise NotFound("There is no such session.")
+            await announce(connection, user_id)
+            await _record_user(connection, manager, "user.end_sessions", row, sessions=1)
+
     async def disable_tenant(self, manager: Manager, tenant_id: UUID) -> Tenant:
         """Refuses all users of the tenant at once. Accepted jobs, also queued ones, run and are settled."""
         async with self._databases.central.transaction() as connection:
@@ -180,6 +203,7 @@ async def lock_user(connection: Connection, manager: Manager, user_id: UUID) -> 
 def user_view(row: ManagedUser) -> User:
     return User(
         id=row.id,
+        tenant_id=row.tenant_id,
         tenant=row.tenant,
         email=row.email,
         name=row.name,

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from callsheet.identity.accounts import NO_TENANT, Accounts
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.management import UserManagement
@@ -15,7 +16,16 @@ from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
-from callsheet.wire.identity import ChangeRoleRequest, CreatedKey, CreateKeyRequest, Key, Tenant, User
+from callsheet.wire.identity import (
+    ChangeRoleRequest,
+    CreatedKey,
+    CreateKeyRequest,
+    EndedSessions,
+    Key,
+    Session,
+    Tenant,
+    User,
+)
 
 
 def user_management_router(
@@ -55,6 +65,15 @@ def user_management_router(
         the ledger keep the user's id. Refused while jobs or runs are active, unless `cancel_jobs` is true."""
         return await deletion.delete(Manager.of(principal), user_id, cancel_jobs=cancel_jobs)
 
+    return router
+
+
+def user_credential_router(management: UserManagement, authentication: Authentication) -> APIRouter:
+    """Keys and sessions of a user."""
+    see = authentication.may_in_tenant(Permission.SEE_USERS)
+    manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
+    router = Router(prefix="/api/admin/users/{user_id}", tags=["admin"])
+
     @router.get("/keys")
     async def list_keys_of_user(
         user_id: UUID, cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = see
@@ -75,12 +94,36 @@ def user_management_router(
         """Revokes a user's API key at once and permanently."""
         return await management.revoke_key(Manager.of(principal), user_id, key_id)
 
+    @router.get("/sessions")
+    async def list_sessions_of_user(user_id: UUID, principal: Principal = see) -> list[Session]:
+        """A user's browser sessions, newest first."""
+        return await management.list_sessions(user_id, principal.only_tenant(Permission.SEE_USERS))
+
+    @router.delete("/sessions")
+    async def end_sessions_of_user(user_id: UUID, principal: Principal = manage) -> EndedSessions:
+        """Signs a user out everywhere. Live streams end at once; API keys stay."""
+        return EndedSessions(ended=await management.end_sessions(Manager.of(principal), user_id))
+
+    @router.delete("/sessions/{session_id}", status_code=204)
+    async def end_session_of_user(user_id: UUID, session_id: UUID, principal: Principal = manage) -> None:
+        """Ends one session of a user. Its live streams end at once."""
+        await management.end_session(Manager.of(principal), user_id, session_id)
+
     return router
 
 
-def tenant_management_router(management: UserManagement, authentication: Authentication) -> APIRouter:
+def tenant_management_router(
+    accounts: Accounts, management: UserManagement, authentication: Authentication
+) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage = authentication.may(Permission.MANAGE_TENANTS)
     router = Router(prefix="/api/admin/tenants/{tenant_id}", tags=["admin"])
+
+    @router.get("")
+    async def get_tenant(tenant_id: UUID, principal: Principal = see) -> Tenant:
+        """One tenant."""
+        principal.reach(Permission.SEE_TENANTS, tenant_id, NO_TENANT)
+        return await accounts.get_tenant(tenant_id)
 
     @router.post("/disable")
     async def disable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:

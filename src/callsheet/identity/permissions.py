@@ -21,6 +21,7 @@ class Permission(StrEnum):
     MANAGE_TENANTS = "manage tenants"
     SEE_WALLETS = "see wallets of users"
     GIVE_CREDITS = "give tokens to users"
+    AUDIT_LEDGER = "audit the ledger"
     SEE_JOBS = "see jobs of users"
     MANAGE_JOBS = "cancel and retry jobs of users"
     # The payload that a worker gets names the operator's graphs and models, and an error's traceback its machines.
@@ -36,6 +37,7 @@ class Permission(StrEnum):
     SEE_CATALOG = "see workflows, effects and assets as operators do"
     MANAGE_CATALOG = "manage workflows, effects and assets"
     SEE_AUDIT_LOG = "see the audit log"
+    SEE_INSTALLATION = "see settings and health of the installation"
 
 
 class Scope(Enum):
@@ -69,6 +71,7 @@ _SEEN = frozenset(
         Permission.SEE_FLEET_SIZE,
         Permission.SEE_CATALOG,
         Permission.SEE_AUDIT_LOG,
+        Permission.SEE_INSTALLATION,
     }
 )
 

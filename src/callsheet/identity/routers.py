@@ -8,7 +8,11 @@ from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.link_pages import link_page_router
 from callsheet.identity.link_routes import admin_link_router, link_router
-from callsheet.identity.management_routes import tenant_management_router, user_management_router
+from callsheet.identity.management_routes import (
+    tenant_management_router,
+    user_credential_router,
+    user_management_router,
+)
 from callsheet.identity.room import IdentityRoom
 from callsheet.identity.routes import StorageOf, account_router, key_router, session_list_router, session_router
 from callsheet.settings import Settings
@@ -26,7 +30,8 @@ def identity_routers(
         link_page_router(identity.links),
         account_router(identity.accounts, authentication),
         user_management_router(identity.management, deletion, authentication),
-        tenant_management_router(identity.management, authentication),
+        user_credential_router(identity.management, authentication),
+        tenant_management_router(identity.accounts, identity.management, authentication),
         admin_link_router(identity.links, authentication),
         audit_router(identity.audit, authentication),
     ]

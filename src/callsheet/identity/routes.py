@@ -22,7 +22,7 @@ from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.settings import Settings
 from callsheet.toolbox.peers import Address
-from callsheet.wire.base import Page
+from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import Forbidden
 from callsheet.wire.identity import (
     CreatedKey,
@@ -219,12 +219,13 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
 
     @router.get("/tenants")
     async def list_tenants(
+        search: OptionalLine = Query("", description="Only tenants whose slug or name contains this text."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = see_tenants,
     ) -> Page[Tenant]:
         """The tenants, newest first. A tenant admin gets its own."""
-        return await accounts.list_tenants(cursor, limit, principal.only_tenant(Permission.SEE_TENANTS))
+        return await accounts.list_tenants(cursor, limit, principal.only_tenant(Permission.SEE_TENANTS), search)
 
     @router.post("/tenants", status_code=201)
     async def create_tenant(body: CreateTenantRequest, principal: Principal = manage_tenants) -> Tenant:
@@ -234,12 +235,13 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
     @router.get("/users")
     async def list_users(
         tenant: str | None = Query(None, max_length=63, description="Only the users of this tenant."),
+        search: OptionalLine = Query("", description="Only users whose e-mail address or name contains this text."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = see_users,
     ) -> Page[User]:
         """The users, newest first. A tenant admin gets those of its tenant."""
-        return await accounts.list_users(tenant, cursor, limit, principal.only_tenant(Permission.SEE_USERS))
+        return await accounts.list_users(tenant, cursor, limit, principal.only_tenant(Permission.SEE_USERS), search)
 
     @router.post("/users", status_code=201)
     async def create_user(body: CreateUserRequest, principal: Principal = manage_users) -> User:

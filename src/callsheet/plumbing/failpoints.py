@@ -52,6 +52,7 @@ class Failpoint(StrEnum):
     SCALING_RECORDED_BEFORE_DRIVER = "scaling.recorded_before_driver"
     SCALING_ORDERED_BEFORE_END = "scaling.ordered_before_end"
     AUDIT_BEFORE_LINE = "audit.before_line"
+    LEDGER_AUDIT_BEFORE_RESULT = "ledger_audit.before_result"
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
     CONFIRM_COPIED_BEFORE_ROW = "confirm.copied_before_row"
     CONFIRM_ROW_BEFORE_DELETE = "confirm.row_before_delete"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +162,24 @@ def _is_given(names: Sequence[str], overrides: object) -> bool:
     if not names:
         return True
     return isinstance(overrides, Mapping) and names[0] in overrides and _is_given(names[1:], overrides[names[0]])
+
+
+def source_reader() -> Callable[[Sequence[str]], str | None]:
+    """Returns a function that says where the value of a setting comes from: the environment, or a file; None where
+    neither sets it. Environment and files are read once."""
+    given, short = variables(), short_variables()
+    file = config_file()
+    config = read_config(file) if file.exists() else {}
+
+    def source_of(names: Sequence[str]) -> str | None:
+        own = variable_name(names)
+        # A table may also be set one name at a time.
+        for name, (source, _) in given.items():
+            if name == own or name.startswith(f"{own}{DELIMITER}"):
+                return source
+        for name, (source, _) in short.items():
+            if SHORT_NAMES[name] == tuple(names):
+                return source
+        return str(file) if _is_given(names, config) else None
+
+    return source_of

@@ -1,32 +1,23 @@
-"""The ledger: credits, balances and the audit. Reserving and settling happen inside a job's own transaction, through
-the functions wallet_lock and wallet_move, which are the only code that writes money."""
+"""The ledger: credits and balances; `audit.py` checks it. Reserving and settling happen inside a job's own
+transaction, through the functions wallet_lock and wallet_move, which are the only code that writes money."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import statements
 from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS, Hold, Transaction
 
 SQL = statements("callsheet.wallet")
-RULES = MappingProxyType(
-    {
-        "balances": SQL["audit_balances"],
-        "settlements": SQL["audit_settlements"],
-        "strays": SQL["audit_strays"],
-        "room": SQL["audit_room"],
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +36,6 @@ class HoldingsRow(NamedTuple):
 class PaymentRow(NamedTuple):
     user_id: UUID
     amount: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A violation that the audit found, with its row. Each rule has its own columns, which are only printed."""
-
-    rule: str
-    pool: str
-    row: dict[str, object]
 
 
 async def credit(
@@ -144,19 +126,3 @@ def _transaction(row: TransactionRow) -> Transaction:
         title=title_of(row),
         reason=reason_of(row),
     )
-
-
-async def audit(pool: Database) -> list[Finding]:
-    """Proves G2 over every wallet of a pool, in one snapshot. An empty list means that G2 holds."""
-    findings: list[Finding] = []
-    async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        # The audit reads whole tables.
-        await connection.execute("SET LOCAL statement_timeout = 0")
-        for rule, statement in RULES.items():
-            findings.extend(Finding(rule, pool.name, _whole(row)) for row in await statement.rows(connection))
-    return findings
-
-
-def _whole(row: Row) -> dict[str, object]:
-    """The row as a dictionary. Sums of a damaged ledger may be larger than a bigint, but are whole numbers."""
-    return {name: int(value) if isinstance(value, Decimal) else value for name, value in row.items()}

@@ -10,15 +10,17 @@ from fastapi import APIRouter
 from callsheet.identity.room import IdentityRoom
 from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.databases import Databases
-from callsheet.wallet.routes import admin_wallet_router, wallet_router
+from callsheet.wallet.room import WalletRoom
+from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wallet_router
 
 
 def wallet_routers(
-    databases: Databases, identity: IdentityRoom, changed: Callable[[UUID, UUID], None]
+    databases: Databases, wallet: WalletRoom, identity: IdentityRoom, changed: Callable[[UUID, UUID], None]
 ) -> list[APIRouter]:
     """`changed`: called with tenant and user after a commit, so that streams show the new balance."""
     authentication = identity.authentication
     return [
         wallet_router(databases, authentication),
         admin_wallet_router(TenantRouting(databases), identity.accounts, identity.audit, authentication, changed),
+        ledger_audit_router(wallet.audits, authentication),
     ]

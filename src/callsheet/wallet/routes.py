@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Header, Path, Query
 
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit import AuditLog, actor_of
@@ -17,12 +18,16 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
+from callsheet.wallet.audits import LedgerAudits
 from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, transactions_of
-from callsheet.wire.base import Page
-from callsheet.wire.errors import NotFound
-from callsheet.wire.wallet import Credit, Credited, Hold, Transaction, Wallet
+from callsheet.wire.base import Line, Page
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.wallet import Credit, Credited, Hold, LedgerAudit, Transaction, Wallet
 
 NO_USER = "There is no such user."
+IdempotencyKey = Annotated[
+    Line | None, Header(description="Identifies the request: a repeated request with the same key credits once.")
+]
 TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 
 
@@ -93,10 +98,13 @@ def admin_wallet_router(
         return await transactions_of(pool, tenant_id, user_id, cursor, limit)
 
     @router.post("/{user_id}/credits")
-    async def add_credits(user_id: UUID, body: Credit, principal: Principal = give) -> Credited:
-        """Adds tokens to a user's wallet. The same payment twice is one credit."""
+    async def add_credits(
+        user_id: UUID, body: Credit, idempotency_key: IdempotencyKey = None, principal: Principal = give
+    ) -> Credited:
+        """Adds tokens to a user's wallet. The same payment, or the same Idempotency-Key, twice is one credit."""
+        payment = payment_of(body, idempotency_key)
         tenant_id, pool = await wallet_of(user_id, principal, Permission.GIVE_CREDITS)
-        balance, replayed = await credit(pool, tenant_id, user_id, body.amount, body.provider_transaction_id)
+        balance, replayed = await credit(pool, tenant_id, user_id, body.amount, payment)
         if not replayed:
             changed(tenant_id, user_id)
             await audit.add(
@@ -106,9 +114,43 @@ def admin_wallet_router(
                 user_id,
                 tenant_id,
                 amount=body.amount,
-                provider_transaction_id=body.provider_transaction_id,
+                provider_transaction_id=payment,
+                **({} if body.reason is None else {"reason": body.reason}),
             )
         return Credited(balance=balance, replayed=replayed)
+
+    return router
+
+
+def payment_of(body: Credit, idempotency_key: str | None) -> str:
+    """The id by which a repeated credit is recognised."""
+    if body.provider_transaction_id is not None:
+        return body.provider_transaction_id
+    if idempotency_key is None:
+        reason = "Send provider_transaction_id or the header Idempotency-Key, so that a repeated request credits once."
+        raise InvalidRequest.field("provider_transaction_id", reason)
+    return f"credit-{idempotency_key}"
+
+
+def ledger_audit_router(audits: LedgerAudits, authentication: Authentication) -> APIRouter:
+    see = authentication.may(Permission.SEE_WALLETS)
+    run = authentication.may(Permission.AUDIT_LEDGER)
+    router = Router(prefix="/api/admin/ledger-audits", tags=["admin"], dependencies=[see])
+
+    @router.get("")
+    async def list_ledger_audits(cursor: int | None = TRANSACTION_CURSOR, limit: int = LIMIT) -> Page[LedgerAudit]:
+        """The audits of the ledger, newest first, with the totals of each pool. The last 50 are kept."""
+        return await audits.list(cursor, limit)
+
+    @router.post("", status_code=202)
+    async def request_ledger_audit(principal: Principal = run) -> LedgerAudit:
+        """Starts an audit of every wallet of every pool, or returns the one that runs. It only reads."""
+        return await audits.request(actor_of(principal))
+
+    @router.get("/{audit_id}")
+    async def get_ledger_audit(audit_id: Annotated[int, Path(ge=1, le=2**62)]) -> LedgerAudit:
+        """An audit with its progress and its first findings."""
+        return await audits.get(audit_id)
 
     return router
 

@@ -50,6 +50,17 @@ LEFT JOIN job_descriptions described
     ON described.tenant_id = line.tenant_id AND described.user_id = line.user_id AND described.job_id = line.job_id
 ORDER BY line.id DESC
 
+-- name: ledger_totals
+-- What the whole pool has. Reads tables from one end to the other. Tokens that jobs took are spent or still held.
+SELECT w.wallets, t.transactions, w.balance, j.held, t.credited, t.taken - j.held AS spent
+FROM (SELECT count(*) AS wallets, coalesce(sum(balance), 0) AS balance FROM token_wallets) w
+CROSS JOIN (
+    SELECT count(*) AS transactions, coalesce(sum(amount) FILTER (WHERE type = 'PAYMENT_CREDIT'), 0) AS credited,
+        -coalesce(sum(amount) FILTER (WHERE type <> 'PAYMENT_CREDIT'), 0) AS taken
+    FROM token_transactions
+) t
+CROSS JOIN (SELECT coalesce(sum(cost), 0) AS held FROM ai_jobs WHERE completed_at IS NULL) j
+
 -- name: audit_balances
 -- A balance is the sum of its transactions and never negative. There are no transactions without a wallet.
 SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0) AS total

@@ -63,7 +63,8 @@ WHERE b.provider = :provider
 
 -- name: read_breakers
 -- One row per provider that ever failed. is_tried: a call tests the provider now.
-SELECT b.provider, b.failures, b.open_until, b.shut_for, b.last_error, b.last_error_at,
+SELECT b.provider, b.failures, b.dispatches, b.tenants, b.pause_seconds, b.open_until, b.shut_for, b.last_error,
+    b.last_error_at,
     greatest(0, extract(epoch FROM b.open_until - clock_timestamp()))::float8 AS paused_seconds,
     coalesce(b.open_until <= clock_timestamp(), false)
       AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((

@@ -70,6 +70,9 @@ class LockedBreaker(NamedTuple):
 class BreakerState(NamedTuple):
     provider: str
     failures: int
+    dispatches: Sequence[int]
+    tenants: Sequence[UUID]
+    pause_seconds: float | None
     open_until: datetime | None
     shut_for: UUID | None
     last_error: str | None

@@ -51,6 +51,9 @@ def _view(name: str, finish: Finish, state: BreakerState | None, calls: int) -> 
         open_until=state.open_until,
         open_for=state.shut_for,
         open_calls=calls,
+        failed_dispatches=list(state.dispatches),
+        failed_tenants=list(state.tenants),
+        pause_seconds=state.pause_seconds,
         last_error=state.last_error,
         last_error_at=state.last_error_at,
     )

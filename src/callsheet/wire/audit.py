@@ -19,10 +19,15 @@ class AuditEntry(Answer):
         description="`admin:` and the user's id, or `user:` for something of their own; `operator` for the command "
         "line; `anonymous` for a failed login."
     )
+    actor_email: str | None = Field(None, description="E-mail address of the user who acted, if it was a user.")
     action: str = Field(description="The action, for example `workflow.create`.")
     subject_type: str
     subject_id: str
+    subject_name: str | None = Field(
+        None, description="E-mail address of the user, or slug of the tenant, that the action was done to."
+    )
     tenant_id: UUID | None = None
+    tenant: str | None = Field(None, description="Slug of the tenant that the action concerns.")
     details: dict[str, Any]
 
 
@@ -30,7 +35,11 @@ class AuditEntry(Answer):
 class AuditFilter:
     """Only entries that match all filters. `None` means no filter."""
 
+    # An actor as the log names it, or the e-mail address of a user.
     actor: str | None = None
     action: str | None = None
     subject_type: str | None = None
     subject_id: str | None = None
+    tenant_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None

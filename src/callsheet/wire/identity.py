@@ -176,6 +176,7 @@ class CreateUserRequest(UserRequest):
 
 class User(Answer):
     id: UUID
+    tenant_id: UUID
     tenant: str
     email: str
     name: str

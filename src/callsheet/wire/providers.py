@@ -28,6 +28,11 @@ class Provider(Answer):
     open_calls: int = Field(
         description="Number of open calls: waiting for a callback, fetching a result, or canceling."
     )
+    failed_dispatches: list[int] = Field(
+        default_factory=list, description="Ids of the dispatches whose calls failed, in a row, as evidence."
+    )
+    failed_tenants: list[UUID] = Field(default_factory=list, description="Ids of the tenants of these dispatches.")
+    pause_seconds: float | None = Field(None, description="Length of the current pause, in seconds.")
     last_error: str | None = None
     last_error_at: datetime | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -60,11 +60,54 @@ class Transaction(Answer):
 
 class Credit(UserRequest):
     amount: Annotated[int, Field(gt=0, le=MOST_TOKENS), WHOLE]
-    provider_transaction_id: Line = Field(
-        description="Id of the payment at the payment provider. It is unique per tenant."
+    provider_transaction_id: Line | None = Field(
+        None,
+        description="Id of the payment at the payment provider. It is unique per tenant. Without it, the header "
+        "Idempotency-Key is required.",
     )
+    reason: Line | None = Field(None, description="Why the tokens are given, for the audit log.")
 
 
 class Credited(Answer):
     balance: int
     replayed: bool = Field(description="Whether this payment had been credited before.")
+
+
+class LedgerFinding(Answer):
+    rule: Literal["balances", "settlements", "strays", "room"] = Field(
+        description="`balances`: a balance is not the sum of its transactions. `settlements`: a charge cycle of a job "
+        "has not exactly one reserve and one settlement. `strays`: a transaction belongs to no charge cycle of a job. "
+        "`room`: a wallet has no room for the tokens that its active jobs hold."
+    )
+    row: dict[str, Any] = Field(description="The row that breaks the rule. Each rule has its own columns.")
+
+
+class PoolAudit(Answer):
+    """The audit of one pool. The totals are those of the audit's snapshot, in tokens."""
+
+    pool: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str | None = Field(None, description="Why the pool could not be audited.")
+    wallets: int | None = Field(None, description="Number of wallets.")
+    transactions: int | None = Field(None, description="Number of transactions.")
+    balance: int | None = Field(None, description="Tokens in all wallets.")
+    held: int | None = Field(None, description="Tokens that active jobs hold.")
+    credited: int | None = Field(None, description="Tokens that were ever credited.")
+    spent: int | None = Field(None, description="Tokens that were ever spent.")
+    findings: int | None = Field(None, description="Number of rows that break a rule. Null until the pool is finished.")
+    first_findings: list[LedgerFinding] | None = Field(None, description="The first 100 findings. Not in lists.")
+
+
+class LedgerAudit(Answer):
+    """A check that every balance is the sum of its transactions, and that each job was charged and settled once."""
+
+    id: int
+    requested_by: str
+    requested_by_email: str | None = Field(None, description="E-mail address of the user who requested the audit.")
+    requested_at: datetime
+    finished_at: datetime | None = None
+    state: Literal["running", "balanced", "findings", "incomplete"] = Field(
+        description="`incomplete`: no finding, but a pool was not available."
+    )
+    pools: list[PoolAudit]

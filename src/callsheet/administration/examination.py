@@ -1,0 +1,251 @@
+"""Looks at every part of an installation and says what to do about each problem, for `callsheet doctor` and for
+operators."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+import httpx
+
+from callsheet.administration.bucket_cors import browser_origins, cors_rule, refused_origins
+from callsheet.alerts.current import engine_killers
+from callsheet.alerts.rules import AlertFacts, alerts
+from callsheet.identity.known_passwords import find_known_password, password_command
+from callsheet.media.previews.sandbox import kinds
+from callsheet.media.storage import open_storage
+from callsheet.media.storage.owner import refusal
+from callsheet.plumbing.database import connected
+from callsheet.plumbing.databases import CENTRAL, pool_addresses, reached_central
+from callsheet.plumbing.migrate import inspect
+from callsheet.plumbing.ownership import check_owner, read_central
+from callsheet.plumbing.secrets import SECOND_FILE, SECRET_FILE, master_secret
+from callsheet.providers.registry import open_registry
+from callsheet.settings import Settings
+from callsheet.settings.findings import Finding, clock_finding, safety_findings
+from callsheet.settings.safety import unsafe_settings
+from callsheet.tasks.prices import Prices
+from callsheet.toolbox.addresses import is_loopback
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.private_folders import is_open_to_others
+from callsheet.wire.errors import Refusal
+
+if TYPE_CHECKING:
+    from callsheet.media.storage import Storage
+    from callsheet.plumbing.migrate import Migration
+    from callsheet.plumbing.ownership import Central
+    from callsheet.plumbing.pool_keeper import PoolAddress
+    from callsheet.plumbing.sql import Connection
+
+# The DSN of central, on a server that runs as long as the block does.
+ReachCentral = Callable[[], AbstractAsyncContextManager[str]]
+Check = Callable[[Settings, ReachCentral], Awaitable[list[Finding]]]
+
+
+async def examine(settings: Settings, reach: ReachCentral | None = None) -> list[Finding]:
+    """`reach`: how central is reached. Default: as a command does it, which starts the embedded server if none runs."""
+    reach = reach or (lambda: reached_central(settings))
+    findings = [_secrets(settings), *_data_directory(settings), *safety_findings(unsafe_settings(settings))]
+    findings += _previews(settings)
+    checks: dict[str, Check] = {
+        "database": _database,
+        "storage": _storage,
+        "engine": _engine,
+        "providers": _providers,
+    }
+    for part, check in checks.items():
+        findings.extend(await _guarded(part, check, settings, reach))
+    return findings
+
+
+async def _guarded(part: str, check: Check, settings: Settings, reach: ReachCentral) -> list[Finding]:
+    try:
+        return await check(settings, reach)
+    except (OperatorError, Refusal, OSError) as error:
+        return [Finding(part, "problem", str(error) or repr(error))]
+
+
+def _secrets(settings: Settings) -> Finding:
+    if settings.secret_key is not None:
+        return Finding("secrets", "ok", "The secret key comes from the settings.")
+    try:
+        master_secret(settings, create=False)
+    except OperatorError as error:
+        return Finding("secrets", "problem", str(error))
+    file = settings.home / SECRET_FILE
+    if file.stat().st_mode & 0o077:
+        return Finding("secrets", "problem", f"Other users of this machine can read {file}.", f"chmod 600 {file}")
+    if settings.database.dsn is not None:
+        return Finding(
+            "secrets",
+            "warning",
+            "The secret key is only in this machine's data directory.",
+            "With more than one control plane, set the same CALLSHEET_SECRET_KEY on each.",
+        )
+    if (settings.home / SECOND_FILE).exists():
+        message = f"The secret key is kept in {file} and is being rotated: the old one is still accepted."
+        return Finding("secrets", "ok", message, "End the rotation when it is time: callsheet secrets finish")
+    return Finding("secrets", "ok", f"The secret key is kept in {file}.")
+
+
+def _data_directory(settings: Settings) -> list[Finding]:
+    if not settings.home.is_dir() or not is_open_to_others(settings.home):
+        return []
+    return [
+        Finding(
+            "home",
+            "warning",
+            f"Other users of this machine can read the data directory {settings.home}.",
+            f"Close it: chmod go-rw {settings.home}",
+        )
+    ]
+
+
+def _previews(settings: Settings) -> list[Finding]:
+    if not settings.media.previews or "video" in kinds():
+        return []
+    message = "PyAV is missing: videos get no posters and no preview clips. Lists show their first frame instead."
+    advice = f"To install it, {how_to_install('server,previews')} and start the control plane again."
+    return [Finding("previews", "warning", message, advice)]
+
+
+async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
+    broken: list[Finding] = []
+    warned: list[Finding] = []
+    async with reach() as dsn:
+        state = await inspect(dsn, "central", CENTRAL)
+        async with connected(dsn, CENTRAL) as connection:
+            version = await connection.fetchval("SHOW server_version")
+            began = time.time()
+            database_time = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+            drift = database_time - (began + time.time()) / 2
+        pending = {CENTRAL: state.pending}
+        pools = await pool_addresses(settings, dsn) if state.version else []
+        if pools and not state.pending:
+            async with connected(dsn, CENTRAL) as connection:
+                central = await read_central(connection, dsn)
+                warned = [*await _known_password(connection, settings), *await _engine_killers(connection)]
+            for pool in pools:
+                try:
+                    pending[pool.name] = await _examine_pool(pool, central)
+                except OperatorError as error:
+                    # The others are looked at all the same: they are served.
+                    broken.append(Finding("database", "problem", f"Pool {pool.name} is not served. {error}"))
+    where = "embedded" if settings.database.dsn is None else "by DSN"
+    behind = [name for name, migrations in pending.items() if migrations]
+    found = f"PostgreSQL {version} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
+    if behind:
+        schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
+    else:
+        schema = Finding("database", "ok", found)
+    return [schema, *broken, clock_finding("database", drift), *warned]
+
+
+async def _known_password(connection: Connection, settings: Settings) -> list[Finding]:
+    """A password that anyone can know; serve and up refuse to start with it where other machines reach them."""
+    email = await find_known_password(connection)
+    if email is None:
+        return []
+    message = f"The operator {email} has the password that older versions of callsheet demo published."
+    status: Literal["warning", "problem"] = "problem" if settings.serves_other_machines else "warning"
+    return [Finding("accounts", status, message, password_command(email))]
+
+
+async def _engine_killers(connection: Connection) -> list[Finding]:
+    """Workflows that engines do not survive, as the alert says it."""
+    found = alerts(AlertFacts(engine_killers=await engine_killers(connection)))
+    return [Finding("workflows", "warning", alert.message, alert.action) for alert in found]
+
+
+async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:
+    """The migrations it lacks; what keeps it from being served is raised."""
+    state = await inspect(pool.dsn, "pool", pool.name)
+    async with connected(pool.dsn, pool.name) as connection:
+        await check_owner(connection, pool.name, central)
+    return state.pending
+
+
+async def _storage(settings: Settings, reach: ReachCentral) -> list[Finding]:
+    storage = open_storage(settings, master_secret(settings, create=False))
+    try:
+        await storage.check()
+        foreign = await _foreign_storage(reach, storage)
+        # Local storage is served by the control plane, which checks itself.
+        origins = browser_origins(settings) if settings.storage.backend == "s3" else ()
+        refused = await refused_origins(storage, origins)
+    finally:
+        await storage.close()
+    findings = [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
+    if foreign is not None:
+        findings.append(Finding("storage", "problem", foreign))
+    if refused:
+        message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
+        findings.append(Finding("storage", "warning", message, f"Set this CORS rule: {cors_rule(origins)}"))
+    return findings
+
+
+async def _foreign_storage(reach: ReachCentral, storage: Storage) -> str | None:
+    """Why nothing is deleted there, where central can say which installation this is."""
+    try:
+        async with reach() as dsn:
+            if (await inspect(dsn, "central", CENTRAL)).pending:
+                return None
+            async with connected(dsn, CENTRAL) as connection:
+                central = await read_central(connection, dsn)
+    except OperatorError:
+        return None  # the finding of the database says why
+    return await refusal(storage, central.installation_id)
+
+
+async def _engine(settings: Settings, reach: ReachCentral) -> list[Finding]:
+    url = settings.engine.url.rstrip("/")
+    try:
+        async with httpx.AsyncClient(timeout=3, trust_env=False) as client:
+            answer = await client.get(f"{url}/system_stats")
+            version = answer.raise_for_status().json()["system"].get("comfyui_version", "(unknown version)")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = str(error) or type(error).__name__
+        return [
+            Finding(
+                "engine",
+                "warning",
+                f"No ComfyUI responds at {url} ({reason}).",
+                "Only a machine that renders needs one: start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
+            )
+        ]
+    return [Finding("engine", "ok", f"ComfyUI {version} at {url}.")]
+
+
+async def _providers(settings: Settings, reach: ReachCentral) -> list[Finding]:
+    """No provider is called: a call may cost something."""
+    registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
+    try:
+        found = f"Actors {', '.join(sorted(registry.actors))}; media by {', '.join(sorted(registry.media))}."
+        unpriced = list(Prices(settings.tasks.costs, registry.media).missing(registry.actors, registry.media))
+    finally:
+        await registry.close()
+    prices = [_unpriced(unpriced)] if unpriced else []
+    if settings.providers.replicate.token is not None and is_loopback(urlsplit(settings.public_url).hostname or ""):
+        return [
+            *prices,
+            Finding(
+                "providers",
+                "warning",
+                f"{found} Replicate cannot call back to {settings.public_url}; so its results are polled.",
+                "Set CALLSHEET_SERVER__PUBLIC_URL to where the internet reaches this.",
+            ),
+        ]
+    return [*prices, Finding("providers", "ok", found)]
+
+
+def _unpriced(names: list[str]) -> Finding:
+    return Finding(
+        "prices",
+        "warning",
+        f"Tasks of {', '.join(names)} are refused: they call a paid service, and no price is set.",
+        f"Set a price in tokens: CALLSHEET_TASKS__COSTS='{{\"{names[0]}\": 5}}'. A price of 0 makes it free.",
+    )

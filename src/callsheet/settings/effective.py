@@ -1,0 +1,93 @@
+"""Every setting with the value in force, where it comes from, and its documentation. Secrets are not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from callsheet.settings.loading import source_reader
+from callsheet.settings.places import find_place
+from callsheet.settings.tree import Settings, is_table, setting_fields
+from callsheet.settings.variables import variable_name
+from callsheet.toolbox.redaction import redact
+
+MASK = "********"
+# By the end of a name.
+UNITS = {
+    "_seconds": "seconds",
+    "_minutes": "minutes",
+    "_hours": "hours",
+    "_days": "days",
+    "_bytes": "bytes",
+    "_bytes_per_second": "bytes per second",
+    "_share": "share from 0 to 1",
+    "_tokens": "tokens",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSetting:
+    # As in TOML: server.port.
+    name: str
+    variable: str
+    value: object
+    default: object
+    # Where the value comes from; None: it is the default.
+    source: str | None
+    is_secret: bool
+    unit: str | None
+    description: str
+
+
+def effective_settings(settings: Settings) -> Iterator[EffectiveSetting]:
+    """In the order of the source."""
+    dumped = settings.model_dump(mode="json")
+    # Not `Settings()`, which would read the environment.
+    defaults = Settings.model_construct().model_dump(mode="json")
+    source_of = source_reader()
+    for path, field in setting_fields():
+        value, default = _at(dumped, path), _at(defaults, path)
+        secret = is_secret(field)
+        # What is not in a file or the environment, and differs from the default, was an option of the command.
+        source = source_of(path) or ("the command line" if value != default else None)
+        if path == ("home",) and settings.home == find_place().home:
+            source = find_place().origin
+        yield EffectiveSetting(
+            name=".".join(path),
+            variable=variable_name(path),
+            value=shown(value, field),
+            default=None if secret else shown(default, field),
+            source=source,
+            is_secret=secret,
+            unit=unit_of(path[-1]),
+            description=field.description or "",
+        )
+
+
+def is_secret(field: FieldInfo) -> bool:
+    return "SecretStr" in str(field.annotation)
+
+
+def shown(value: object, field: FieldInfo) -> object:
+    """The value as anyone may see it. A key in a table, for example an input of a model, may be named like a secret
+    without being declared as one, and a URL may have a password in it."""
+    if is_secret(field):
+        return None if value is None else MASK
+    if is_table(field) or isinstance(value, str | list | dict):
+        return redact(value)
+    return value
+
+
+def unit_of(name: str) -> str | None:
+    found = [end for end in UNITS if f"_{name}".endswith(end)]
+    return UNITS[max(found, key=len)] if found else None
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> object:
+    for name in path:
+        tree = tree[name]
+    return None if tree is PydanticUndefined else tree

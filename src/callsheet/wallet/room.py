@@ -1,0 +1,24 @@
+"""Builds the parts of the wallet room that live as long as the process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.plumbing.databases import Databases
+from callsheet.toolbox.loops import Loop
+from callsheet.wallet.audits import LedgerAuditor, LedgerAudits
+
+
+@dataclass(frozen=True, slots=True)
+class WalletRoom:
+    auditor: LedgerAuditor
+    audits: LedgerAudits
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.auditor,)
+
+
+def open_wallet(databases: Databases) -> WalletRoom:
+    auditor = LedgerAuditor(databases)
+    return WalletRoom(auditor, LedgerAudits(databases, auditor.wake))
