@@ -13,6 +13,15 @@ import { jobRoute } from "./pages/job/route";
 import { jobsRoute } from "./pages/jobs/route";
 import { operateRoute } from "./pages/operate/route";
 import { allJobsRoute } from "./pages/operate-jobs/route";
+import { auditRoute } from "./pages/operate-audit/route";
+import { healthRoute } from "./pages/operate-health/route";
+import { ledgerRoute } from "./pages/operate-ledger/route";
+import { providersRoute } from "./pages/operate-providers/route";
+import { settingsRoute } from "./pages/operate-settings/route";
+import { tenantRoute } from "./pages/operate-tenant/route";
+import { tenantsRoute } from "./pages/operate-tenants/route";
+import { userRoute } from "./pages/operate-user/route";
+import { usersRoute } from "./pages/operate-users/route";
 import { workersRoute } from "./pages/operate-workers/route";
 import { runRoute } from "./pages/run/route";
 import { runsRoute } from "./pages/runs/route";
@@ -20,11 +29,13 @@ import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
 
+const operatorPages = [operateRoute, allJobsRoute, workersRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
+
 const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, accountRoute, operatorRoute.addChildren([operateRoute, allJobsRoute, workersRoute]), otherRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, accountRoute, operatorRoute.addChildren(operatorPages), otherRoute]),
 ]);
 
 const router = createRouter({

@@ -1,14 +1,12 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { meQuery } from "@/api/queries";
 import { frameTexts } from "@/texts/frame";
 import { ActiveDot } from "./ActiveCount";
-import { OPERATE, PLACES, seesOperate } from "./navigation";
+import { PLACES } from "./navigation";
+import { useOperatePlaces } from "./usePlaces";
 
 /** The pages on phones, in reach of a thumb. */
 export function BottomBar() {
-  const { data } = useQuery(meQuery);
-  const places = data && seesOperate(data.role) ? [...PLACES, ...OPERATE.slice(0, 1)] : PLACES;
+  const places = [...PLACES, ...useOperatePlaces().slice(0, 1)];
   return (
     <nav aria-label={frameTexts.navigation} className="fixed inset-x-0 bottom-0 z-20 grid auto-cols-fr grid-flow-col border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden">
       {places.map((place) => (

@@ -1,14 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet } from "@tanstack/react-router";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ShieldAlert } from "lucide-react";
+import { useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Empty } from "@/design";
 import { operateTexts } from "@/texts/operate";
-import { OPERATE, seesOperate } from "./navigation";
+import { mayOpen } from "./navigation";
+import { useOperatePlaces } from "./usePlaces";
 
 export function OperatorArea() {
   const { data } = useQuery(meQuery);
-  if (data && !seesOperate(data.role)) {
+  const { pathname } = useLocation();
+  if (data && !mayOpen(data.role, pathname)) {
     return <Empty isPage icon={<ShieldAlert size={20} />} title={operateTexts.notAllowed} text={operateTexts.notAllowedText} />;
   }
   return (
@@ -21,13 +24,17 @@ export function OperatorArea() {
 
 /** The pages of operators on phones, where the bar at the bottom has room for one of them. */
 function OperatorBar() {
+  const places = useOperatePlaces();
+  const bar = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  useEffect(() => bar.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }), [pathname]);
   return (
-    <nav aria-label={operateTexts.area} className="mb-4 flex gap-1 overflow-x-auto md:hidden">
-      {OPERATE.map((place) => (
+    <nav ref={bar} aria-label={operateTexts.area} className="mb-4 flex gap-1 overflow-x-auto md:hidden">
+      {places.map((place) => (
         <Link
           key={place.to}
           to={place.to}
-          activeOptions={{ exact: true }}
+          activeOptions={{ exact: place.to === "/operate" }}
           className="flex min-h-9 touch:min-h-11 items-center rounded-s px-3 text-s whitespace-nowrap text-muted"
           activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
         >

@@ -50,10 +50,12 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
                 {places.map((place) => (
                   <PaletteItem key={place.to} value={place.label} icon={<place.icon size={16} />} onSelect={run(() => navigate({ to: place.to }))}>
                     {place.label}
-                    <span className="ml-auto flex gap-1 touch:hidden">
-                      <kbd>G</kbd>
-                      <kbd>{place.key.toUpperCase()}</kbd>
-                    </span>
+                    {place.key && (
+                      <span className="ml-auto flex gap-1 touch:hidden">
+                        <kbd>G</kbd>
+                        <kbd>{place.key.toUpperCase()}</kbd>
+                      </span>
+                    )}
                   </PaletteItem>
                 ))}
                 {ACCOUNT_SECTIONS.map(({ tab, label }) => (

@@ -1,25 +1,27 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { meQuery } from "@/api/queries";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 import { AccountButton } from "./AccountButton";
 import { ActiveCount } from "./ActiveCount";
 import { Brand } from "./Brand";
 import { Connection } from "./Connection";
-import { ACCOUNT, CREATE, LIBRARY, OPERATE, seesOperate, type Place } from "./navigation";
+import { ACCOUNT, CREATE, LIBRARY, type Place } from "./navigation";
+import { useOperatePlaces } from "./usePlaces";
 import { WalletBox } from "./WalletBox";
 
 export function Sidebar({ onKeys }: { onKeys: () => void }) {
-  const { data } = useQuery(meQuery);
+  const operate = useOperatePlaces();
   return (
     <nav aria-label={frameTexts.navigation} className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex">
       <Brand />
-      <Group title={frameTexts.create} places={CREATE} />
-      <Group title={frameTexts.library} places={LIBRARY} />
-      {data && seesOperate(data.role) && <Group title={operateTexts.area} places={OPERATE} />}
-      <div className="mt-4 grid gap-0.5">
-        <Entry place={ACCOUNT} />
+      {/* Operators have more pages than a low window has room for. */}
+      <div className="-mx-3 min-h-0 grow overflow-y-auto px-3 pb-2">
+        <Group title={frameTexts.create} places={CREATE} />
+        <Group title={frameTexts.library} places={LIBRARY} />
+        {operate.length > 0 && <Group title={operateTexts.area} places={operate} />}
+        <div className="mt-4 grid gap-0.5">
+          <Entry place={ACCOUNT} />
+        </div>
       </div>
       <div className="mt-auto grid gap-2">
         <WalletBox />

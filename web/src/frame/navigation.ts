@@ -1,15 +1,32 @@
-import { Activity, Cpu, GitFork, Images, ListTree, ListVideo, Sparkles, UserRound, type LucideIcon } from "lucide-react";
+import { Activity, Building2, Cpu, GitFork, HeartPulse, Images, ListTree, ListVideo, Plug, Scale, ScrollText, SlidersHorizontal, Sparkles, UserRound, UsersRound, type LucideIcon } from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 
 export interface Place {
-  to: "/effects" | "/tasks/new" | "/jobs" | "/runs" | "/account" | "/operate" | "/operate/jobs" | "/operate/workers";
+  to:
+    | "/effects"
+    | "/tasks/new"
+    | "/jobs"
+    | "/runs"
+    | "/account"
+    | "/operate"
+    | "/operate/jobs"
+    | "/operate/workers"
+    | "/operate/tenants"
+    | "/operate/users"
+    | "/operate/providers"
+    | "/operate/audit"
+    | "/operate/ledger"
+    | "/operate/settings"
+    | "/operate/health";
   label: string;
   icon: LucideIcon;
-  /** The second key after G. */
-  key: string;
+  /** The second key after G; pages that are opened seldom have none. */
+  key?: string;
+  /** A tenant admin sees the page, with what is of the own tenant. */
+  isForTenantAdmins?: boolean;
 }
 
 export const CREATE: readonly Place[] = [
@@ -28,13 +45,33 @@ export const ACCOUNT_SECTIONS = [
   { tab: "appearance", label: accountTexts.appearance },
 ] as const;
 export const PLACES: readonly Place[] = [...CREATE, ...LIBRARY, ACCOUNT];
-/** For roles that may see the queue. */
+/** For operators and viewers; tenant admins see some of them. */
 export const OPERATE: readonly Place[] = [
   { to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" },
   { to: "/operate/jobs", label: operateTexts.jobs, icon: ListTree, key: "q" },
   { to: "/operate/workers", label: operateTexts.workers, icon: Cpu, key: "w" },
+  { to: "/operate/tenants", label: operateTexts.tenants, icon: Building2, isForTenantAdmins: true },
+  { to: "/operate/users", label: operateTexts.users, icon: UsersRound, key: "u", isForTenantAdmins: true },
+  { to: "/operate/providers", label: operateTexts.providers, icon: Plug },
+  { to: "/operate/audit", label: operateTexts.audit, icon: ScrollText },
+  { to: "/operate/ledger", label: operateTexts.ledger, icon: Scale },
+  { to: "/operate/settings", label: operateTexts.settings, icon: SlidersHorizontal },
+  { to: "/operate/health", label: operateTexts.health, icon: HeartPulse },
 ];
 
+/** Whether a role sees the whole installation. */
 export function seesOperate(role: Me["role"]): boolean {
   return role === "operator" || role === "viewer";
+}
+
+/** The pages of operators that a role may open. */
+export function operatePlaces(role: Me["role"] | undefined): readonly Place[] {
+  if (role !== undefined && seesOperate(role)) return OPERATE;
+  return role === "tenant_admin" ? OPERATE.filter((place) => place.isForTenantAdmins) : [];
+}
+
+/** Whether a role may open a path below /operate. */
+export function mayOpen(role: Me["role"], path: string): boolean {
+  const places = operatePlaces(role);
+  return places.length === OPERATE.length || places.some(({ to }) => path === to || path.startsWith(`${to}/`));
 }

@@ -1,11 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { meQuery } from "@/api/queries";
-import { OPERATE, PLACES, seesOperate, type Place } from "./navigation";
-
-const ALL: readonly Place[] = [...PLACES, ...OPERATE];
+import { operatePlaces, PLACES, type Place } from "./navigation";
 
 /** The pages that this person may open. */
 export function usePlaces(): readonly Place[] {
+  return [...PLACES, ...useOperatePlaces()];
+}
+
+/** The pages of operators that this person may open. */
+export function useOperatePlaces(): readonly Place[] {
   const { data } = useQuery(meQuery);
-  return data && seesOperate(data.role) ? ALL : PLACES;
+  return operatePlaces(data?.role);
 }

@@ -66,6 +66,7 @@ export const keyTexts: readonly [string, string][] = [
   ["G A", "Go to your account"],
   ["G O", "Go to the overview, as an operator"],
   ["G W", "Go to the workers, as an operator"],
+  ["G U", "Go to the users, as an operator or tenant admin"],
   ["J K", "Move through your jobs"],
   ["X", "Select a job"],
   ["← → ↑ ↓ U", "Compare: left, right, both, neither, undo"],

@@ -1,0 +1,40 @@
+// The filters of the audit log, as the URL and the form have them. Pure.
+export interface AuditSearch {
+  /** An e-mail address, or an actor as the log names it. */
+  actor?: string;
+  action?: string;
+  /** Type and id of the object. */
+  type?: string;
+  subject?: string;
+  /** Id of a tenant. */
+  tenant?: string;
+  /** Times in UTC. */
+  since?: string;
+  until?: string;
+}
+
+const TEXTS = ["actor", "action", "type", "subject", "tenant"] as const;
+const TIMES = ["since", "until"] as const;
+
+export function validAuditSearch(search: Record<string, unknown>): AuditSearch {
+  const texts = TEXTS.map((name) => [name, typeof search[name] === "string" && search[name].trim() ? search[name].trim() : undefined]);
+  const times = TIMES.map((name) => [name, typeof search[name] === "string" ? utcOf(search[name]) : undefined]);
+  return Object.fromEntries([...texts, ...times].filter(([, value]) => value !== undefined)) as AuditSearch;
+}
+
+export function hasFilters(search: AuditSearch): boolean {
+  return Object.values(search).some((value) => value !== undefined);
+}
+
+/** A time as `<input type="datetime-local">` has it, in the reader's zone. */
+export function localOf(utc: string | undefined): string {
+  if (utc === undefined) return "";
+  const at = new Date(utc);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/** What the input has, or a time in the URL, as a time in UTC; undefined if it is none. */
+export function utcOf(text: string): string | undefined {
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+}

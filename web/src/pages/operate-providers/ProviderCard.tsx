@@ -1,0 +1,98 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
+import { api } from "@/api/client";
+import { keys } from "@/api/keys";
+import { Badge, Button, Dialog, duration, Time, type Tone } from "@/design";
+import { notifyDone, notifyError } from "@/parts/notify";
+import { useRole } from "@/parts/useRole";
+import { providersTexts as texts } from "@/texts/providers";
+import type { Provider } from "./queries";
+
+const TONES: Record<Provider["state"], Tone> = { closed: "ok", open: "bad", half_open: "warn" };
+
+/** Whether jobs are sent to the provider, and the evidence for it. */
+export function ProviderCard({ provider }: { provider: Provider }) {
+  const [isAsked, setAsked] = useState(false);
+  const { mayOperate } = useRole();
+  const reset = useReset(provider.name, () => setAsked(false));
+  const isClosed = provider.state === "closed";
+  return (
+    <section aria-label={provider.name} className="panel grid h-full content-start gap-4 p-5">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <div className="min-w-0">
+          <h2 className="break-words">{provider.name}</h2>
+          <p className="text-s text-muted">{texts.finish[provider.finish] ?? provider.finish}</p>
+        </div>
+        <Badge tone={TONES[provider.state]}>{texts.states[provider.state]}</Badge>
+      </div>
+      <dl className="num grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-s">
+        <Fact name={texts.failures}>{provider.failures}</Fact>
+        <Fact name={texts.openCalls}>{provider.open_calls}</Fact>
+        {provider.open_until && (
+          <Fact name={texts.nextTry}>
+            <Time at={provider.open_until} />
+            {provider.pause_seconds != null && `, ${texts.pause.toLowerCase()} ${duration(provider.pause_seconds)}`}
+          </Fact>
+        )}
+        {(provider.failed_dispatches ?? []).length > 0 && <Fact name={texts.evidence}>{(provider.failed_dispatches ?? []).join(", ")}</Fact>}
+        <Fact name={texts.lastError}>
+          {provider.last_error ? (
+            <>
+              <span className="[overflow-wrap:anywhere]">{provider.last_error}</span>
+              {provider.last_error_at && (
+                <span className="text-muted">
+                  {" "}
+                  <Time at={provider.last_error_at} />
+                </span>
+              )}
+            </>
+          ) : (
+            texts.noError
+          )}
+        </Fact>
+      </dl>
+      {provider.open_for && <p className="text-s text-muted">{texts.onlyTenant}.</p>}
+      {mayOperate && !isClosed && (
+        <Button className="justify-self-start" aria-label={texts.resetOf(provider.name)} onClick={() => setAsked(true)}>
+          {texts.reset}
+        </Button>
+      )}
+      <Dialog
+        open={isAsked}
+        onOpenChange={setAsked}
+        title={texts.resetTitle(provider.name)}
+        text={texts.resetText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(false)}>{texts.keep}</Button>
+            <Button look="go" busy={reset.isPending} onClick={() => reset.mutate()}>
+              {texts.reset}
+            </Button>
+          </>
+        }
+      />
+    </section>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-muted">{name}</dt>
+      <dd className="min-w-0">{children}</dd>
+    </>
+  );
+}
+
+function useReset(name: string, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => api.POST("/api/admin/providers/{provider}/reset", { params: { path: { provider: name } } }),
+    onSuccess: () => notifyDone(texts.wasReset(name)),
+    onError: (error) => notifyError(error),
+    onSettled: async () => {
+      await client.invalidateQueries({ queryKey: keys.operatedProviders });
+      onDone();
+    },
+  });
+}

@@ -1,0 +1,23 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+
+export type Provider = Schemas["Provider"];
+export type ConcurrencyLimit = Schemas["ConcurrencyLimit"];
+const PER_PAGE = 100;
+const REFRESH_MS = 5_000;
+
+export const providersQuery = queryOptions({
+  queryKey: keys.operatedProviders,
+  queryFn: async ({ signal }) => (await data(api.GET("/api/admin/providers", { signal }))).providers,
+  refetchInterval: REFRESH_MS,
+});
+
+export const limitsQuery = infiniteQueryOptions({
+  queryKey: keys.concurrencyLimits,
+  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/concurrency-limits", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next_cursor ?? undefined,
+  refetchInterval: REFRESH_MS,
+});

@@ -1,0 +1,24 @@
+import { Badge, CopyButton } from "@/design";
+import { settingsTexts as texts } from "@/texts/settings";
+import { valueText, type Setting } from "./found";
+
+/** Name and value first, then where the value comes from and what it means. */
+export function SettingRow({ setting }: { setting: Setting }) {
+  const isChanged = setting.source != null;
+  return (
+    <li className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-4 px-5 py-3.5">
+      <div className="min-w-0">
+        <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1">
+          <code className="text-[13px] font-[600] [overflow-wrap:anywhere]">{setting.name}</code>
+          <span className={`num [overflow-wrap:anywhere] ${isChanged ? "font-[550]" : ""}`}>{valueText(setting.value, setting)}</span>
+          {isChanged && <Badge shape={false}>{texts.from(setting.source ?? "")}</Badge>}
+        </div>
+        <p className="mt-1 text-s text-muted">
+          {setting.description}
+          {isChanged && !setting.is_secret && ` ${texts.defaultIs(valueText(setting.default, setting))}.`}
+        </p>
+      </div>
+      <CopyButton text={setting.variable} label={texts.copyVariable(setting.variable)} />
+    </li>
+  );
+}

@@ -1,0 +1,28 @@
+import { useQuery } from "@tanstack/react-query";
+import { Skeleton, Stat } from "@/design";
+import { figuresQuery } from "@/pages/operate-tenants/queries";
+import { formatBytes } from "@/parts/bytes";
+import { commonTexts } from "@/texts/common";
+import { tenantTexts } from "@/texts/tenants";
+import { quotasQuery, shareQuery } from "./queries";
+
+const numbers = new Intl.NumberFormat("en");
+const texts = tenantTexts.figures;
+
+export function TenantFiguresRow({ id }: { id: string }) {
+  const { data } = useQuery(figuresQuery([id]));
+  const quotas = useQuery(quotasQuery(id));
+  const share = useQuery(shareQuery(id));
+  const [figures] = data ?? [];
+  const show = (value: number | null | undefined, format = (each: number) => numbers.format(each)) =>
+    figures === undefined ? <Skeleton className="my-1 h-6 w-16" /> : value == null ? commonTexts.none : format(value);
+  const isAway = figures !== undefined && figures.balance == null;
+  return (
+    <div className="mb-6 grid grid-cols-2 gap-4 lg:grid-cols-4">
+      <Stat label={texts.users} value={show(figures?.users)} hint={isAway ? tenantTexts.poolAway : undefined} />
+      <Stat label={texts.balance} value={show(figures?.balance)} hint={texts.held(numbers.format(figures?.held ?? 0))} />
+      <Stat label={texts.storage} value={show(figures?.storage_bytes, formatBytes)} hint={quotas.data ? texts.of(formatBytes(quotas.data.limits.tenant_storage_bytes)) : " "} />
+      <Stat label={texts.jobs} value={show(figures?.active_jobs)} hint={share.data ? texts.running(share.data.running) : " "} />
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Building2 } from "lucide-react";
+import { hasStatus } from "@/api/problems";
+import { Button, Empty, Skeleton, Tabs } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useTitle } from "@/parts/useTitle";
+import { tenantTexts as texts } from "@/texts/tenants";
+import { QuotaForm } from "./QuotaForm";
+import { quotasQuery, shareQuery, tenantQuery } from "./queries";
+import { ShareForm } from "./ShareForm";
+import { TenantFiguresRow } from "./TenantFiguresRow";
+import { TenantHead } from "./TenantHead";
+import { TenantUsers } from "./TenantUsers";
+
+export function TenantPage() {
+  const { id } = useParams({ from: "/framed/operator/operate/tenants/$id" });
+  const { tab = "users" } = useSearch({ from: "/framed/operator/operate/tenants/$id" });
+  const navigate = useNavigate({ from: "/operate/tenants/$id" });
+  const { data: tenant, error, refetch } = useQuery(tenantQuery(id));
+  useTitle(tenant?.name ?? texts.back);
+  if (hasStatus(error, 404) || hasStatus(error, 422)) {
+    const back = (
+      <Button asChild>
+        <Link to="/operate/tenants">{texts.back}</Link>
+      </Button>
+    );
+    return <Empty isPage icon={<Building2 size={20} />} title={texts.notFound} action={back} />;
+  }
+  if (error && !tenant) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
+  if (!tenant) return <Skeleton className="h-64" />;
+  return (
+    <>
+      <TenantHead tenant={tenant} />
+      <TenantFiguresRow id={id} />
+      <Tabs
+        label={texts.tabs}
+        value={tab}
+        onChange={(value) => void navigate({ search: value === "users" ? {} : { tab: value }, replace: true })}
+        tabs={[
+          { value: "users", label: texts.users, content: <TenantUsers tenant={tenant} /> },
+          { value: "limits", label: texts.limits, content: <Limits id={id} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function Limits({ id }: { id: string }) {
+  const share = useQuery(shareQuery(id));
+  const quotas = useQuery(quotasQuery(id));
+  return (
+    <div className="grid max-w-4xl gap-8">
+      {share.data ? <ShareForm id={id} share={share.data} /> : <Skeleton className="h-40" />}
+      {quotas.data ? <QuotaForm id={id} quotas={quotas.data} /> : <Skeleton className="h-64" />}
+    </div>
+  );
+}

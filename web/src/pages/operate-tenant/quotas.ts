@@ -1,0 +1,39 @@
+// What of the form differs from what is in force. Pure.
+import type { Schemas } from "@/api/types";
+import { formatBytes, parseBytes } from "@/parts/bytes";
+import { quotaTexts as texts } from "@/texts/tenants";
+
+export type QuotaName = keyof typeof texts.fields;
+export type QuotaDraft = Partial<Record<QuotaName, string>>;
+export const QUOTAS = Object.keys(texts.fields) as QuotaName[];
+
+const numbers = new Intl.NumberFormat("en");
+
+export function shownQuota(name: QuotaName, value: number): string {
+  return isBytes(name) ? formatBytes(value) : numbers.format(value);
+}
+
+/** An empty field restores the default. */
+export function changesOf(quotas: Schemas["TenantQuotas"], draft: QuotaDraft): { changes: Schemas["ChangeQuotas"]; problems: QuotaDraft } {
+  const changes: Partial<Record<QuotaName, number | null>> = {};
+  const problems: QuotaDraft = {};
+  for (const [name, typed] of Object.entries(draft) as [QuotaName, string][]) {
+    const text = typed.trim();
+    const own = quotas.changed[name];
+    // As it was shown: a size that was rounded for people is not a change.
+    if (text === (own === undefined ? "" : shownQuota(name, own))) continue;
+    const value = text === "" ? null : isBytes(name) ? parseBytes(text) : wholeNumber(text);
+    if (text !== "" && value === null) problems[name] = isBytes(name) ? texts.bytes : texts.wholeNumber;
+    else if (value !== (own ?? null)) changes[name] = value;
+  }
+  return { changes, problems };
+}
+
+function isBytes(name: QuotaName): boolean {
+  return name.endsWith("_bytes");
+}
+
+function wholeNumber(text: string): number | null {
+  const digits = text.replace(/[,\s]/g, "");
+  return /^\d{1,15}$/.test(digits) ? Number(digits) : null;
+}

@@ -1,0 +1,17 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { operatorRoute } from "@/frame/routes";
+
+export const TENANT_TABS = ["users", "limits"] as const;
+export type TenantTab = (typeof TENANT_TABS)[number];
+
+export interface TenantSearch {
+  /** The users where it is left out. */
+  tab?: TenantTab;
+}
+
+export const tenantRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: "/operate/tenants/$id",
+  validateSearch: (search: Record<string, unknown>): TenantSearch => ({ tab: TENANT_TABS.find((tab) => tab === search["tab"]) }),
+  component: lazyRouteComponent(() => import("./TenantPage"), "TenantPage"),
+});

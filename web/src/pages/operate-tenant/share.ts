@@ -1,0 +1,21 @@
+// What of the form differs from what is in force. Pure.
+import type { Schemas } from "@/api/types";
+import { shareTexts as texts } from "@/texts/tenants";
+
+export type ShareDraft = Partial<Record<"weight" | "max_running" | "max_running_per_user", string>>;
+
+const HEAVIEST = 1000;
+const LIGHTEST = 0.01;
+
+export function changesOf(share: Schemas["TenantShare"], draft: ShareDraft): { changes: Schemas["ChangeShare"]; problems: ShareDraft } {
+  const changes: Record<string, number | null> = {};
+  const problems: ShareDraft = {};
+  for (const [name, typed] of Object.entries(draft) as [keyof ShareDraft, string][]) {
+    const text = typed.trim();
+    const value = text === "" ? null : Number(text.replace(",", "."));
+    const isWrong = value !== null && (name === "weight" ? !(value >= LIGHTEST && value <= HEAVIEST) : !(Number.isSafeInteger(value) && value >= 0));
+    if (isWrong) problems[name] = name === "weight" ? texts.positive : texts.wholeNumber;
+    else if (value !== (share[name] ?? null)) changes[name] = value;
+  }
+  return { changes, problems };
+}

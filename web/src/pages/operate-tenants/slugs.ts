@@ -1,0 +1,14 @@
+// Pure.
+const LONGEST = 63;
+
+/** A slug for a name: `Acme Studios (EU)` becomes `acme-studios-eu`. */
+export function slugOf(name: string): string {
+  return name
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[\u0300-\u036f]/g, "")
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+/, "")
+    .slice(0, LONGEST)
+    .replace(/-+$/, "");
+}

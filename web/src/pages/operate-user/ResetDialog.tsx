@@ -1,0 +1,40 @@
+import { useMutation } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import type { Schemas } from "@/api/types";
+import { Button, Dialog } from "@/design";
+import { notifyError } from "@/parts/notify";
+import { OneTimeText } from "@/parts/OneTimeText";
+import { commonTexts } from "@/texts/common";
+import { userTexts as texts } from "@/texts/users";
+
+export function ResetDialog({ user, onClose }: { user: Schemas["User"]; onClose: () => void }) {
+  const reset = useMutation({
+    mutationFn: () => data(api.POST("/api/admin/users/{user_id}/password-reset", { params: { path: { user_id: user.id } } })),
+    onError: (error) => notifyError(error),
+    // It holds the link: kept no longer than it is shown.
+    gcTime: 0,
+  });
+  if (reset.data) {
+    return (
+      <Dialog open onOpenChange={(open) => !open && onClose()} title={texts.resetDone} text={texts.resetDoneText(user.email)} actions={<Button onClick={onClose}>{commonTexts.done}</Button>}>
+        <OneTimeText label={texts.link} text={reset.data.link} />
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog
+      open
+      onOpenChange={(open) => !open && onClose()}
+      title={texts.resetTitle}
+      text={texts.resetText(user.email)}
+      actions={
+        <>
+          <Button onClick={onClose}>{texts.keep}</Button>
+          <Button look="go" busy={reset.isPending} onClick={() => reset.mutate()}>
+            {texts.resetIt}
+          </Button>
+        </>
+      }
+    />
+  );
+}

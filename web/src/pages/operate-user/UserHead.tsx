@@ -1,0 +1,68 @@
+import { Link } from "@tanstack/react-router";
+import { Coins } from "lucide-react";
+import { useState } from "react";
+import type { Schemas } from "@/api/types";
+import { Badge, Button, PageHead, Time } from "@/design";
+import { UserState } from "@/pages/operate-users/columns";
+import { rolesOf } from "@/pages/operate-users/roles";
+import { useRole } from "@/parts/useRole";
+import { roleTexts, userTexts as texts } from "@/texts/users";
+import { CreditDialog } from "./CreditDialog";
+import { DisableDialog } from "./DisableDialog";
+import { ResetDialog } from "./ResetDialog";
+import { RoleDialog } from "./RoleDialog";
+import { UserMenu } from "./UserMenu";
+
+export type UserQuestion = "credit" | "role" | "reset" | "disable";
+
+export function UserHead({ user }: { user: Schemas["User"] }) {
+  const [question, setQuestion] = useState<UserQuestion | null>(null);
+  const { me, mayOperate } = useRole();
+  // Changing the own account is refused, and so is changing someone with a role that one cannot give.
+  const mayChange = me !== undefined && me.user_id !== user.id && rolesOf(me.role).includes(user.role) && !user.deleted_at;
+  const close = () => setQuestion(null);
+  return (
+    <>
+      <PageHead
+        title={user.email}
+        above={
+          <span className="flex flex-wrap gap-2">
+            <UserState user={user} />
+            <Badge shape={false}>{roleTexts[user.role]}</Badge>
+          </span>
+        }
+        text={
+          <>
+            {user.name && `${user.name}, `}
+            {texts.in}{" "}
+            <Link to="/operate/tenants/$id" params={{ id: user.tenant_id }} className="underline decoration-line-strong underline-offset-3 hover:text-text hover:decoration-text">
+              {user.tenant}
+            </Link>
+            , {texts.created} <Time at={user.created_at} />
+          </>
+        }
+        actions={
+          <>
+            {mayOperate && !user.deleted_at && (
+              <Button look="go" icon={<Coins size={16} />} onClick={() => setQuestion("credit")}>
+                {texts.credit}
+              </Button>
+            )}
+            {me?.role !== "tenant_admin" && (
+              <Button asChild>
+                <Link to="/operate/audit" search={{ type: "user", subject: user.id }}>
+                  {texts.auditLog}
+                </Link>
+              </Button>
+            )}
+            {mayChange && <UserMenu user={user} onAsk={setQuestion} />}
+          </>
+        }
+      />
+      {question === "credit" && <CreditDialog user={user} onClose={close} />}
+      {question === "role" && <RoleDialog user={user} onClose={close} />}
+      {question === "reset" && <ResetDialog user={user} onClose={close} />}
+      {question === "disable" && <DisableDialog user={user} onClose={close} />}
+    </>
+  );
+}

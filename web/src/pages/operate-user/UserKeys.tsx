@@ -1,0 +1,90 @@
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { KeyRound } from "lucide-react";
+import { useState } from "react";
+import { api } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+import { Badge, Button, Dialog, Empty, Time, type Column } from "@/design";
+import { notify, notifyError } from "@/parts/notify";
+import { PagedTable } from "@/parts/PagedTable";
+import { useRole } from "@/parts/useRole";
+import { keyTexts } from "@/texts/account";
+import { userKeysTexts as texts } from "@/texts/users";
+import { userKeysQuery } from "./queries";
+
+type Key = Schemas["Key"];
+
+const COLUMNS: readonly Column<Key>[] = [
+  {
+    name: keyTexts.name,
+    cell: (key) => (
+      <>
+        <span className="font-[550] [overflow-wrap:anywhere]">{key.name}</span>
+        <code className="block text-muted">{key.prefix}…</code>
+      </>
+    ),
+  },
+  { name: keyTexts.rights, className: "max-md:hidden", cell: (key) => (key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights) },
+  { name: keyTexts.lastUsed, className: "max-sm:hidden", cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
+  {
+    name: keyTexts.ends,
+    cell: (key) =>
+      key.revoked_at ? <Badge>{keyTexts.revoked}</Badge> : key.expires_at ? <Time at={key.expires_at} className="whitespace-nowrap" /> : <span className="whitespace-nowrap text-muted">{keyTexts.endsNever}</span>,
+  },
+];
+
+export function UserKeys({ id }: { id: string }) {
+  const [asked, setAsked] = useState<Key | null>(null);
+  const { mayManageUsers } = useRole();
+  const query = useInfiniteQuery(userKeysQuery(id));
+  const revoke = useRevoke(id, () => setAsked(null));
+  const menu: Column<Key> = {
+    name: keyTexts.revoke,
+    head: <span className="sr-only">{keyTexts.revoke}</span>,
+    right: true,
+    cell: (key) =>
+      !key.revoked_at && (
+        <Button size="s" look="danger" aria-label={keyTexts.revokeOf(key.name)} onClick={() => setAsked(key)}>
+          {keyTexts.revoke}
+        </Button>
+      ),
+  };
+  return (
+    <>
+      <PagedTable
+        query={query}
+        columns={mayManageUsers ? [...COLUMNS, menu] : COLUMNS}
+        rowKey={(key) => key.id}
+        label={texts.list}
+        empty={<Empty icon={<KeyRound size={20} />} title={texts.none} text={texts.noneText} />}
+      />
+      <Dialog
+        open={asked !== null}
+        onOpenChange={(open) => !open && setAsked(null)}
+        title={keyTexts.revokeTitle(asked?.name ?? "")}
+        text={keyTexts.revokeText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(null)}>{texts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+              {keyTexts.revoke}
+            </Button>
+          </>
+        }
+      />
+    </>
+  );
+}
+
+function useRevoke(userId: string, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (id: string) => api.DELETE("/api/admin/users/{user_id}/keys/{key_id}", { params: { path: { user_id: userId, key_id: id } } }),
+    onSuccess: () => notify(keyTexts.wasRevoked),
+    onError: (error) => notifyError(error),
+    onSettled: async () => {
+      await client.invalidateQueries({ queryKey: keys.userKeys(userId) });
+      onDone();
+    },
+  });
+}

@@ -1,0 +1,30 @@
+import { Ellipsis, KeyRound, ShieldHalf, UserRoundCheck, UserRoundX } from "lucide-react";
+import type { Schemas } from "@/api/types";
+import { Button, Menu, MenuItem, MenuLine } from "@/design";
+import { userTexts as texts } from "@/texts/users";
+import type { UserQuestion } from "./UserHead";
+import { useSwitchUser } from "./useSwitchUser";
+
+export function UserMenu({ user, onAsk }: { user: Schemas["User"]; onAsk: (question: UserQuestion) => void }) {
+  const change = useSwitchUser(user);
+  return (
+    <Menu trigger={<Button size="icon" busy={change.isPending} aria-label={texts.actions} icon={<Ellipsis size={18} />} />}>
+      <MenuItem icon={<ShieldHalf size={16} />} onSelect={() => onAsk("role")}>
+        {texts.role}
+      </MenuItem>
+      <MenuItem icon={<KeyRound size={16} />} onSelect={() => onAsk("reset")}>
+        {texts.reset}
+      </MenuItem>
+      <MenuLine />
+      {user.disabled_at ? (
+        <MenuItem icon={<UserRoundCheck size={16} />} onSelect={() => change.mutate("enable")}>
+          {texts.enable}
+        </MenuItem>
+      ) : (
+        <MenuItem danger icon={<UserRoundX size={16} />} onSelect={() => onAsk("disable")}>
+          {texts.disable}
+        </MenuItem>
+      )}
+    </Menu>
+  );
+}

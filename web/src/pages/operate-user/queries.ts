@@ -1,0 +1,42 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+
+const PER_PAGE = 50;
+const REFRESH_MS = 10_000;
+const of = (id: string) => ({ path: { user_id: id } });
+
+export const userQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.user(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/users/{user_id}", { params: of(id), signal })),
+  });
+
+export const userWalletQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.userWallet(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/users/{user_id}/wallet", { params: of(id), signal })),
+    refetchInterval: REFRESH_MS,
+  });
+
+export const userTransactionsQuery = (id: string) =>
+  infiniteQueryOptions({
+    queryKey: keys.userTransactions(id),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/users/{user_id}/wallet/transactions", { params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+    initialPageParam: null as number | null,
+    getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : null),
+  });
+
+export const userKeysQuery = (id: string) =>
+  infiniteQueryOptions({
+    queryKey: keys.userKeys(id),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/users/{user_id}/keys", { params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  });
+
+export const userSessionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.userSessions(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/users/{user_id}/sessions", { params: of(id), signal })),
+  });

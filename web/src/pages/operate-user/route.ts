@@ -1,0 +1,17 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { operatorRoute } from "@/frame/routes";
+
+export const USER_TABS = ["wallet", "keys", "sessions"] as const;
+export type UserTab = (typeof USER_TABS)[number];
+
+export interface UserSearch {
+  /** The wallet where it is left out. */
+  tab?: UserTab;
+}
+
+export const userRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: "/operate/users/$id",
+  validateSearch: (search: Record<string, unknown>): UserSearch => ({ tab: USER_TABS.find((tab) => tab === search["tab"]) }),
+  component: lazyRouteComponent(() => import("./UserPage"), "UserPage"),
+});

@@ -1,0 +1,83 @@
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { MailPlus } from "lucide-react";
+import { useState } from "react";
+import { api } from "@/api/client";
+import { keys } from "@/api/keys";
+import { Badge, Button, Dialog, Empty, Time, type Column } from "@/design";
+import { notify, notifyError } from "@/parts/notify";
+import { PagedTable } from "@/parts/PagedTable";
+import { useRole } from "@/parts/useRole";
+import { invitationTexts as texts, roleTexts } from "@/texts/users";
+import { invitationState, INVITATION_TONES } from "./invitations";
+import { invitationsQuery, type Invitation } from "./queries";
+
+export function InvitationList() {
+  const [asked, setAsked] = useState<Invitation | null>(null);
+  const { mayManageUsers } = useRole();
+  const query = useInfiniteQuery(invitationsQuery);
+  const revoke = useRevoke(() => setAsked(null));
+  const columns: readonly Column<Invitation>[] = [
+    { name: texts.columns.email, cell: (each) => <span className="font-[550] [overflow-wrap:anywhere]">{each.email}</span> },
+    {
+      name: texts.columns.state,
+      cell: (each) => (
+        <span title={each.mail_error ?? undefined}>
+          <Badge tone={INVITATION_TONES[invitationState(each, new Date())]}>{texts.states[invitationState(each, new Date())]}</Badge>
+        </span>
+      ),
+    },
+    { name: texts.columns.role, className: "max-sm:hidden", cell: (each) => roleTexts[each.role] },
+    { name: texts.columns.tenant, className: "max-md:hidden", cell: (each) => each.tenant },
+    { name: texts.columns.expires, right: true, className: "max-md:hidden", cell: (each) => <Time at={each.expires_at} className="whitespace-nowrap text-muted" /> },
+  ];
+  const menu: Column<Invitation> = {
+    name: texts.revoke,
+    head: <span className="sr-only">{texts.revoke}</span>,
+    right: true,
+    cell: (each) =>
+      !each.accepted_at &&
+      !each.revoked_at && (
+        <Button size="s" look="danger" aria-label={texts.revokeOf(each.email)} onClick={() => setAsked(each)}>
+          {texts.revoke}
+        </Button>
+      ),
+  };
+  return (
+    <>
+      <PagedTable
+        query={query}
+        columns={mayManageUsers ? [...columns, menu] : columns}
+        rowKey={(each) => each.id}
+        label={texts.list}
+        empty={<Empty icon={<MailPlus size={20} />} title={texts.none} text={texts.noneText} />}
+      />
+      <Dialog
+        open={asked !== null}
+        onOpenChange={(open) => !open && setAsked(null)}
+        title={texts.revokeTitle(asked?.email ?? "")}
+        text={texts.revokeText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(null)}>{texts.keep}</Button>
+            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate(asked.id)}>
+              {texts.revoke}
+            </Button>
+          </>
+        }
+      />
+    </>
+  );
+}
+
+function useRevoke(onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (id: string) => api.DELETE("/api/admin/invitations/{invitation_id}", { params: { path: { invitation_id: id } } }),
+    onSuccess: () => notify(texts.revoked),
+    onError: (error) => notifyError(error),
+    onSettled: async () => {
+      await client.invalidateQueries({ queryKey: keys.invitations });
+      onDone();
+    },
+  });
+}

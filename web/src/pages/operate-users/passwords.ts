@@ -1,0 +1,14 @@
+const LENGTH = 20;
+// Without those that look alike: 0 O, 1 l I.
+const CHARACTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+
+/** Random: 20 characters out of 56 are 116 bits. In groups, so that it can be read aloud. */
+export function freshPassword(): string {
+  const characters: string[] = [];
+  while (characters.length < LENGTH) {
+    // 224 is the largest multiple of 56 below 256: every character is as likely as any other.
+    const fair = [...crypto.getRandomValues(new Uint8Array(LENGTH))].filter((byte) => byte < 224);
+    characters.push(...fair.map((byte) => CHARACTERS.charAt(byte % CHARACTERS.length)));
+  }
+  return (characters.slice(0, LENGTH).join("").match(/.{5}/g) ?? []).join("-");
+}

@@ -1,0 +1,24 @@
+import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+
+export type User = Schemas["User"];
+export type Invitation = Schemas["Invitation"];
+const PER_PAGE = 50;
+
+export const usersQuery = (search: string, tenant: string | undefined) =>
+  infiniteQueryOptions({
+    queryKey: keys.users(search, tenant),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/users", { params: { query: { search, tenant, cursor: pageParam, limit: PER_PAGE } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+export const invitationsQuery = infiniteQueryOptions({
+  queryKey: keys.invitations,
+  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/invitations", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next_cursor ?? undefined,
+});

@@ -1,0 +1,24 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { operatorRoute } from "@/frame/routes";
+
+export const USER_VIEWS = ["users", "invitations"] as const;
+export type UserView = (typeof USER_VIEWS)[number];
+
+export interface UsersSearch {
+  q?: string;
+  /** Slug of a tenant. */
+  tenant?: string;
+  /** The users where it is left out. */
+  view?: UserView;
+}
+
+export const usersRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: "/operate/users",
+  validateSearch: (search: Record<string, unknown>): UsersSearch => ({
+    q: typeof search["q"] === "string" && search["q"] ? search["q"] : undefined,
+    tenant: typeof search["tenant"] === "string" && search["tenant"] ? search["tenant"] : undefined,
+    view: USER_VIEWS.find((view) => view === search["view"]),
+  }),
+  component: lazyRouteComponent(() => import("./UsersPage"), "UsersPage"),
+});

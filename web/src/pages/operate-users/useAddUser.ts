@@ -1,0 +1,47 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+import { freshPassword } from "./passwords";
+
+export type Way = "invitation" | "password";
+
+export interface NewUser {
+  way: Way;
+  tenant: string;
+  email: string;
+  name: string;
+  role: Schemas["Role"];
+}
+
+export interface Added {
+  email: string;
+  /** Of a user that was created with a password. */
+  password?: string;
+  /** Of an invitation that the server does not send by mail. */
+  link?: string | null;
+}
+
+export function useAddUser() {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ way, ...user }: NewUser) => (way === "password" ? create(user) : invite(user)),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: keys.allUsers });
+      await client.invalidateQueries({ queryKey: keys.allTenants });
+    },
+    // It holds a password or a link: kept no longer than it is shown.
+    gcTime: 0,
+  });
+}
+
+async function create(user: Omit<NewUser, "way">): Promise<Added> {
+  const password = freshPassword();
+  const created = await data(api.POST("/api/admin/users", { body: { ...user, password } }));
+  return { email: created.email, password };
+}
+
+async function invite({ tenant, email, role }: Omit<NewUser, "way">): Promise<Added> {
+  const invitation = await data(api.POST("/api/admin/invitations", { body: { tenant, email, role } }));
+  return { email: invitation.email, link: invitation.link };
+}

@@ -1,0 +1,18 @@
+import type { Schemas } from "@/api/types";
+
+type Status = Schemas["HealthFinding"]["status"];
+
+export const healthTexts = {
+  title: "Health",
+  text: "What callsheet doctor finds on the control plane that answered.",
+  again: "Check again",
+  checked: "Checked",
+  list: "Findings",
+  statuses: { ok: "OK", warning: "Warning", problem: "Problem" } satisfies Record<Status, string>,
+  whatToDo: "What to do",
+  summary: (problems: number, warnings: number) => {
+    if (problems + warnings === 0) return "Everything is in order.";
+    const parts = [problems > 0 && (problems === 1 ? "1 problem" : `${problems} problems`), warnings > 0 && (warnings === 1 ? "1 warning" : `${warnings} warnings`)].filter(Boolean);
+    return `${parts.join(" and ")} found.`;
+  },
+};

@@ -1,0 +1,143 @@
+import type { Schemas } from "@/api/types";
+
+export const roleTexts: Record<Schemas["Role"], string> = { user: "User", tenant_admin: "Tenant admin", operator: "Operator", viewer: "Viewer" };
+
+export const roleHints: Record<Schemas["Role"], string> = {
+  user: "Own jobs, files and tokens.",
+  tenant_admin: "Also the users and jobs of the tenant.",
+  viewer: "Sees what operators see, except payloads and secrets, and changes nothing.",
+  operator: "Everything, in every tenant.",
+};
+
+export const usersTexts = {
+  title: "Users",
+  text: "People who sign in, and the programs that act for them.",
+  search: "Search by e-mail address or name",
+  list: "Users",
+  views: { users: "Users", invitations: "Invitations" },
+  viewLabel: "Which list",
+  add: "Add user",
+  ofTenant: (tenant: string) => `Tenant: ${tenant}`,
+  clearTenant: "Show the users of all tenants",
+  columns: { user: "User", tenant: "Tenant", role: "Role", state: "State", created: "Created" },
+  active: "Active",
+  disabled: "Disabled",
+  deleted: "Deleted",
+  none: "No users",
+  noneText: "Invite a person, or create a user with a password.",
+  notFound: "No user has this in the e-mail address or name",
+  notFoundText: "Search for a part of the e-mail address.",
+};
+
+export const invitationTexts = {
+  list: "Invitations",
+  columns: { email: "E-mail address", tenant: "Tenant", role: "Role", state: "State", expires: "Expires" },
+  states: { accepted: "Accepted", revoked: "Revoked", expired: "Expired", failed: "Mail failed", open: "Open" },
+  revoke: "Revoke",
+  revokeOf: (email: string) => `Revoke the invitation of ${email}`,
+  revokeTitle: (email: string) => `Revoke the invitation of ${email}?`,
+  revokeText: "Its link stops working at once. You can invite the person again.",
+  keep: "Keep it",
+  revoked: "The invitation is revoked.",
+  none: "No invitations",
+  noneText: "Invitations are listed here until they are accepted or expire.",
+};
+
+export const addUserTexts = {
+  title: "Add a user",
+  how: "How the person gets in",
+  ways: { invitation: "Invitation", password: "Password" },
+  wayHints: {
+    invitation: "The person gets a link and chooses a password.",
+    password: "Callsheet makes a password. You pass it on; it is shown once.",
+  },
+  tenant: "Tenant",
+  tenantHint: "Slug of the tenant.",
+  email: "E-mail address",
+  name: "Name",
+  role: "Role",
+  invite: "Invite",
+  create: "Create user",
+  invited: "The invitation is on its way",
+  invitedText: (email: string) => `A mail with the link is sent to ${email}.`,
+  linkTitle: "Send this link",
+  linkText: (email: string) => `This installation sends no mail, so give this link to ${email} yourself. It is shown this once and works once.`,
+  link: "Link",
+  createdTitle: "The user is created",
+  createdText: (email: string) => `Give this password to ${email} by a safe way. It is shown this once.`,
+  password: "Password",
+};
+
+export const userTexts = {
+  back: "All users",
+  notFound: "There is no such user",
+  tabs: "Sections of the user",
+  wallet: "Wallet",
+  keys: "API keys",
+  sessions: "Sessions",
+  in: "in",
+  created: "created",
+  auditLog: "Audit log",
+  actions: "Actions",
+  credit: "Add tokens",
+  role: "Change role…",
+  reset: "Create password link…",
+  disable: "Disable…",
+  enable: "Enable",
+  keep: "Cancel",
+  disableTitle: (email: string) => `Disable ${email}?`,
+  disableText: "The user is signed out at once, and the keys are refused. Active jobs continue and are settled. You can enable the user again.",
+  disableIt: "Disable",
+  wasDisabled: (email: string) => `${email} is disabled and signed out.`,
+  wasEnabled: (email: string) => `${email} can sign in again.`,
+  resetTitle: "Create a link to set a new password?",
+  resetText: (email: string) => `Earlier links of ${email} stop working. When the link is used, all sessions and keys of the user end.`,
+  resetIt: "Create link",
+  resetDone: "Send this link",
+  resetDoneText: (email: string) => `Give it to ${email} by a safe way. It works once and is shown this once.`,
+  link: "Link",
+  roleTitle: (email: string) => `Role of ${email}`,
+  roleText: "A user who becomes an operator or viewer loses all keys and sessions.",
+  newRole: "Role",
+  changeRole: "Change role",
+  roleChanged: (email: string, role: string) => `${email} is now: ${role}.`,
+};
+
+export const creditTexts = {
+  title: (email: string) => `Add tokens to the wallet of ${email}`,
+  amount: "Tokens",
+  amountProblem: "Enter a whole number above 0.",
+  reason: "Reason",
+  reasonHint: "For the audit log, for example the number of an invoice.",
+  now: "Balance now",
+  after: "Balance afterwards",
+  add: (tokens: string) => `Add ${tokens}`,
+  addNothing: "Add tokens",
+  done: (tokens: string) => `Done. The balance is ${tokens}.`,
+  replayed: (tokens: string) => `These tokens had been added already. The balance is ${tokens}.`,
+};
+
+export const userWalletTexts = {
+  balance: "Balance",
+  held: "Held",
+  heldHint: "By active jobs",
+  history: "Wallet history",
+  none: "Nothing has happened yet",
+  noneText: "Tokens that are added and what jobs cost are listed here.",
+};
+
+export const userKeysTexts = {
+  list: "API keys",
+  none: "No API keys",
+  noneText: "The user creates keys on the account page.",
+  keep: "Keep it",
+};
+
+export const userSessionsTexts = {
+  list: "Sessions",
+  endAll: "Sign out everywhere",
+  endAllTitle: (email: string) => `Sign ${email} out everywhere?`,
+  endAllText: "Every browser of the user must sign in again. API keys keep working.",
+  none: "No browser is signed in",
+  keep: "Cancel",
+};

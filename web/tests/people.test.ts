@@ -1,0 +1,149 @@
+import { describe, expect, it } from "vitest";
+import type { Schemas } from "@/api/types";
+import { mayOpen, OPERATE, operatePlaces } from "@/frame/navigation";
+import { actorName, detailsOf } from "@/pages/operate-audit/entries";
+import { localOf, utcOf, validAuditSearch } from "@/pages/operate-audit/filters";
+import { worstFirst } from "@/pages/operate-health/findings";
+import { finishedPools, poolState, totalOf } from "@/pages/operate-ledger/audits";
+import { found, sections, valueText, type Setting } from "@/pages/operate-settings/found";
+import { changesOf as quotaChanges } from "@/pages/operate-tenant/quotas";
+import { changesOf as shareChanges } from "@/pages/operate-tenant/share";
+import { slugOf } from "@/pages/operate-tenants/slugs";
+import { amountOf } from "@/pages/operate-user/amounts";
+import { invitationState } from "@/pages/operate-users/invitations";
+import { freshPassword } from "@/pages/operate-users/passwords";
+import { rolesOf } from "@/pages/operate-users/roles";
+import { formatBytes, parseBytes } from "@/parts/bytes";
+
+describe("which pages a role opens", () => {
+  it("shows a tenant admin the tenants and users only", () => {
+    expect(operatePlaces("tenant_admin").map((place) => place.to)).toEqual(["/operate/tenants", "/operate/users"]);
+    expect(mayOpen("tenant_admin", "/operate/users/1")).toBe(true);
+    expect(mayOpen("tenant_admin", "/operate")).toBe(false);
+    expect(mayOpen("tenant_admin", "/operate/usersettings")).toBe(false);
+  });
+  it("shows operators and viewers everything, and users nothing", () => {
+    expect(operatePlaces("viewer")).toBe(OPERATE);
+    expect(mayOpen("operator", "/operate/anything")).toBe(true);
+    expect(mayOpen("user", "/operate/users")).toBe(false);
+  });
+  it("lets a tenant admin give no role that sees other tenants", () => {
+    expect(rolesOf("tenant_admin")).toEqual(["user", "tenant_admin"]);
+    expect(rolesOf("viewer")).toEqual([]);
+  });
+});
+
+describe("bytes", () => {
+  it.each([
+    [0, "0 B"],
+    [999, "999 B"],
+    [1_000, "1 kB"],
+    [999_999, "1 MB"],
+    [20_000_000_000, "20 GB"],
+  ])("writes %s as %s", (bytes, text) => expect(formatBytes(bytes)).toBe(text));
+  it.each([
+    ["20 GB", 20_000_000_000],
+    ["1.5kb", 1_500],
+    ["1 GiB", 1_073_741_824],
+    ["17", 17],
+    ["", null],
+    ["many", null],
+    ["-5 GB", null],
+    ["9999999 PB", null],
+  ])("reads %s as %s", (text, bytes) => expect(parseBytes(text)).toBe(bytes));
+});
+
+describe("forms", () => {
+  it("makes a slug of a name", () => expect(slugOf("  Ácme Studios (EU)! ")).toBe("acme-studios-eu"));
+  it.each([
+    ["1,200", 1200],
+    ["1 200", 1200],
+    ["0", null],
+    ["-3", null],
+    ["1.5", null],
+    ["99999999999999999", null],
+  ])("reads %s as %s tokens", (text, amount) => expect(amountOf(text)).toBe(amount));
+  it("makes a long password that differs each time", () => {
+    const password = freshPassword();
+    expect(password).toMatch(/^([a-zA-Z2-9]{5}-){3}[a-zA-Z2-9]{5}$/);
+    expect(freshPassword()).not.toBe(password);
+  });
+  it("sends only what changed of a share", () => {
+    const share = { tenant: "a", weight: 1, max_running: null, max_running_per_user: 2, running: 0 };
+    expect(shareChanges(share, { weight: "1", max_running: "4", max_running_per_user: "" })).toEqual({ changes: { max_running: 4, max_running_per_user: null }, problems: {} });
+    expect(Object.keys(shareChanges(share, { weight: "0", max_running: "1.5" }).problems)).toEqual(["weight", "max_running"]);
+  });
+  it("does not take a rounded size for a change", () => {
+    const quotas = { changed: { tenant_storage_bytes: 20_000_000_001 } } as unknown as Schemas["TenantQuotas"];
+    expect(quotaChanges(quotas, { tenant_storage_bytes: "20 GB" }).changes).toEqual({});
+    expect(quotaChanges(quotas, { tenant_storage_bytes: "", keys_per_user: "1,000" }).changes).toEqual({ tenant_storage_bytes: null, keys_per_user: 1000 });
+    expect(quotaChanges(quotas, { keys_per_user: "x" }).problems).toHaveProperty("keys_per_user");
+  });
+});
+
+describe("invitations", () => {
+  const invitation = { expires_at: "2026-01-02T00:00:00Z" } as Schemas["Invitation"];
+  it.each([
+    [{}, "open"],
+    [{ accepted_at: "2026-01-01T00:00:00Z" }, "accepted"],
+    [{ revoked_at: "2026-01-01T00:00:00Z" }, "revoked"],
+    [{ mail_error: "refused" }, "failed"],
+    [{ expires_at: "2025-12-31T00:00:00Z" }, "expired"],
+  ])("%j is %s", (changes, state) => expect(invitationState({ ...invitation, ...changes }, new Date("2026-01-01T12:00:00Z"))).toBe(state));
+});
+
+describe("the audit log", () => {
+  it("keeps the filters that are usable", () => {
+    expect(validAuditSearch({ actor: " a@b.c ", action: "", since: "2026-01-01T00:00:00Z", until: "soon", other: 1 })).toEqual({ actor: "a@b.c", since: "2026-01-01T00:00:00.000Z" });
+  });
+  it("shows a time in the reader's zone and takes it back", () => {
+    const utc = "2026-06-01T10:30:00.000Z";
+    expect(utcOf(localOf(utc))).toBe(utc);
+    expect(localOf(undefined)).toBe("");
+  });
+  it("names people and details in words", () => {
+    const entry = { actor: "operator", details: { amount: 5, reason: "Invoice 7", scopes: ["read"], empty: null } } as unknown as Schemas["AuditEntry"];
+    expect(actorName(entry)).toBe("Command line");
+    expect(actorName({ ...entry, actor_email: "a@b.c" })).toBe("a@b.c");
+    expect(detailsOf(entry)).toBe('amount: 5, reason: Invoice 7, scopes: ["read"]');
+  });
+});
+
+describe("the ledger", () => {
+  const done = { pool: "pool_1", started_at: "x", finished_at: "x", balance: 3, findings: 0 } as Schemas["PoolAudit"];
+  const waiting = { pool: "pool_2" } as Schemas["PoolAudit"];
+  const audit = { pools: [done, waiting] } as Schemas["LedgerAudit"];
+  it("adds up the pools that are done", () => {
+    expect([finishedPools(audit), totalOf(audit, "balance"), totalOf(audit, "held")]).toEqual([1, 3, null]);
+    expect([poolState(done).tone, poolState(waiting).tone, poolState({ ...done, findings: 2 }).tone, poolState({ ...done, error: "away" }).tone]).toEqual(["ok", "plain", "bad", "warn"]);
+  });
+});
+
+describe("settings", () => {
+  const setting = (name: string, changes: Partial<Setting> = {}): Setting => ({ name, variable: name.toUpperCase(), value: 1, default: 1, source: null, is_secret: false, unit: null, description: "A number.", ...changes });
+  it("finds every word, and what was changed", () => {
+    const all = [setting("server.port"), setting("server.host", { source: "the environment" }), setting("home")];
+    expect(found(all, "PORT server", "all").map((each) => each.name)).toEqual(["server.port"]);
+    expect(found(all, "", "changed").map((each) => each.name)).toEqual(["server.host"]);
+    expect(sections(all).map(([name, items]) => [name, items.length])).toEqual([
+      ["server", 2],
+      ["general", 1],
+    ]);
+  });
+  it.each([
+    [true, {}, "yes"],
+    [null, {}, "Not set"],
+    ["********", { is_secret: true }, "Set, not shown"],
+    [1048576, { unit: "bytes" }, "1,048,576 bytes (1 MB)"],
+    [[], {}, "Empty"],
+    [["a", "b"], {}, "a, b"],
+    [{ a: 1 }, {}, '{"a":1}'],
+  ])("writes %j as words", (value, changes, text) => expect(valueText(value, setting("a", changes))).toBe(text));
+});
+
+describe("health", () => {
+  it("shows problems first", () => {
+    const findings = ["ok", "problem", "warning"].map((status) => ({ part: "a", status, message: "", advice: "" })) as Schemas["HealthFinding"][];
+    expect(worstFirst(findings).map((each) => each.status)).toEqual(["problem", "warning", "ok"]);
+  });
+});
