@@ -168,6 +168,19 @@ async def test_a_draft_is_tested_without_being_saved(catalog_api: CatalogApi, pl
     assert_refused(refused, 422, "invalid_request", "draft.properties.0.placeholder", "draft.properties")
 
 
+async def test_a_test_run_takes_the_values_of_an_effect(catalog_api: CatalogApi, plane: ControlPlane) -> None:
+    made = await catalog_api.workflow()
+    path = f"/api/admin/workflows/{made['slug']}/test-runs"
+    asset = await catalog_api.add_asset()
+    body = {"input_file_id": await catalog_api.file(catalog_api.admin), "input_payload": {"prompt": "a dog"}}
+    job = await catalog_api.made(path, {**body, "overrides": {"overlay": asset, "seed": 12}})
+    payload = await payload_of(plane, job["id"])
+    assert payload["workflow"]["5"]["inputs"]["seed"] == 12
+    assert [each.get("asset_id") for each in payload["assets"]] == [None, asset]
+    wrong = await catalog_api.call("POST", path, {**body, "overrides": {"seed": "high", "gone": 1}})
+    assert_refused(wrong, 422, "invalid_request", "overrides.seed", "overrides.gone")
+
+
 async def payload_of(plane: ControlPlane, job_id: str) -> dict[str, Any]:
     for pool in plane.databases.pools:
         async with pool.connection() as connection:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from callsheet.catalog.effects import Recipe
 from callsheet.catalog.graph_store import GraphStore
-from callsheet.catalog.workflows import Workflows, checked
+from callsheet.catalog.properties import check_overrides
+from callsheet.catalog.workflows import Workflows, checked, refuse
 from callsheet.wire.catalog import Property
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, WrongState
 from callsheet.wire.workflow_editing import WorkflowDraft, WorkflowTest
@@ -40,14 +41,16 @@ class WorkflowTests:
             raise InvalidRequest.of(problems) from None
         if graph is None:
             raise InvalidRequest.field("draft.graph", f"The workflow {slug!r} has no graph, so no engine can run it.")
+        settable = tuple(each.model_copy(update={"user_configurable": True}) for each in properties)
+        refuse(check_overrides(settable, request.overrides))
         return Recipe(
             effect_id=None,
             name=found.name,
             has_jobs=True,
             workflow_id=found.id,
             is_active=True,
-            properties=tuple(each.model_copy(update={"user_configurable": True}) for each in properties),
-            overrides={},
+            properties=settable,
+            overrides=dict(request.overrides),
             cost=0,
             provider=request.provider,
             stage=request.stage,

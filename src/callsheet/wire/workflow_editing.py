@@ -99,6 +99,9 @@ class WorkflowTest(UserRequest):
     input_payload: Values = Field(default_factory=dict, description="Values of the properties, by key.")
     video_id: UUID | None = Field(None, description="A video of yours, as the primary input.")
     input_file_id: UUID | None = Field(None, description="A file of yours, as the primary input.")
+    overrides: Values = Field(
+        default_factory=dict, description="Values of an effect, by key. For an image or video: the id of an asset."
+    )
     draft: WorkflowDraft | None = Field(None, description="A change that is not saved. Null: the workflow as it is.")
     provider: Provider = "self_hosted"
     stage: Slug = "production"
