@@ -12,9 +12,12 @@ import { effectsRoute } from "./pages/effects/route";
 import { jobRoute } from "./pages/job/route";
 import { jobsRoute } from "./pages/jobs/route";
 import { operateRoute } from "./pages/operate/route";
-import { allJobsRoute } from "./pages/operate-jobs/route";
+import { assetsRoute } from "./pages/operate-assets/route";
 import { auditRoute } from "./pages/operate-audit/route";
+import { effectRecordRoute } from "./pages/operate-effect/route";
+import { effectRecordsRoute } from "./pages/operate-effects/route";
 import { healthRoute } from "./pages/operate-health/route";
+import { allJobsRoute } from "./pages/operate-jobs/route";
 import { ledgerRoute } from "./pages/operate-ledger/route";
 import { providersRoute } from "./pages/operate-providers/route";
 import { settingsRoute } from "./pages/operate-settings/route";
@@ -23,13 +26,15 @@ import { tenantsRoute } from "./pages/operate-tenants/route";
 import { userRoute } from "./pages/operate-user/route";
 import { usersRoute } from "./pages/operate-users/route";
 import { workersRoute } from "./pages/operate-workers/route";
+import { workflowRoute } from "./pages/operate-workflow/route";
+import { workflowsRoute } from "./pages/operate-workflows/route";
 import { runRoute } from "./pages/run/route";
 import { runsRoute } from "./pages/runs/route";
 import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
 
-const operatorPages = [operateRoute, allJobsRoute, workersRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
+const operatorPages = [operateRoute, allJobsRoute, workersRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
 
 const routeTree = rootRoute.addChildren([
   homeRoute,

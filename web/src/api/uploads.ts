@@ -48,7 +48,7 @@ export class Upload {
 }
 
 // XMLHttpRequest, because fetch does not say how much of a body was sent.
-function put(created: CreatedUpload, file: File, onSent: (sent: Sent) => void, signal: AbortSignal): Promise<void> {
+export function put(created: Pick<CreatedUpload, "upload">, file: File, onSent: (sent: Sent) => void, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     const abort = () => request.abort();

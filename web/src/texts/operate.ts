@@ -3,6 +3,8 @@ export const operateTexts = {
   overview: "Overview",
   jobs: "Jobs",
   workers: "Workers",
+  effects: "Effects",
+  assets: "Assets",
   tenants: "Tenants",
   users: "Users",
   providers: "Providers",

@@ -1,0 +1,432 @@
+"""An operator imports a workflow by drop, tests it, sells it and keeps track of its changes; a user buys it."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import uuid
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.making import ended
+from tests.browser.screenshots import SIZES, Screenshots
+from tests.browser.stack import Account, Stack
+from tests.browser.watching import Watch
+
+pytestmark = pytest.mark.thorough
+MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+EXPORT: dict[str, Any] = {
+    "1": {
+        "class_type": "LightboxTextToImage",
+        "inputs": {"text": "a harbour at dawn", "seed": 18446744073709551615, "width": 320, "height": 200, "steps": 4},
+        "_meta": {"title": "Paint"},
+    },
+    "2": {"class_type": "ImageInvert", "inputs": {"image": ["1", 0]}, "_meta": {"title": "Invert"}},
+    "9": {
+        "class_type": "SaveImage",
+        "inputs": {"images": ["2", 0], "filename_prefix": "harbour"},
+        "_meta": {"title": "Save the image"},
+    },
+}
+PNG = {"output_node_id": "9", "output_extension": "png", "output_mime_type": "image/png"}
+PROMPT = {"key": "prompt", "type": "text", "placeholder": "{{prompt}}", "user_configurable": True, "required": True}
+
+
+def unique(name: str) -> str:
+    return f"{name}-{uuid.uuid4().hex[:6]}"
+
+
+async def drop(page: Page, name: str, content: str) -> None:
+    """A file that is let go somewhere over the page."""
+    files = await page.evaluate_handle(
+        """([name, content]) => {
+            const files = new DataTransfer();
+            files.items.add(new File([content], name, { type: "application/json" }));
+            return files;
+        }""",
+        [name, content],
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        await page.dispatch_event("main", event, {"dataTransfer": files})
+
+
+async def assert_accessible_at_top(page: Page) -> None:
+    """Not where the bar above happens to cover half of a button."""
+    await page.evaluate("scrollTo(0, 0)")
+    await assert_accessible(page)
+
+
+async def made(stack: Stack, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async with stack.client(stack.operator) as client:
+        answer = await client.post(f"/api/admin/{path}", json=body)
+    assert answer.is_success, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def painting(stack: Stack, name: str, **changes: Any) -> str:
+    """A workflow that paints a prompt, in no fleet."""
+    graph = copy.deepcopy(EXPORT)
+    graph["1"]["inputs"]["text"] = "{{prompt}}"
+    body = {"slug": unique("painting"), "name": name, "graph": graph, "properties": [PROMPT], **PNG, **changes}
+    return str((await made(stack, "workflows", body))["slug"])
+
+
+def node(page: Page, title: str) -> Locator:
+    return page.locator(".graph").get_by_role("button", name=title)
+
+
+async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
+    page: Page, chromium: Browser, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/workflows")
+    await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
+
+    # The export that ComfyUI offers first is of no use to an engine: the page says what to do.
+    await drop(page, "wrong.json", json.dumps({"nodes": [], "links": [], "version": 0.4}))
+    await expect(page.get_by_role("dialog")).to_contain_text("Export (API)")
+    await page.get_by_role("dialog").get_by_role("button", name="Close").first.click()
+    await drop(page, "notes.txt", "not a graph")
+    await expect(page.get_by_role("dialog")).to_contain_text("notes.txt is not JSON")
+    await page.keyboard.press("Escape")
+
+    slug = unique("harbour")
+    await drop(page, f"{slug}.json", json.dumps(EXPORT))
+    dialog = page.get_by_role("dialog", name=f"Import {slug}.json")
+    await expect(dialog).to_contain_text("The file of SaveImage (node 9), as .png")
+    await expect(dialog.get_by_text("Paint", exact=True)).to_be_visible()
+    await dialog.get_by_role("textbox", name="Name", exact=False).first.fill("Harbour")
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-import")
+    await dialog.get_by_role("button", name="Create workflow").click()
+    await expect(page.get_by_role("heading", name="Harbour", level=1)).to_be_visible()
+    await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}")
+
+    # Inputs are chosen in the graph, and the form follows.
+    await node(page, "Paint").click()
+    await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}?node=%221%22")
+    panel = page.get_by_role("region", name="Paint, node 1")
+    await panel.get_by_role("button", name="Make it a property: text").click()
+    await page.get_by_role("menuitem", name="Text").click()
+    await panel.get_by_role("button", name="Make it a property: seed").click()
+    await page.get_by_role("menuitem", name="Number").click()
+    await expect(panel).to_contain_text("Set by seed")
+    form = page.get_by_role("region", name="Form and test run")
+    await expect(form.get_by_role("textbox", name="Text")).to_have_value("a harbour at dawn")
+    await page.get_by_role("button", name="Text text").click()
+    await page.get_by_role("textbox", name="Label").fill("Scene")
+    await expect(form.get_by_role("textbox", name="Scene")).to_be_visible()
+    await (
+        page.get_by_role("spinbutton", name="Most characters")
+        .or_(page.get_by_role("textbox", name="Most characters"))
+        .fill("200")
+    )
+    await expect(form).to_contain_text("200")
+    # The seed is for effects only.
+    await page.get_by_role("button", name="Seed seed").click()
+    await expect(page.get_by_role("textbox", name="Default")).to_have_value("18446744073709551615")
+    await page.get_by_role("switch", name="Users may set it").click()
+    await expect(form.get_by_role("group", name="Only effects set these")).to_contain_text("Seed")
+    await node(page, "Save the image").click()
+    await expect(page.get_by_role("region", name="Save the image, node 9")).to_contain_text("Its file is the result")
+    await expect(form).to_contain_text("No fleet runs this workflow")
+
+    bar = page.get_by_role("region", name="Unsaved changes")
+    await expect(bar).to_contain_text("1 node, 2 properties")
+    await bar.get_by_role("button", name="Review").click()
+    review = page.get_by_role("dialog")
+    await expect(review).to_contain_text("Paint (node 1)")
+    await expect(review).to_contain_text("{{seed}}")
+    await review.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Harbour is saved.")).to_be_visible()
+    await expect(bar).to_have_count(0)
+
+    await form.get_by_role("button", name="Choose fleets").click()
+    await page.get_by_role("switch", name="Run on demo, production").click()
+    await expect(page.get_by_text("demo, production runs it now.")).to_be_visible()
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-workflow-settings")
+
+    # The test runs on the engine, and its result is beside the form.
+    await page.get_by_role("tab", name="Graph and form").click()
+    await form.get_by_role("textbox", name="Scene").fill("a lighthouse in the fog")
+    await form.get_by_role("button", name="Run a test").click()
+    result = page.get_by_role("region", name="Result of the test run")
+    await expect(result).to_contain_text("Completed")
+    await expect(result.get_by_role("img").first).to_be_visible()
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-workflow")
+
+    await page.get_by_role("tab", name="Effects").click()
+    await page.get_by_role("link", name="New effect").click()
+    dialog = page.get_by_role("dialog", name="New effect")
+    await dialog.get_by_role("textbox", name="Name").first.fill(f"Fog of {slug}")
+    await dialog.get_by_role("button", name="Create effect").click()
+    await expect(page.get_by_role("heading", name=f"Fog of {slug}", level=1)).to_be_visible()
+    await page.get_by_role("combobox", name="Category").fill("Places")
+    await page.get_by_role("switch", name="Set Seed").click()
+    await page.get_by_role("textbox", name="Seed").fill("42")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text(f"Fog of {slug} is saved.")).to_be_visible()
+
+    # Its preview is rendered from a sample.
+    await page.get_by_role("radio", name="Render from a sample").click()
+    await form.get_by_role("textbox", name="Scene").fill("a pier in the fog")
+    await form.get_by_role("button", name="Run a test").click()
+    await page.get_by_role("button", name="Use this result as the preview").click()
+    await expect(page.get_by_text("The preview is set.")).to_be_visible()
+    await expect(page.get_by_role("button", name="Remove preview")).to_be_visible()
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-effect")
+
+    # No effect is free by accident.
+    await page.get_by_role("button", name="Publish").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("button", name="Publish")).to_be_disabled()
+    await dialog.get_by_role("textbox", name="Price in tokens").fill("7")
+    await dialog.get_by_role("button", name="Publish").click()
+    await expect(page.get_by_text(f"Fog of {slug} is published.")).to_be_visible()
+
+    context = await chromium.new_context(base_url=stack.url, locale="en-US")
+    buyer = await context.new_page()
+    await stack.sign_in(buyer, account)
+    await buyer.goto(f"/effects?q=Fog of {slug}")
+    await buyer.get_by_role("link", name=f"Fog of {slug}").click()
+    await expect(buyer.get_by_role("textbox", name="Seed")).to_have_count(0)
+    await buyer.get_by_role("textbox", name="Scene").fill("a ferry in the fog")
+    await buyer.get_by_role("button", name="Generate").click()
+    await buyer.wait_for_url("**/jobs/*")
+    job = await ended(stack, account, buyer.url.rpartition("/")[2])
+    await context.close()
+    assert (job["status"], job["cost"]) == ("completed", 7)
+    async with stack.client(account.headers) as client:
+        assert (await client.get("/api/wallet")).json()["balance"] == 993
+    async with stack.client(stack.operator) as client:
+        assert (await client.get(f"/api/admin/workflows/{slug}")).json()["properties"][1]["default"] == 2**64 - 1
+
+
+async def test_a_changed_workflow_shows_what_changed(page: Page, stack: Stack, screenshots: Screenshots) -> None:
+    slug = await painting(stack, "Changing painting")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/workflows/{slug}")
+    await expect(node(page, "Paint")).to_be_visible()
+    changed = copy.deepcopy(EXPORT)
+    changed["1"]["inputs"]["steps"] = 8
+    changed["3"] = {"class_type": "ImageBlur", "inputs": {"image": ["1", 0], "blur_radius": 2, "sigma": 1.0}}
+    changed["9"]["inputs"]["images"] = ["3", 0]
+    del changed["2"]
+    await drop(page, "changed.json", json.dumps(changed))
+    bar = page.get_by_role("region", name="Unsaved changes")
+    # The property stays, because its input is still there.
+    await expect(bar).to_contain_text("4 nodes")
+    await expect(page.get_by_role("button", name="Prompt prompt")).to_be_visible()
+    await expect(node(page, "ImageBlur")).to_contain_text("New")
+
+    # A look at another page loses nothing.
+    await page.get_by_role("link", name="Workflows").first.click()
+    await page.get_by_role("link", name="Changing painting").first.click()
+    await expect(bar).to_contain_text("4 nodes")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Changing painting is saved.")).to_be_visible()
+
+    await page.get_by_role("tab", name="Versions").click()
+    await expect(page.get_by_role("heading", name="What changed from version 1 to version 2")).to_be_visible()
+    difference = page.get_by_role("group", name="What changed")
+    await expect(difference).to_contain_text("ImageBlur (node 3)")
+    await expect(difference).to_contain_text("Invert (node 2)")
+    await expect(difference).to_contain_text("steps4→ becomes 8")
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-workflow-versions")
+
+    # The earlier version comes back as a change that is saved like any other.
+    versions = page.get_by_role("navigation", name="Versions")
+    await versions.get_by_role("button", name="Version 1").click()
+    await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}?tab=versions&version=1")
+    await page.get_by_role("button", name="Restore this version").click()
+    await expect(node(page, "Invert")).to_be_visible()
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await page.get_by_role("tab", name="Versions").click()
+    await expect(versions.get_by_role("button")).to_have_count(3)
+
+
+async def test_an_unsaved_change_is_tested_before_it_is_saved(page: Page, stack: Stack) -> None:
+    slug = await painting(stack, "Draft painting")
+    async with stack.client(stack.operator) as client:
+        [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
+        assert (await client.put(f"/api/admin/fleets/{fleet['id']}/workflows/{slug}")).is_success
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/workflows/{slug}")
+    form = page.get_by_role("region", name="Form and test run")
+    await expect(form.get_by_role("button", name="Run a test")).to_be_visible()
+    await drop(page, "broken.json", json.dumps({**EXPORT, "5": {"class_type": "NoSuchNode", "inputs": {}}}))
+    await expect(form).to_contain_text("The test runs your unsaved changes.")
+    # A required value is asked for before anything is sent.
+    await form.get_by_role("button", name="Run a test").click()
+    await expect(form.get_by_role("textbox", name="Prompt")).to_have_attribute("aria-invalid", "true")
+    await form.get_by_role("textbox", name="Prompt").fill("a mill")
+    await form.get_by_role("button", name="Run a test").click()
+    result = page.get_by_role("region", name="Result of the test run")
+    await expect(result).to_contain_text("The test run failed")
+    await expect(result).to_contain_text("NoSuchNode")
+    async with stack.client(stack.operator) as client:
+        saved = (await client.get(f"/api/admin/workflows/{slug}")).json()
+    assert "5" not in saved["graph"]
+    await page.get_by_role("button", name="Discard").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Discard").click()
+    await expect(page.get_by_role("region", name="Unsaved changes")).to_have_count(0)
+
+
+async def test_a_workflow_is_retired_with_what_that_means(page: Page, stack: Stack, account: Account) -> None:
+    slug = await painting(stack, "Retired painting")
+    effect = {"slug": slug, "name": "Sold painting", "workflow": slug, "credits_cost": 3, "is_published": True}
+    await made(stack, "effects", effect)
+    async with stack.client(account.headers) as client:
+        body = {"effect_id": slug, "input_payload": {"prompt": "a mill"}}
+        assert (await client.post("/api/ai-jobs", json=body)).status_code == 201
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/workflows/{slug}")
+    await page.get_by_role("button", name="Actions for the workflow").click()
+    await page.get_by_role("menuitem", name="Deactivate").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("1 published effect accepts no more jobs:Sold painting")
+    await expect(dialog).to_contain_text("1 job waits")
+    await assert_accessible_at_top(page)
+    await dialog.get_by_role("button", name="Deactivate").click()
+    await expect(page.get_by_text("Retired painting is inactive.")).to_be_visible()
+    await expect(page.get_by_role("region", name="Form and test run")).to_contain_text("The workflow is inactive")
+    # It has jobs, so it stays.
+    await page.get_by_role("button", name="Actions for the workflow").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(dialog).to_contain_text("has jobs. Leave it deactivated instead.")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="Activate").click()
+    await expect(page.get_by_text("Retired painting is active.")).to_be_visible()
+
+
+async def test_an_asset_is_uploaded_used_and_deleted_only_when_unused(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/assets")
+    content = io.BytesIO()
+    Image.new("RGB", (64, 48), "teal").save(content, "PNG")
+    name = f"{unique('overlay')}.png"
+    file = {"name": name, "mimeType": "image/png", "buffer": content.getvalue()}
+    await page.get_by_label("Upload…").first.set_input_files([file])
+    await expect(page.get_by_text(f"{name} is uploaded.")).to_be_visible()
+    row = page.get_by_role("row").filter(has_text=name)
+    await expect(row).to_contain_text("Nothing uses it")
+    async with stack.client(stack.operator) as client:
+        items = (await client.get("/api/admin/assets")).json()["items"]
+    asset = next(each["id"] for each in items if each["name"] == name)
+    graph = {**EXPORT, "4": {"class_type": "LoadImage", "inputs": {"image": "__OVERLAY__"}}}
+    graph["9"] = {**EXPORT["9"], "inputs": {"images": ["4", 0], "filename_prefix": "x"}}
+    default = {"key": "overlay", "type": "image", "placeholder": "__OVERLAY__", "default": asset}
+    slug = await painting(stack, "With an overlay", graph=graph, properties=[default])
+    await page.reload()
+    await expect(row).to_contain_text("Workflow With an overlay")
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-assets")
+    await row.get_by_role("button", name=f"Delete {name}").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("is in use")
+    await expect(dialog.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
+    await dialog.get_by_role("button", name="Keep it").click()
+    async with stack.client(stack.operator) as client:
+        for path in (f"{slug}/deactivate", slug):
+            sent = await client.request("POST" if "/" in path else "DELETE", f"/api/admin/workflows/{path}")
+            assert sent.is_success, sent.text
+    await page.reload()
+    await expect(row).to_contain_text("Nothing uses it")
+    await row.get_by_role("button", name=f"Delete {name}").click()
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_text(f"{name} is deleted.")).to_be_visible()
+    await expect(row).to_have_count(0)
+
+
+async def test_a_viewer_sees_the_catalog_and_changes_nothing(page: Page, stack: Stack) -> None:
+    slug = await painting(stack, "Seen painting")
+    await stack.sign_in(page, await stack.new_account(role="viewer"))
+    await page.goto(f"/operate/workflows/{slug}")
+    await expect(page.get_by_role("heading", name="Seen painting", level=1)).to_be_visible()
+    await page.get_by_role("button", name="Prompt prompt").click()
+    await expect(page.get_by_role("textbox", name="Label")).to_be_disabled()
+    for name in ("Run a test", "New graph…", "Actions for the workflow"):
+        await expect(page.get_by_role("button", name=name)).to_have_count(0)
+    await page.goto("/operate/effects/noir")
+    await expect(page.get_by_role("textbox", name="Name")).to_be_disabled()
+    await expect(page.get_by_role("button", name="Actions for the effect")).to_have_count(0)
+    for path in ("workflows", "effects", "assets"):
+        await page.goto(f"/operate/{path}")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        await expect(page.locator("main").get_by_role("button", name="…")).to_have_count(0)
+
+
+async def test_markup_in_titles_and_names_stays_text(page: Page, stack: Stack, watch: Watch) -> None:
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    graph = copy.deepcopy(EXPORT)
+    graph["1"] |= {"_meta": {"title": f"Paint {MARKUP}"}}
+    graph["1"]["inputs"]["text"] = f"{{{{prompt}}}} {MARKUP}"
+    label = {"label": f"Label {MARKUP}", "description": f"Hint {MARKUP}"}
+    slug = await painting(stack, f"Evil {MARKUP}", graph=graph, properties=[{**PROMPT, **label}])
+    await made(stack, "effects", {"slug": slug, "name": f"Effect {MARKUP}", "workflow": slug, "category": MARKUP})
+    async with stack.client(stack.operator) as client:
+        graph["1"]["_meta"]["title"] = f"Repaint {MARKUP}"
+        assert (await client.patch(f"/api/admin/workflows/{slug}", json={"graph": graph})).is_success
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    shown = {
+        f"/operate/workflows/{slug}?node=1": (f"Evil {MARKUP}", f"Repaint {MARKUP}", f"Label {MARKUP}"),
+        f"/operate/workflows/{slug}?tab=versions": (f"Repaint {MARKUP} (node 1)",),
+        f"/operate/effects/{slug}": (f"Effect {MARKUP}", f"Label {MARKUP}"),
+        f"/operate/effects?q={slug}": (f"Effect {MARKUP}",),
+        "/operate/workflows": (f"Evil {MARKUP}",),
+    }
+    for path, texts in shown.items():
+        await page.goto(path)
+        for text in texts:
+            await expect(page.get_by_text(text).locator("visible=true").first).to_be_visible()
+        assert await page.locator("img[src=x], svg[onload], script:not([src])").count() == 0
+    assert dialogs == []
+
+
+PAGES = {
+    "operate-workflows": "/operate/workflows",
+    "operate-workflows-none": "/operate/workflows?view=inactive",
+    "operate-workflow-node": "/operate/workflows/demo-negative?node={node}",
+    "operate-workflow-effects": "/operate/workflows/demo-negative?tab=effects",
+    "operate-workflow-not-found": "/operate/workflows/none",
+    "operate-effects": "/operate/effects",
+    "operate-effects-new": "/operate/effects?new=demo-negative",
+    "operate-effect-demo": "/operate/effects/noir",
+    "operate-effect-render": "/operate/effects/watermark?preview=render",
+    "operate-effect-not-found": "/operate/effects/none",
+    "operate-assets-list": "/operate/assets",
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_of_the_catalog_fits_every_screen_and_is_accessible(
+    page: Page, stack: Stack, screenshots: Screenshots, name: str
+) -> None:
+    async with stack.client(stack.operator) as client:
+        graph = (await client.get("/api/admin/workflows/demo-negative")).json()["graph"]
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(PAGES[name].format(node=next(iter(graph))))
+    await expect(page.locator("h1")).to_be_visible()
+    await expect(page.locator(".skeleton")).to_have_count(0)
+    for width, height in SIZES:
+        await page.set_viewport_size({"width": width, "height": height})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, width
+        if width in (390, 1440):
+            await assert_accessible_at_top(page)
+    await screenshots.take(page, name)

@@ -1,0 +1,87 @@
+import { Link, useNavigate } from "@tanstack/react-router";
+import { Ellipsis, EyeOff, ExternalLink, Send, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { explain } from "@/api/problems";
+import { Button, Dialog, Menu, MenuItem, MenuLine } from "@/design";
+import type { EffectRecord } from "@/parts/workflow/queries";
+import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
+import { PublishDialog } from "./PublishDialog";
+import { useChangeEffect, useDeleteEffect } from "./useEffectActions";
+
+interface Props {
+  effect: EffectRecord;
+  mayChange: boolean;
+  isDirty: boolean;
+}
+
+export function EffectActions({ effect, mayChange, isDirty }: Props) {
+  const [asked, setAsked] = useState<"publish" | "unpublish" | "delete" | null>(null);
+  const navigate = useNavigate();
+  const close = () => setAsked(null);
+  const unpublish = useChangeEffect(effect, (changed) => texts.unpublished(changed.name), close);
+  const remove = useDeleteEffect(effect, () => void navigate({ to: "/operate/effects" }));
+  const problem = asked === "unpublish" ? unpublish.error : asked === "delete" ? remove.error : null;
+  return (
+    <>
+      {effect.is_published && (
+        <Button asChild>
+          <Link to="/effects/$slug" params={{ slug: effect.slug }}>
+            <ExternalLink size={16} aria-hidden />
+            {texts.open}
+          </Link>
+        </Button>
+      )}
+      {mayChange && !effect.is_published && (
+        <Button look="go" icon={<Send size={16} />} disabled={isDirty} title={isDirty ? texts.saveFirst : undefined} onClick={() => setAsked("publish")}>
+          {texts.publish}
+        </Button>
+      )}
+      {mayChange && (
+        <Menu trigger={<Button size="icon" aria-label={texts.actions} icon={<Ellipsis size={18} />} />}>
+          {effect.is_published && (
+            <MenuItem icon={<EyeOff size={16} />} onSelect={() => setAsked("unpublish")}>
+              {texts.unpublish}
+            </MenuItem>
+          )}
+          {effect.is_published && <MenuLine />}
+          <MenuItem danger icon={<Trash2 size={16} />} onSelect={() => setAsked("delete")}>
+            {texts.delete}
+          </MenuItem>
+        </Menu>
+      )}
+      {asked === "publish" && <PublishDialog effect={effect} onClose={close} />}
+      <Dialog
+        open={asked === "unpublish" || asked === "delete"}
+        onOpenChange={(open) => {
+          if (open) return;
+          unpublish.reset();
+          remove.reset();
+          close();
+        }}
+        title={asked === "delete" ? texts.deleteTitle(effect.name) : texts.unpublishTitle(effect.name)}
+        text={asked === "delete" ? (effect.has_jobs ? texts.deleteHasJobs : texts.deleteText) : texts.unpublishText}
+        actions={
+          <>
+            <Button onClick={close}>{texts.keep}</Button>
+            {asked === "delete" && !effect.has_jobs && (
+              <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
+                {texts.deleteIt}
+              </Button>
+            )}
+            {asked === "unpublish" && (
+              <Button look="danger" busy={unpublish.isPending} onClick={() => unpublish.mutate({ is_published: false })}>
+                {texts.unpublishIt}
+              </Button>
+            )}
+          </>
+        }
+      >
+        {problem !== null && (
+          <p role="alert" className="text-s text-bad">
+            {explain(problem)}
+          </p>
+        )}
+      </Dialog>
+    </>
+  );
+}

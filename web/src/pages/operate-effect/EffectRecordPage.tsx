@@ -1,0 +1,74 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { ArrowLeft, ImageOff } from "lucide-react";
+import { hasStatus } from "@/api/problems";
+import { Badge, Button, Empty, PageHead, Skeleton } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useRole } from "@/parts/useRole";
+import { useTitle } from "@/parts/useTitle";
+import { priceOf } from "@/parts/workflow/price";
+import { effectRecordQuery, type EffectRecord } from "@/parts/workflow/queries";
+import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
+import { EffectActions } from "./EffectActions";
+import { EffectFields } from "./EffectFields";
+import { PreviewPanel } from "./PreviewPanel";
+import { SaveEffectBar } from "./SaveEffectBar";
+import { useEffectDraft } from "./useEffectDraft";
+import { ValuesPanel } from "./ValuesPanel";
+
+export function EffectRecordPage() {
+  const { slug } = useParams({ from: "/framed/operator/operate/effects/$slug" });
+  const effect = useQuery(effectRecordQuery(slug));
+  useTitle(effect.data?.name ?? slug);
+  if (hasStatus(effect.error, 404)) {
+    return (
+      <Empty
+        isPage
+        icon={<ImageOff size={20} />}
+        title={texts.notFound}
+        text={texts.notFoundText}
+        action={
+          <Button asChild>
+            <Link to="/operate/effects">{texts.back}</Link>
+          </Button>
+        }
+      />
+    );
+  }
+  if (effect.data !== undefined) return <Editor key={slug} effect={effect.data} />;
+  return effect.isError ? <ProblemPanel error={effect.error} onRetry={() => void effect.refetch()} /> : <Skeleton className="h-96" />;
+}
+
+function Editor({ effect }: { effect: EffectRecord }) {
+  const { mayOperate: mayChange } = useRole();
+  const editing = useEffectDraft(effect);
+  return (
+    <>
+      <PageHead
+        above={
+          <Link to="/operate/effects" className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
+            <ArrowLeft size={14} aria-hidden />
+            {texts.back}
+          </Link>
+        }
+        title={effect.name}
+        text={
+          <span className="flex flex-wrap items-center gap-2">
+            {effect.is_published ? <Badge tone="ok">{texts.published}</Badge> : <Badge>{texts.draft}</Badge>}
+            <code className="[overflow-wrap:anywhere]">{effect.slug}</code>
+            <span className="num">{priceOf(effect)}</span>
+          </span>
+        }
+        actions={<EffectActions effect={effect} mayChange={mayChange} isDirty={editing.isDirty} />}
+      />
+      <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,28rem)]">
+        <div className="grid min-w-0 gap-6">
+          <EffectFields editing={editing} mayChange={mayChange} />
+          <ValuesPanel editing={editing} mayChange={mayChange} />
+        </div>
+        <PreviewPanel effect={effect} mayChange={mayChange} />
+      </div>
+      {editing.isDirty && mayChange && <SaveEffectBar editing={editing} />}
+    </>
+  );
+}

@@ -1,0 +1,19 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { operatorRoute } from "@/frame/routes";
+
+export interface EffectRecordSearch {
+  /** How the preview is made: uploaded where it is left out. */
+  preview?: "render";
+  /** The job of the test run that is shown. */
+  test?: string;
+}
+
+export const effectRecordRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: "/operate/effects/$slug",
+  validateSearch: (search: Record<string, unknown>): EffectRecordSearch => ({
+    preview: search["preview"] === "render" ? "render" : undefined,
+    test: typeof search["test"] === "string" ? search["test"] : undefined,
+  }),
+  component: lazyRouteComponent(() => import("./EffectRecordPage"), "EffectRecordPage"),
+});

@@ -1,0 +1,56 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+import { notifyDone, notifyError } from "@/parts/notify";
+import type { EffectRecord } from "@/parts/workflow/queries";
+import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
+
+export type EffectChange = Partial<Omit<Schemas["UpdateEffect"], "version">>;
+
+/** Changes an effect as it was read: refused where another operator changed it since. */
+export function useChangeEffect(effect: EffectRecord, said: (changed: EffectRecord) => string, onDone: () => void = () => undefined) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (change: EffectChange) => data(api.PATCH("/api/admin/effects/{effect}", { params: { path: { effect: effect.slug } }, body: { ...change, version: effect.version } })),
+    onSuccess: (changed) => {
+      client.setQueryData(keys.effectRecord(effect.slug), changed);
+      for (const queryKey of [keys.effectRecords(undefined).slice(0, 3), keys.effects(), keys.effect(effect.slug), keys.assets]) void client.invalidateQueries({ queryKey });
+      onDone();
+      void notifyDone(said(changed));
+      for (const warning of changed.warnings ?? []) void notifyError(new Error(warning));
+    },
+  });
+}
+
+export function useDeleteEffect(effect: EffectRecord, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => api.DELETE("/api/admin/effects/{effect}", { params: { path: { effect: effect.slug } } }),
+    onSuccess: () => {
+      onDone();
+      client.removeQueries({ queryKey: keys.effectRecord(effect.slug) });
+      for (const queryKey of [keys.allEffectRecords, keys.effects()]) void client.invalidateQueries({ queryKey });
+      void notifyDone(texts.deleted(effect.name));
+    },
+  });
+}
+
+/** Makes the preview from a job or from assets; null removes it. */
+export function useEffectPreview(slug: string, onDone: () => void = () => undefined) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: async (source: Schemas["SetEffectPreview"] | null) => {
+      const params = { path: { effect: slug } };
+      if (source === null) await api.DELETE("/api/admin/effects/{effect}/preview", { params });
+      else await api.PUT("/api/admin/effects/{effect}/preview", { params, body: source });
+      return source !== null;
+    },
+    onSuccess: async (isSet) => {
+      for (const queryKey of [keys.effects(), keys.effect(slug)]) void client.invalidateQueries({ queryKey });
+      await client.invalidateQueries({ queryKey: keys.allEffectRecords });
+      onDone();
+      void notifyDone(isSet ? texts.previewSet : texts.removed);
+    },
+  });
+}

@@ -1,0 +1,35 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Images, Plus } from "lucide-react";
+import { Button, Empty, Skeleton } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { EffectGrid } from "@/parts/workflow/EffectGrid";
+import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
+import { workflowsTexts } from "@/texts/workflows";
+
+export function EffectsTab({ workflow, mayChange }: { workflow: WorkflowDetail; mayChange: boolean }) {
+  const effects = useQuery(effectRecordsQuery(workflow.slug));
+  const create = mayChange && workflow.graph && (
+    <Button asChild>
+      <Link to="/operate/effects" search={{ new: workflow.slug }}>
+        <Plus size={16} aria-hidden />
+        {workflowsTexts.newEffect}
+      </Link>
+    </Button>
+  );
+  if (effects.isError && effects.data === undefined) return <ProblemPanel error={effects.error} onRetry={() => void effects.refetch()} />;
+  if (effects.data === undefined) return <Skeleton className="h-48" />;
+  if (effects.data.length === 0) return <Empty icon={<Images size={20} />} title={workflowsTexts.noEffects} text={workflowsTexts.noEffectsText} action={create || undefined} />;
+  return (
+    <section className="grid gap-4">
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <div>
+          <h2>{workflowsTexts.effects}</h2>
+          <p className="text-s text-muted">{workflowsTexts.effectsText}</p>
+        </div>
+        {create}
+      </div>
+      <EffectGrid heading="h3" effects={effects.data} inactive={workflow.is_active ? [] : [workflow.slug]} />
+    </section>
+  );
+}

@@ -1,0 +1,51 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Button, Dialog, Skeleton } from "@/design";
+import { metricsQuery } from "@/pages/operate/queries";
+import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
+import { workflowsTexts } from "@/texts/workflows";
+import { useSwitchWorkflow } from "./useWorkflowActions";
+
+/** What deactivating a workflow means for its effects and its jobs, before it is done. */
+export function RetireDialog({ workflow, onClose }: { workflow: WorkflowDetail; onClose: () => void }) {
+  const retire = useSwitchWorkflow(workflow.slug, onClose);
+  const effects = useQuery(effectRecordsQuery(workflow.slug));
+  const metrics = useQuery(metricsQuery);
+  const published = effects.data?.filter((each) => each.is_published);
+  const queue = metrics.data?.workflows.find((each) => each.workflow === workflow.slug);
+  return (
+    <Dialog
+      open
+      onOpenChange={(open) => !open && onClose()}
+      title={workflowsTexts.retireTitle(workflow.name)}
+      actions={
+        <>
+          <Button onClick={onClose}>{workflowsTexts.cancel}</Button>
+          <Button look="danger" busy={retire.isPending} onClick={() => retire.mutate(false)}>
+            {workflowsTexts.retireIt}
+          </Button>
+        </>
+      }
+    >
+      {published === undefined || metrics.data === undefined ? (
+        <Skeleton className="h-16" />
+      ) : (
+        <>
+          <div>
+            <p>{workflowsTexts.retireEffects(published.length)}</p>
+            <ul className="mt-1 list-disc pl-5">
+              {published.map((each) => (
+                <li key={each.id}>
+                  <Link to="/operate/effects/$slug" params={{ slug: each.slug }} className="[overflow-wrap:anywhere] hover:underline">
+                    {each.name}
+                  </Link>
+                </li>
+              ))}
+            </ul>
+          </div>
+          <p>{workflowsTexts.retireQueued((queue?.queued ?? 0) + (queue?.delayed ?? 0), (queue?.leased ?? 0) + (queue?.waiting ?? 0))}</p>
+        </>
+      )}
+    </Dialog>
+  );
+}

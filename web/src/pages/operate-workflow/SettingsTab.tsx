@@ -1,0 +1,77 @@
+import { fieldReason } from "@/api/problems";
+import { Field, Input, Select, Textarea } from "@/design";
+import { NumberInput } from "@/parts/workflow/NumberInput";
+import { workflowsTexts } from "@/texts/workflows";
+import { FleetsPanel } from "./FleetsPanel";
+import { Flag } from "./PropertyFields";
+import type { EditorProps } from "./WorkflowPage";
+
+const texts = workflowsTexts.settings;
+
+export function SettingsTab({ workflow, editing: { draft, change }, mayChange, refused }: EditorProps) {
+  const set = (values: Partial<typeof draft>) => change((now) => ({ ...now, ...values }));
+  const reason = (field: string) => fieldReason(refused, field);
+  const number = (name: "run_limit_seconds" | "lease_seconds" | "max_attempts", label: string, hint?: string) => (
+    <Field label={label} hint={hint} error={reason(name)}>
+      <NumberInput value={draft[name] ?? null} onChange={(value) => set({ [name]: value === null ? null : Number(value) })} />
+    </Field>
+  );
+  return (
+    <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,26rem)]">
+      <fieldset disabled={!mayChange} className="panel grid min-w-0 gap-5 p-4 sm:p-5">
+        <legend className="sr-only">{texts.title}</legend>
+        <Field label={workflowsTexts.name} required error={reason("name")}>
+          <Input value={draft.name} maxLength={200} autoComplete="off" onChange={(event) => set({ name: event.target.value })} />
+        </Field>
+        <Field label={texts.description} error={reason("description")}>
+          <Textarea rows={2} value={draft.description} maxLength={2000} onChange={(event) => set({ description: event.target.value })} />
+        </Field>
+        <div className="grid items-start gap-5 sm:grid-cols-2">
+          <Field label={texts.extension} error={reason("output_extension")}>
+            <Input value={draft.output_extension} autoComplete="off" spellCheck={false} onChange={(event) => set({ output_extension: event.target.value })} />
+          </Field>
+          <Field label={texts.mimeType} error={reason("output_mime_type")}>
+            <Input value={draft.output_mime_type} autoComplete="off" spellCheck={false} onChange={(event) => set({ output_mime_type: event.target.value })} />
+          </Field>
+          {number("run_limit_seconds", texts.runLimit)}
+          {number("max_attempts", texts.attempts, texts.attemptsHint)}
+          {number("lease_seconds", texts.lease, texts.leaseHint)}
+          <Field label={texts.refund} error={reason("refund_on_cancel")}>
+            <Select
+              value={draft.refund_on_cancel}
+              disabled={!mayChange}
+              choices={(["all", "unspent"] as const).map((value) => ({ value, label: texts.refunds[value] }))}
+              onChange={(refund_on_cancel) => set({ refund_on_cancel })}
+            />
+          </Field>
+        </div>
+        <Flag label={texts.keepMetadata} hint={texts.keepMetadataHint} value={draft.keep_metadata} isReadOnly={!mayChange} onChange={(keep_metadata) => set({ keep_metadata })} />
+      </fieldset>
+      <div className="grid gap-6">
+        <FleetsPanel slug={workflow.slug} mayChange={mayChange} />
+        {workflow.required && <Requires required={workflow.required} />}
+      </div>
+    </div>
+  );
+}
+
+function Requires({ required }: { required: NonNullable<EditorProps["workflow"]["required"]> }) {
+  const rows = [
+    [texts.nodeClasses, required.node_classes ?? []],
+    [texts.models, (required.models ?? []).map((each) => each.name)],
+  ] as const;
+  return (
+    <section className="panel p-4 sm:p-5">
+      <h2>{texts.requires}</h2>
+      <p className="mt-0.5 mb-3 text-s text-muted">{texts.requiresText}</p>
+      <dl className="grid gap-3 text-s">
+        {rows.map(([name, values]) => (
+          <div key={name}>
+            <dt className="text-muted">{name}</dt>
+            <dd className="[overflow-wrap:anywhere]">{values.join(", ") || texts.nothing}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}

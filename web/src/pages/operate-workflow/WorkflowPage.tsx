@@ -1,0 +1,90 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ArrowLeft, Workflow } from "lucide-react";
+import { hasStatus } from "@/api/problems";
+import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useRole } from "@/parts/useRole";
+import { useTitle } from "@/parts/useTitle";
+import { workflowQuery, type WorkflowDetail } from "@/parts/workflow/queries";
+import { workflowsTexts } from "@/texts/workflows";
+import { DesignTab } from "./DesignTab";
+import { EffectsTab } from "./EffectsTab";
+import { SaveBar } from "./SaveBar";
+import { SettingsTab } from "./SettingsTab";
+import { useWorkflowDraft } from "./useWorkflowDraft";
+import { useSaveWorkflow } from "./useWorkflowActions";
+import { VersionsTab } from "./VersionsTab";
+import { WorkflowActions } from "./WorkflowActions";
+
+export function WorkflowPage() {
+  const { slug } = useParams({ from: "/framed/operator/operate/workflows/$slug" });
+  const workflow = useQuery(workflowQuery(slug));
+  useTitle(workflow.data?.name ?? slug);
+  if (hasStatus(workflow.error, 404)) {
+    return (
+      <Empty
+        isPage
+        icon={<Workflow size={20} />}
+        title={workflowsTexts.notFound}
+        text={workflowsTexts.notFoundText}
+        action={
+          <Button asChild>
+            <Link to="/operate/workflows">{workflowsTexts.back}</Link>
+          </Button>
+        }
+      />
+    );
+  }
+  if (workflow.data !== undefined) return <Editor key={slug} workflow={workflow.data} />;
+  return workflow.isError ? <ProblemPanel error={workflow.error} onRetry={() => void workflow.refetch()} /> : <Skeleton className="h-96" />;
+}
+
+function Editor({ workflow }: { workflow: WorkflowDetail }) {
+  const { tab = "design" } = useSearch({ from: "/framed/operator/operate/workflows/$slug" });
+  const navigate = useNavigate({ from: "/operate/workflows/$slug" });
+  const { mayOperate: mayChange } = useRole();
+  const editing = useWorkflowDraft(workflow);
+  const save = useSaveWorkflow(workflow.slug, editing.discard);
+  const shared = { workflow, editing, mayChange, refused: save.error };
+  return (
+    <>
+      <PageHead
+        above={
+          <Link to="/operate/workflows" className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
+            <ArrowLeft size={14} aria-hidden />
+            {workflowsTexts.back}
+          </Link>
+        }
+        title={workflow.name}
+        text={
+          <span className="flex flex-wrap items-center gap-2">
+            {workflow.is_active ? <Badge tone="ok">{workflowsTexts.active}</Badge> : <Badge>{workflowsTexts.inactive}</Badge>}
+            <code className="[overflow-wrap:anywhere]">{workflow.slug}</code>
+          </span>
+        }
+        actions={mayChange ? <WorkflowActions workflow={workflow} /> : undefined}
+      />
+      <Tabs
+        label={workflowsTexts.tabsLabel}
+        value={tab}
+        onChange={(chosen) => void navigate({ search: (now) => ({ ...now, tab: chosen === "design" ? undefined : chosen }), replace: true, resetScroll: false })}
+        tabs={[
+          { value: "design", label: workflowsTexts.tabs.design, content: workflow.graph ? <DesignTab {...shared} /> : <p className="text-muted">{workflowsTexts.noGraph}</p> },
+          { value: "versions", label: workflowsTexts.tabs.versions, content: <VersionsTab {...shared} /> },
+          { value: "settings", label: workflowsTexts.tabs.settings, content: <SettingsTab {...shared} /> },
+          { value: "effects", label: workflowsTexts.tabs.effects, content: <EffectsTab workflow={workflow} mayChange={mayChange} /> },
+        ]}
+      />
+      {editing.isDirty && mayChange && <SaveBar workflow={workflow} editing={editing} save={save} />}
+    </>
+  );
+}
+
+export interface EditorProps {
+  workflow: WorkflowDetail;
+  editing: ReturnType<typeof useWorkflowDraft>;
+  mayChange: boolean;
+  /** Why the last save was refused. */
+  refused: unknown;
+}

@@ -1,0 +1,35 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { operatorRoute } from "@/frame/routes";
+
+export const WORKFLOW_TABS = ["design", "versions", "settings", "effects"] as const;
+export type WorkflowTab = (typeof WORKFLOW_TABS)[number];
+
+export interface WorkflowSearch {
+  /** The first one where it is left out. */
+  tab?: WorkflowTab;
+  /** The node that is selected. */
+  node?: string;
+  /** The version that is shown, and the one that it is compared with. */
+  version?: number;
+  against?: number;
+  /** The job of the test run that is shown. */
+  test?: string;
+}
+
+function number(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && Number(value) > 0 ? Number(value) : undefined;
+}
+
+export const workflowRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: "/operate/workflows/$slug",
+  validateSearch: (search: Record<string, unknown>): WorkflowSearch => ({
+    tab: WORKFLOW_TABS.find((tab) => tab === search["tab"]),
+    // Ids of nodes look like numbers, and a URL does not tell.
+    node: typeof search["node"] === "string" || typeof search["node"] === "number" ? String(search["node"]) : undefined,
+    version: number(search["version"]),
+    against: number(search["against"]),
+    test: typeof search["test"] === "string" ? search["test"] : undefined,
+  }),
+  component: lazyRouteComponent(() => import("./WorkflowPage"), "WorkflowPage"),
+});

@@ -1,0 +1,43 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+import { notifyDone, notifyError } from "@/parts/notify";
+import { draftOf, withGraph } from "@/parts/workflow/draft";
+import { keepDraft } from "@/parts/workflow/drafts";
+import { workflowQuery, type WorkflowProposal } from "@/parts/workflow/queries";
+import { workflowsTexts } from "@/texts/workflows";
+
+interface Wish {
+  name: string;
+  slug: string;
+  proposal: WorkflowProposal;
+}
+
+/** Makes a workflow of an export, as it was proposed. */
+export function useCreateWorkflow(onDone: (slug: string) => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({ name, slug, proposal }: Wish) => {
+      const [output] = proposal.outputs;
+      const result = output ? { output_node_id: output.node_id, output_extension: output.extension, output_mime_type: output.mime_type } : {};
+      const body = { name, slug, graph: proposal.graph, properties: proposal.properties, ...result } as Schemas["CreateWorkflow"];
+      return api.POST("/api/admin/workflows", { body });
+    },
+    onSuccess: async (_, { name, slug }) => {
+      await client.invalidateQueries({ queryKey: keys.allWorkflows });
+      void notifyDone(workflowsTexts.created(name));
+      onDone(slug);
+    },
+  });
+}
+
+/** The export becomes an unsaved change of a workflow that exists. */
+export function useOpenTaken(onDone: (slug: string) => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: async ({ slug, proposal }: Omit<Wish, "name">) => keepDraft(slug, withGraph(draftOf(await client.fetchQuery(workflowQuery(slug))), proposal)),
+    onSuccess: (_, { slug }) => onDone(slug),
+    onError: (error) => void notifyError(error),
+  });
+}

@@ -1,0 +1,217 @@
+// A workflow that is being edited: what a version holds, and the changes that people make. Pure.
+import type { Schemas } from "@/api/types";
+import { ExactNumber } from "./exact";
+
+export type Property = Schemas["Property"];
+export type PropertyType = Schemas["PropertyType"];
+export type GraphInput = Schemas["GraphInput"];
+export type GraphOutput = Schemas["GraphOutput"];
+export type ApiGraph = Record<string, unknown>;
+
+const FIELDS = [
+  "name",
+  "description",
+  "graph",
+  "properties",
+  "output_node_id",
+  "output_extension",
+  "output_mime_type",
+  "keep_metadata",
+  "run_limit_seconds",
+  "lease_seconds",
+  "max_attempts",
+  "refund_on_cancel",
+  "requirements",
+] as const;
+export const DRAFT_FIELDS: readonly (keyof Draft)[] = FIELDS;
+
+export type Draft = Pick<Schemas["WorkflowDetail"], Exclude<(typeof FIELDS)[number], "graph">> & { graph: ApiGraph | null };
+
+/** Of a workflow or of one of its versions. */
+export function draftOf(detail: Omit<Draft, "graph"> & { graph?: ApiGraph | null }): Draft {
+  return Object.fromEntries(FIELDS.map((name) => [name, detail[name] ?? null])) as unknown as Draft;
+}
+
+const FILES: readonly PropertyType[] = ["image", "video"];
+export const PRIMARY_PLACEHOLDER = "__INPUT_PATH__";
+
+export function isFileType(type: PropertyType): boolean {
+  return FILES.includes(type);
+}
+
+/** The inputs of the graph that contain a placeholder. */
+export function placesOf(graph: ApiGraph | null, placeholder: string): { node: string; input: string }[] {
+  return Object.entries(graph ?? {}).flatMap(([node, value]) =>
+    Object.entries(inputsOf(value)).flatMap(([input, each]) => (contains(each, placeholder) ? [{ node, input }] : [])),
+  );
+}
+
+function inputsOf(node: unknown): Record<string, unknown> {
+  return ((node as { inputs?: Record<string, unknown> } | null)?.inputs ?? {}) as Record<string, unknown>;
+}
+
+function contains(value: unknown, text: string): boolean {
+  if (typeof value === "string") return value.includes(text);
+  if (value instanceof ExactNumber || typeof value !== "object" || value === null) return false;
+  return Object.values(value).some((each) => contains(each, text));
+}
+
+/** The properties whose placeholders are in an input. */
+export function propertiesIn(draft: Draft, value: unknown): Property[] {
+  return draft.properties.filter((each) => contains(value, each.placeholder));
+}
+
+/** By node: the keys of the properties in its inputs. */
+export function keysByNode(draft: Draft): Map<string, string[]> {
+  const keys = new Map<string, string[]>();
+  for (const each of draft.properties) {
+    for (const { node } of placesOf(draft.graph, each.placeholder)) {
+      const found = keys.get(node) ?? [];
+      if (!found.includes(each.key)) keys.set(node, [...found, each.key]);
+    }
+  }
+  return keys;
+}
+
+/** Makes an input of a node a property of this type: its value becomes the default, and a placeholder takes its place. */
+export function withProperty(draft: Draft, input: GraphInput, type: PropertyType): Draft {
+  const isPrimary = isFileType(type) && !draft.properties.some((each) => each.is_primary_input) && !usesPlaceholder(draft, PRIMARY_PLACEHOLDER);
+  const key = freeKey(draft, isPrimary ? "input" : keyOf(input.name));
+  const placeholder = isPrimary ? PRIMARY_PLACEHOLDER : freePlaceholder(draft, isFileType(type) ? `__${key.toUpperCase()}__` : `{{${key}}}`);
+  const added: Property = {
+    key,
+    type,
+    label: titleOf(key),
+    description: "",
+    placeholder,
+    default: isFileType(type) ? null : input.value,
+    required: isFileType(type),
+    user_configurable: true,
+    is_primary_input: isPrimary,
+    limits: { integer: type === "number" && isWhole(input.value), ...(type === "choice" ? { choices: [input.value] } : {}) },
+  };
+  return { ...draft, properties: [...draft.properties, added], graph: withInput(draft.graph, input.node_id, input.name, placeholder) };
+}
+
+function isWhole(value: unknown): boolean {
+  return value instanceof ExactNumber || (typeof value === "number" && Number.isInteger(value));
+}
+
+function withInput(graph: ApiGraph | null, nodeId: string, name: string, value: unknown): ApiGraph | null {
+  if (graph === null) return null;
+  const node = graph[nodeId] as Record<string, unknown>;
+  return { ...graph, [nodeId]: { ...node, inputs: { ...inputsOf(node), [name]: value } } };
+}
+
+/** Takes a property away: its default takes the place of its placeholder. */
+export function withoutProperty(draft: Draft, index: number): Draft {
+  const gone = draft.properties[index];
+  if (gone === undefined) return draft;
+  const value = gone.default ?? "";
+  const graph = draft.graph && Object.fromEntries(Object.entries(draft.graph).map(([id, node]) => [id, { ...(node as object), inputs: replaced(inputsOf(node), gone.placeholder, value) }]));
+  return { ...draft, graph, properties: draft.properties.filter((_, place) => place !== index) };
+}
+
+function replaced(value: unknown, placeholder: string, by: unknown): unknown {
+  if (value === placeholder) return by;
+  if (typeof value === "string") return value.replaceAll(placeholder, String(by));
+  if (value instanceof ExactNumber || typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((each) => replaced(each, placeholder, by));
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, replaced(each, placeholder, by)]));
+}
+
+export function changedProperty(draft: Draft, index: number, change: Partial<Property>): Draft {
+  return { ...draft, properties: draft.properties.map((each, place) => (place === index ? { ...each, ...change } : each)) };
+}
+
+/** Another type keeps what fits it. */
+export function retyped(property: Property, type: PropertyType): Property {
+  const value = property.default;
+  if (isFileType(type)) return { ...property, type, default: null, limits: { integer: false } };
+  const plain = isFileType(property.type) ? null : value;
+  const limits = { integer: type === "number" && isWhole(plain), ...(type === "choice" ? { choices: plain == null ? [] : [plain] } : {}) };
+  return { ...property, type, is_primary_input: false, default: plain, limits };
+}
+
+export function movedProperty(draft: Draft, index: number, by: -1 | 1): Draft {
+  const properties = [...draft.properties];
+  const [moved] = properties.splice(index, 1);
+  if (moved === undefined) return draft;
+  properties.splice(Math.max(0, index + by), 0, moved);
+  return { ...draft, properties };
+}
+
+/** The node whose file is the result; null: every file that the graph saves. */
+export function withOutput(draft: Draft, nodeId: string | null, outputs: readonly GraphOutput[]): Draft {
+  const known = outputs.find((each) => each.node_id === nodeId);
+  return { ...draft, output_node_id: nodeId, ...(known ? { output_extension: known.extension, output_mime_type: known.mime_type } : {}) };
+}
+
+/** A new export in the place of the graph: properties whose inputs are still there keep what people set. */
+export function withGraph(draft: Draft, proposal: Schemas["WorkflowProposal"]): Draft {
+  let graph: ApiGraph = proposal.graph;
+  const kept: Property[] = [];
+  const taken = new Set<string>();
+  for (const each of draft.properties) {
+    const places = placesOf(draft.graph, each.placeholder).filter(({ node, input }) => input in inputsOf(graph[node]) && sameClass(draft.graph?.[node], graph[node]));
+    if (places.length === 0) continue;
+    kept.push(each);
+    for (const { node, input } of places) {
+      taken.add(`${node} ${input}`);
+      graph = withInput(graph, node, input, inputsOf(draft.graph?.[node])[input])!;
+    }
+  }
+  const added = proposal.properties.filter((each) => {
+    const places = placesOf(proposal.graph, each.placeholder);
+    return places.every(({ node, input }) => !taken.has(`${node} ${input}`)) && !kept.some((other) => other.key === each.key || other.placeholder === each.placeholder);
+  });
+  // A proposal that is not taken leaves its value.
+  for (const each of proposal.properties) {
+    if (added.includes(each)) continue;
+    for (const { node, input } of placesOf(graph, each.placeholder)) {
+      const original = proposal.inputs.find((value) => value.node_id === node && value.name === input);
+      if (!taken.has(`${node} ${input}`) && original) graph = withInput(graph, node, input, original.value)!;
+    }
+  }
+  const next = { ...draft, graph, properties: [...kept, ...added] };
+  const isThere = draft.output_node_id === null || draft.output_node_id === undefined || draft.output_node_id in graph;
+  return isThere ? next : withOutput(next, proposal.outputs[0]?.node_id ?? null, proposal.outputs);
+}
+
+function sameClass(one: unknown, other: unknown): boolean {
+  return (one as { class_type?: string } | undefined)?.class_type === (other as { class_type?: string } | undefined)?.class_type;
+}
+
+function usesPlaceholder(draft: Draft, placeholder: string): boolean {
+  return placesOf(draft.graph, placeholder).length > 0 || draft.properties.some((each) => each.placeholder === placeholder);
+}
+
+function freePlaceholder(draft: Draft, wanted: string): string {
+  for (let number = 1; ; number += 1) {
+    const candidate = number === 1 ? wanted : wanted.replace(/(__|\}\})$/, `_${number}$1`);
+    if (!usesPlaceholder(draft, candidate)) return candidate;
+  }
+}
+
+function freeKey(draft: Draft, wanted: string): string {
+  for (let number = 1; ; number += 1) {
+    const candidate = number === 1 ? wanted : `${wanted}_${number}`;
+    if (!draft.properties.some((each) => each.key === candidate)) return candidate;
+  }
+}
+
+/** As the API takes keys: letters, digits and underscores. */
+export function keyOf(name: string): string {
+  const clean = name.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_+|_+$/g, "").slice(0, 50);
+  return /^[a-z]/.test(clean) ? clean : `value${clean ? `_${clean}` : ""}`;
+}
+
+/** As the API takes slugs. */
+export function slugOf(name: string): string {
+  return name.toLowerCase().replace(/\.json$/, "").replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60);
+}
+
+function titleOf(key: string): string {
+  const words = key.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

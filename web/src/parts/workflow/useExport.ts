@@ -1,0 +1,34 @@
+import { useMutation } from "@tanstack/react-query";
+import { workflowsTexts } from "@/texts/workflows";
+import type { ApiGraph } from "./draft";
+import { parseExact } from "./exact";
+import { propose, type WorkflowProposal } from "./queries";
+
+const MOST_BYTES = 8 * 1024 * 1024;
+
+/** The file itself is not what it should be. */
+export class NoExport extends Error {}
+
+export interface ReadExport {
+  file: File;
+  proposal: WorkflowProposal;
+}
+
+/** Reads a ComfyUI export and asks the server what could be set in it. */
+export function useExport() {
+  return useMutation({
+    mutationFn: async (file: File): Promise<ReadExport> => ({ file, proposal: await propose(await graphIn(file)) }),
+  });
+}
+
+async function graphIn(file: File): Promise<ApiGraph> {
+  if (file.size > MOST_BYTES) throw new NoExport(workflowsTexts.tooLarge(file.name));
+  let read: unknown;
+  try {
+    read = parseExact(await file.text());
+  } catch {
+    throw new NoExport(workflowsTexts.notJson(file.name));
+  }
+  if (typeof read !== "object" || read === null || Array.isArray(read)) throw new NoExport(workflowsTexts.notObject(file.name));
+  return read as ApiGraph;
+}
