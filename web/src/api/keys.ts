@@ -41,7 +41,7 @@ export const keys = {
   metrics: ["operate", "metrics"] as const,
   alerts: ["operate", "alerts"] as const,
   bannerAlerts: ["operate", "alerts", "last"] as const,
-  tenants: ["operate", "tenants"] as const,
+  tenantNames: ["operate", "tenants", "names"] as const,
   /** Lists of jobs of all tenants. Rows are changed in place. */
   allTenantJobs: (filters: Record<string, unknown>) => ["operate", "jobs", "list", filters] as const,
   jobRows: (ids: readonly string[]) => ["operate", "jobs", "rows", ids] as const,

@@ -1,12 +1,20 @@
 import { Search, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { Input } from "@/design";
+import { classes, Input } from "@/design";
 import { commonTexts } from "@/texts/common";
 
 const PAUSE_MS = 250;
 
+interface Props {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  /** Its width, where the default does not fit. */
+  className?: string;
+}
+
 /** Searches when somebody pauses; `/` leads here. */
-export function SearchField({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+export function SearchField({ label, value, onChange, className = "min-w-52 grow basis-full lg:basis-64" }: Props) {
   const [typed, setTyped] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   const sent = useRef(value);
@@ -25,7 +33,7 @@ export function SearchField({ label, value, onChange }: { label: string; value: 
     return () => clearTimeout(timer);
   }, [typed, onChange]);
   return (
-    <div className="relative min-w-52 grow basis-full lg:basis-64">
+    <div className={classes("relative", className)}>
       <Search size={16} className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted" aria-hidden />
       <Input
         ref={input}

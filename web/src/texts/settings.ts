@@ -1,6 +1,6 @@
 export const settingsTexts = {
   title: "Settings",
-  text: "The settings in force on the control plane that answered. Change them in callsheet.toml or in the environment, and start it again.",
+  text: "The settings in force of the control plane that responds. Change them in callsheet.toml or in the environment, and start it again.",
   search: "Search names and descriptions",
   views: { all: "All", changed: "Changed" },
   viewLabel: "Which settings",

@@ -80,7 +80,7 @@ export const bulkActionsQuery = queryOptions({
 });
 
 export const tenantsQuery = queryOptions({
-  queryKey: keys.tenants,
+  queryKey: keys.tenantNames,
   queryFn: ({ signal }) => data(api.GET("/api/admin/tenants", { params: { query: { limit: 200 } }, signal })),
   staleTime: NAMES_MS,
 });
