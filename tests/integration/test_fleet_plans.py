@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.fleet.sql import LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
+from callsheet.fleet.sql import CAPACITY_SQL, LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
@@ -26,8 +26,25 @@ pytestmark = pytest.mark.thorough
 
 WORKERS, DISPATCHES, LINES = 2000, 20_000, 110_000
 WHENS = ("planned while empty", "planned when full", "analyzed")
-BIG = {"ai_job_dispatches", "comfyui_workers", "worker_sessions", "worker_audit_logs", "removed_worker_tokens"}
-TABLES = ("gpu_fleets", "workflow_fleets", "worker_workflows", "workflow_timings", "effects", *sorted(BIG))
+# Environments that workers have had, and of these the ones of a fleet's last workers.
+ENVIRONMENTS, LAST = 4000, 3
+BIG = {
+    "ai_job_dispatches",
+    "comfyui_workers",
+    "worker_sessions",
+    "worker_audit_logs",
+    "removed_worker_tokens",
+    "environment_lacks",
+}
+TABLES = (
+    "gpu_fleets",
+    "fleet_environments",
+    "workflow_fleets",
+    "worker_workflows",
+    "workflow_timings",
+    "effects",
+    *sorted(BIG),
+)
 
 
 def hashes(*numbers: int) -> str:
@@ -84,9 +101,13 @@ CASES = {
     "free_slots_elsewhere": Case(
         {"workflow_ids": [1], "stages": ["production"], "providers": ["self_hosted"], "alive_seconds": 90}, 16_000
     ),
+    # What the last workers of a fleet lacked, not every environment that lacks the workflow.
+    "lacks_of_absent_workers": Case(
+        {"workflow_ids": [1, 2], "stages": ["production"] * 2, "providers": ["self_hosted"] * 2}, 400
+    ),
     "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
 }
-FILES = (PROTOCOL_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL, SWEEP_SQL)
+FILES = (CAPACITY_SQL, PROTOCOL_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL, SWEEP_SQL)
 STATEMENTS = {
     **{name: statement for file in FILES for name, statement in file.items() if name in CASES},
     "workers_of_scaled": SCALING_SQL["workers_of_scaled"],
@@ -110,6 +131,12 @@ INSERT INTO fleet_scaling (
     scale_in_cooldown_seconds, idle_seconds, on_demand_minimum, spot_share, installation_id, central_system,
     central_database, updated_by)
 VALUES (1, 'command', '{{self_hosted}}', 0, 9, 120, 180, 30, 300, 300, 0, 1, gen_random_uuid(), 0, 0, 'operator');
+INSERT INTO worker_environments (digest, inventory)
+SELECT sha256(n::text::bytea), '{{}}' FROM generate_series(1, {ENVIRONMENTS}) n;
+INSERT INTO environment_lacks (digest, workflow_id, lacks)
+SELECT sha256(n::text::bytea), w, '[]' FROM generate_series(1, {ENVIRONMENTS}) n, generate_series(1, 5) w;
+INSERT INTO fleet_environments (fleet_id, digest)
+SELECT 1, sha256(n::text::bytea) FROM generate_series(1, {LAST}) n;
 """
 
 
