@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from callsheet.dispatch.fairness import Share, Turn
 from callsheet.scaling.policy import History, Policy, Situation, Worker, decide
 from callsheet.scaling.simulation.conditions import Conditions
+from callsheet.scaling.simulation.simulated_fleet import turn_of
 from callsheet.scaling.simulation.trace import Trace
 
 
@@ -145,7 +146,7 @@ class NaiveSimulation:
             able = [each for each in self.there() if each.asked and not each.is_draining]
             free = [each for each in able if self.is_free(each)]
             full = [each for each in able if self.may_fetch(each)]
-            chosen = min(free or full, key=lambda each: each.asked, default=None)
+            chosen = min(free, key=lambda each: each.asked) if free else min(full, key=self.turn_of, default=None)
             if chosen is None:
                 return
             job = self.next_job()
@@ -155,6 +156,9 @@ class NaiveSimulation:
                 chosen.ahead.append(job)
             self.asks += 1
             chosen.asked = self.asks
+
+    def turn_of(self, machine: NaiveMachine) -> int:
+        return turn_of(self.conditions.seed, machine.number, list(machine.runs)[-1], len(machine.ahead))
 
     def next_job(self) -> int:
         keys = self.keys

@@ -4,12 +4,18 @@ The machine may be busy with other things, so everything whose duration depends 
 given to the replay: when each job arrived and how long it ran, how long each worker took to start, how long a free
 worker took to start each job, and when the autoscaler looked. What is compared is what follows from these: which
 job waits for which, how many workers there are at each moment, and so how long the jobs wait.
+
+Chance has a part in it too: which of several full workers asks first for a job to prefetch. One replay is one such
+course of things, as the real run is. So the real waits are compared with the mean of many replays, each with another
+seed, and the jobs come in rushes that all workers together cannot keep up with: with fewer jobs per second, chance
+alone moved the median by a tenth.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -38,6 +44,7 @@ from callsheet.worker.agent import Agent
 from callsheet.worker.config import AgentConfig
 from tests.support.installation import isolated_installation
 from tests.support.lightbox import lightbox_here
+from tests.support.people import Person
 from tests.support.worker_harness import WorkerHarness, engine_payload, open_worker_harness
 
 JOBS = 200
@@ -51,8 +58,10 @@ POLICY = Policy(
     scale_in_cooldown_seconds=8.0,
     idle_seconds=8.0,
 )
-# Jobs per second, and for how many seconds: a rush, a calm, a pause in which workers go, and another rush.
-PHASES = ((1.4, 36), (0.35, 36), (0.0, 28), (1.7, 56), (0.7, 90))
+# Jobs per second, and for how many seconds: a rush and a calm, twice. Between the two the fleet goes to zero, however
+# long a busy machine takes for it.
+FIRST, SECOND = ((2.2, 30), (0.35, 30)), ((2.6, 36), (0.7, 90))
+REPLAYS = 25
 SHORTEST, LONGEST = 1.5, 4.5
 TOLERANCE = 0.2
 
@@ -148,15 +157,15 @@ def graph(seconds: float, number: int) -> dict[str, Any]:
     }
 
 
-def arrivals(random: Random) -> list[float]:
+def arrivals(random: Random, phases: Sequence[tuple[float, float]]) -> list[float]:
     moments: list[float] = []
     begin = 0.0
-    for rate, seconds in PHASES:
+    for rate, seconds in phases:
         moment = begin
-        while rate and (moment := moment + random.expovariate(rate)) < begin + seconds:
+        while (moment := moment + random.expovariate(rate)) < begin + seconds:
             moments.append(moment)
         begin += seconds
-    return moments[:JOBS]
+    return moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +194,11 @@ class MeasuredTimes:
 
 
 class MeasuredReplay(Replay):
-    def __init__(self, found: Measured):
+    def __init__(self, found: Measured, seed: int):
         self._pickups, self._mean_pickup = found.pickups, statistics.fmean(found.pickups.values())
         self._looks = found.looks
-        super().__init__(found.trace, POLICY, Conditions((found.looks[-1] - found.looks[0]) / (len(found.looks) - 1)))
+        interval = (found.looks[-1] - found.looks[0]) / (len(found.looks) - 1)
+        super().__init__(found.trace, POLICY, Conditions(interval, seed=seed))
         self._start_times = MeasuredTimes(found.starts)  # type: ignore[assignment]
         self._next_look = self._look_time(0)
 
@@ -204,20 +214,13 @@ class MeasuredReplay(Replay):
         """Makes every look: only looks at even intervals can be left out."""
 
 
-async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: Random) -> Measured:
-    """All jobs, each at its time; then what the installation exports of them."""
-    people = [await worker_harness.jobs_api.person(tokens=10_000) for _ in range(4)]
-    made = {"slug": "studio", "workflow_slugs": [worker_harness.jobs_api.workflow]}
-    fleet = (await worker_harness.jobs_api.post("/api/admin/fleets", made)).json()
-    scaling, headers = f"/api/admin/fleets/{fleet['id']}/scaling", worker_harness.jobs_api.admin.headers
-    rules = {"driver": driver.name, **asdict(POLICY)}
-    answer = await worker_harness.client.put(scaling, json=rules, headers=headers)
-    assert answer.status_code == 200, answer.text
-    moments = arrivals(random)
-    assert len(moments) == JOBS
+async def submit_in_time(
+    worker_harness: WorkerHarness, people: Sequence[Person], random: Random, moments: Sequence[float], number: int
+) -> None:
+    """Each job at its moment, and then until all jobs so far are done."""
     clock = asyncio.get_running_loop().time
     began = clock()
-    for number, moment in enumerate(moments):
+    for moment in moments:
         await asyncio.sleep(began + moment - clock())
         payload = {
             **engine_payload("unused"),
@@ -228,8 +231,26 @@ async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: R
             "output_mime_type": "image/png",
         }
         await worker_harness.jobs_api.submit(random.choice(people), payload=payload)
-    while len(await worker_harness.central("SELECT 1 FROM dispatch_history WHERE status = 'completed'")) < JOBS:
+        number += 1
+    while len(await worker_harness.central("SELECT 1 FROM dispatch_history WHERE status = 'completed'")) < number:
         await asyncio.sleep(0.5)
+
+
+async def measured(worker_harness: WorkerHarness, driver: AgentDriver, random: Random) -> Measured:
+    """All jobs, each at its time; then what the installation exports of them."""
+    people = [await worker_harness.jobs_api.person(tokens=10_000) for _ in range(4)]
+    made = {"slug": "studio", "workflow_slugs": [worker_harness.jobs_api.workflow]}
+    fleet = (await worker_harness.jobs_api.post("/api/admin/fleets", made)).json()
+    scaling, headers = f"/api/admin/fleets/{fleet['id']}/scaling", worker_harness.jobs_api.admin.headers
+    rules = {"driver": driver.name, **asdict(POLICY)}
+    answer = await worker_harness.client.put(scaling, json=rules, headers=headers)
+    assert answer.status_code == 200, answer.text
+    first_part, second_part = arrivals(random, FIRST), arrivals(random, SECOND)
+    assert len(first_part) + len(second_part) >= JOBS
+    await submit_in_time(worker_harness, people, random, first_part, 0)
+    while driver.agents:
+        await asyncio.sleep(0.5)
+    await submit_in_time(worker_harness, people, random, second_part[: JOBS - len(first_part)], len(first_part))
     sessions = await worker_harness.central(
         "SELECT worker_id, min(started_at) AS at FROM worker_sessions GROUP BY worker_id"
     )
@@ -301,10 +322,18 @@ async def test_waits_of_200_jobs_at_real_time_are_those_of_the_simulator(plane: 
         finally:
             await driver.close()
     assert len(found.trace) == JOBS
-    outcome = MeasuredReplay(found).run()
-    real, simulated = waits(found.waits, 60.0), waits(outcome.waits, 60.0)
-    for name in ("mean", "p50", "p90"):
-        assert getattr(simulated, name) == pytest.approx(getattr(real, name), rel=TOLERANCE), (name, real, simulated)
-    # It scaled in both directions, as far as in the simulation.
+    outcomes = [MeasuredReplay(found, seed).run() for seed in range(REPLAYS)]
+    real, simulated = waits(found.waits, 60.0), [waits(outcome.waits, 60.0) for outcome in outcomes]
+    figures = {
+        name: (getattr(real, name), statistics.fmean(getattr(each, name) for each in simulated))
+        for name in ("mean", "p50", "p90")
+    }
+    # To read them of a run that passed: pytest -rP.
+    sys.stdout.write(f"Seconds, real and simulated: {figures}\n")
+    for figure, other in figures.values():
+        assert other == pytest.approx(figure, rel=TOLERANCE), figures
+    # The fleet scaled in both directions, as far as in every replay.
     assert found.scale_ins >= 1
-    assert found.most_wanted == outcome.most_workers == POLICY.maximum
+    assert all(outcome.scale_ins >= 1 for outcome in outcomes)
+    assert found.most_wanted == POLICY.maximum
+    assert {outcome.most_workers for outcome in outcomes} == {POLICY.maximum}

@@ -300,3 +300,14 @@ def test_a_worker_fetches_one_job_in_advance_for_each_that_it_runs(jobs: int, pr
     given = Conditions(slots=3, prefetch=prefetch)
     outcome = Replay(steady(1.0, 100.0, jobs / HOUR), Policy(minimum=2, maximum=2), given).run()
     assert outcome.longest_queue == waiting
+
+
+def test_a_prefetched_job_waits_for_the_full_worker_that_happens_to_ask_first() -> None:
+    """Agents ask at moments of their own, so it is not always the worker that is done first. The same seed has the same
+    result."""
+    busy = [(float(moment), 100.0, LaneKey()) for moment in range(5)]
+    trace = trace_of([*busy, (10.0, 100.0, LaneKey())])
+    fleet = Policy(minimum=5, maximum=5)
+    waits = [Replay(trace, fleet, Conditions(seed=seed)).run().waits[5] for seed in range(40)]
+    assert set(waits) == {90.0, 91.0, 92.0, 93.0, 94.0}
+    assert waits == [Replay(trace, fleet, Conditions(seed=seed)).run().waits[5] for seed in range(40)]

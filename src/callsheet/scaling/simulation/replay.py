@@ -77,7 +77,7 @@ class Replay:
         self._start_times = Spread(start, conditions.start_spread, random)
         self._noise = Spread(1.0, conditions.run_noise, random)
         self._random = random
-        self._fleet = SimulatedFleet(conditions.slots, prefetch=conditions.prefetch)
+        self._fleet = SimulatedFleet(conditions.slots, prefetch=conditions.prefetch, seed=conditions.seed)
         self._events: list[Event] = []
         self._event_number = 0
         self._now = 0.0
@@ -142,7 +142,7 @@ class Replay:
                 self._begin(machine, job, self._now + self._pickup_seconds(job))
                 fleet.offer(machine)
             elif fleet.fetching:
-                machine, _ = fleet.fetching.popitem(last=False)
+                machine = fleet.fetching.take()
                 machine.ahead.append(waiting.take())
                 fleet.offer(machine)
             else:

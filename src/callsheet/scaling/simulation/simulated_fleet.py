@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 
 from callsheet.scaling.memory import unseen_slots
@@ -22,14 +23,17 @@ class Machine:
         "is_draining",
         "is_leaving",
         "is_spot",
+        "number",
         "ordered_at",
         "running",
         "seen",
         "slots",
         "started_at",
+        "turn",
     )
 
     def __init__(self, number: int, slots: int, ordered_at: float, *, is_spot: bool):
+        self.number = number
         self.id = f"worker-{number}"
         self.slots = slots
         self.is_spot = is_spot
@@ -44,6 +48,8 @@ class Machine:
         self.is_draining = False
         # An interrupted worker ends soon, even if it holds jobs, and gets no more.
         self.is_leaving = False
+        # The place among the full workers that may prefetch; None for a worker that may not.
+        self.turn: int | None = None
         self.seen: Worker | None = None
         # Jobs held at the last look; runs that ended since then, and their total seconds.
         self.held = 0
@@ -84,16 +90,53 @@ class Machine:
         return worker
 
 
+def turn_of(seed: int, number: int, newest_job: int, ahead: int) -> int:
+    """The order in which full workers ask for a job to prefetch.
+
+    Each agent asks about once a second, at moments of its own, so which one asks next is chance: not the worker that
+    is done first, as would be best for the job. It is another chance with each job that the worker takes.
+    """
+    return hash((seed, number, newest_job, ahead))
+
+
+class FullWorkers:
+    """The workers that run as many jobs as they can and may prefetch another one, in the order of their turns."""
+
+    __slots__ = ("_order",)
+
+    def __init__(self) -> None:
+        # Numbers are unique, so machines are never compared.
+        self._order: list[tuple[int, int, Machine]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._order)
+
+    def add(self, machine: Machine, turn: int) -> None:
+        machine.turn = turn
+        insort(self._order, (turn, machine.number, machine))
+
+    def discard(self, machine: Machine) -> None:
+        if machine.turn is not None:
+            del self._order[bisect_left(self._order, (machine.turn, machine.number))]
+            machine.turn = None
+
+    def take(self) -> Machine:
+        _, _, machine = self._order.pop(0)
+        machine.turn = None
+        return machine
+
+
 class SimulatedFleet:
-    def __init__(self, slots: int, *, prefetch: bool):
+    def __init__(self, slots: int, *, prefetch: bool, seed: int = 1):
         self._slots = slots
+        self._seed = seed
         self._most_held = most_leases(slots, prefetch=prefetch)
         # In the order in which they were ordered.
         self.machines: dict[Machine, None] = {}
         self.starting: dict[Machine, None] = {}
-        # Workers with a free slot, and full workers that may prefetch a job: first come, first served.
+        # Workers with a free slot: first come, first served.
         self.free: OrderedDict[Machine, None] = OrderedDict()
-        self.fetching: OrderedDict[Machine, None] = OrderedDict()
+        self.fetching = FullWorkers()
         self.ordered = 0
         self.most = 0
         # Time from order to end, by `is_spot`; and the part of it from order to start.
@@ -125,22 +168,23 @@ class SimulatedFleet:
         machine.is_draining = True
         machine.seen = None
         self.free.pop(machine, None)
-        self.fetching.pop(machine, None)
+        self.fetching.discard(machine)
 
     def undrain(self, machine: Machine) -> None:
         machine.is_draining = False
         self.offer(machine)
 
     def offer(self, machine: Machine) -> None:
-        """Puts the worker at the end of the waiting workers, if it may take jobs."""
+        """Puts the worker among those that wait for a job, if it may take one."""
         machine.seen = None
+        self.fetching.discard(machine)
         if not machine.takes_work:
             return
         if len(machine.running) < machine.slots:
-            self.fetching.pop(machine, None)
             self.free[machine] = None
         elif len(machine.running) + len(machine.ahead) < self._most_held:
-            self.fetching[machine] = None
+            newest_job = next(reversed(machine.running))
+            self.fetching.add(machine, turn_of(self._seed, machine.number, newest_job, len(machine.ahead)))
 
     def remove(self, machine: Machine, now: float) -> None:
         assert machine.is_empty, "a worker that holds jobs is never ended"
