@@ -52,7 +52,7 @@ class Stack:
     async def start(self) -> None:
         """Until its sample job is done: then everything works."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
-        log = self.home.with_name("demo.log")
+        log = self._log
         log.write_bytes(b"")
         with log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
@@ -72,9 +72,17 @@ class Stack:
         await until(is_running, START_SECONDS)
 
     @property
+    def _log(self) -> Path:
+        return self.home.with_name("demo.log")
+
+    def log(self) -> str:
+        """Everything that the demo and its control plane have written since the last start."""
+        return self._log.read_text()
+
+    @property
     def link(self) -> str:
         """What it printed to open in a browser."""
-        lines = self.home.with_name("demo.log").read_text().splitlines()
+        lines = self.log().splitlines()
         return next(line.split()[1] for line in lines if line.startswith("  Open "))
 
     async def kill(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.browser.accessibility import assert_accessible
@@ -20,7 +23,11 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
     await page.get_by_role("button", name="Share").click()
     dialog = page.get_by_role("dialog", name="Share this result")
     await dialog.get_by_role("button", name="Create link").click()
-    link = await dialog.get_by_label("Public link").input_value()
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await dialog.get_by_role("button", name="Copy link").click()
+    await expect(dialog.get_by_role("button", name="Copied")).to_be_visible()
+    link = str(await page.evaluate("navigator.clipboard.readText()"))
+    assert link == await dialog.get_by_label("Public link").input_value()
     assert link.startswith(f"{stack.url}/share/")
     await expect(dialog.get_by_text("Not opened yet")).to_be_visible()
     await assert_accessible(page)
@@ -50,4 +57,42 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
     await public.reload()
     await expect(public.get_by_role("heading", level=1, name="This link shows nothing")).to_be_visible()
     await assert_accessible(public)
+    await strangers.close()
+
+
+# What a browser does not have for a page that came by http from another machine.
+NO_CLIPBOARD = 'Object.defineProperty(Navigator.prototype, "clipboard", { get: () => undefined })'
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("script", ["", NO_CLIPBOARD], ids=["https or loopback", "http"])
+async def test_the_link_to_the_page_of_a_job_shows_a_stranger_nothing(
+    signed_in: Page, chromium: Browser, stack: Stack, account: Account, script: str
+) -> None:
+    page = signed_in
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.add_init_script(script)
+    job_id = await submit(stack, account, "glow", await upload(stack, account, "beach-walk.png"))
+    await ended(stack, account, job_id)
+    await page.goto(f"/jobs/{job_id}")
+    await page.get_by_role("button", name="More").click()
+    await page.get_by_role("menuitem", name="Copy link to this page").click()
+    await expect(page.get_by_text("It works for your account alone.")).to_be_visible()
+    # Pasted as people do it.
+    await page.goto("/jobs")
+    await page.get_by_role("searchbox").fill("")
+    await page.keyboard.press("Control+V")
+    assert await page.get_by_role("searchbox").input_value() == f"{stack.url}/jobs/{job_id}"
+
+    strangers = await chromium.new_context(base_url=stack.url)
+    public = await strangers.new_page()
+    asked: list[str] = []
+    public.on("response", lambda response: asked.append(response.url) if response.ok else None)
+    await public.goto(f"{stack.url}/jobs/{job_id}")
+    await expect(public).to_have_url(re.compile("/sign-in"))
+    await expect(public.get_by_label("Password")).to_be_visible()
+    text = await public.locator("body").inner_text()
+    for private in (account.email, "beach-walk", "Glow"):
+        assert private not in text
+    assert not any(job_id in url for url in asked if "/api/" in url), asked
     await strangers.close()

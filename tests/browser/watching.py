@@ -28,6 +28,8 @@ class Watch:
     problems: list[str] = field(default_factory=list)
     # The test has stopped the server: a request that fails is not a mistake of the page.
     is_server_away: bool = False
+    # The test makes the server fail: responses of 500 and above are not a mistake of the page either.
+    is_server_failing: bool = False
 
     async def follow(self, context: BrowserContext) -> None:
         await context.add_init_script(REPORT_VIOLATIONS)
@@ -44,7 +46,7 @@ class Watch:
         refusal = REFUSAL.match(message.text)
         path = urlsplit(str(message.location.get("url", ""))).path
         # What the API refuses is shown by the page, which is what tests look at; everything else must be there.
-        if refusal and path.startswith("/api/") and int(refusal[1]) < 500:
+        if refusal and path.startswith("/api/") and (int(refusal[1]) < 500 or self.is_server_failing):
             return
         if self.is_server_away and "net::ERR_" in message.text:
             return

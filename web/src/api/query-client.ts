@@ -3,10 +3,12 @@ import { ApiError } from "./problems";
 
 const MOST_RETRIES = 3;
 
-/** A refusal stays one however often it is asked; a server that restarts or limits its callers comes back. */
-function shouldRetry(failures: number, error: unknown): boolean {
-  if (failures >= MOST_RETRIES) return false;
-  return !(error instanceof ApiError) || error.status >= 500 || error.status === 429;
+/** A refusal stays one however often it is asked; a server that restarts or limits its callers comes back. A server that
+ * fails and names a time is asked once more at that time: three times five seconds is too long to show nothing. */
+export function shouldRetry(failures: number, error: unknown): boolean {
+  if (!(error instanceof ApiError)) return failures < MOST_RETRIES;
+  if (error.status >= 500) return failures < (error.retryAfter === null ? MOST_RETRIES : 1);
+  return error.status === 429 && failures < MOST_RETRIES;
 }
 
 function retryDelay(failures: number, error: unknown): number {

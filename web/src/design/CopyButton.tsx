@@ -1,7 +1,8 @@
-import { Check, Copy } from "lucide-react";
+import { Check, Copy, X } from "lucide-react";
 import { useEffect, useState } from "react";
 import { frameTexts } from "@/texts/frame";
 import { Button } from "./Button";
+import { copyText } from "./copy";
 
 interface Props {
   text: string;
@@ -12,22 +13,23 @@ interface Props {
 }
 
 export function CopyButton({ text, label, word }: Props) {
-  const [copied, setCopied] = useState(false);
+  const [outcome, setOutcome] = useState<"copied" | "notCopied" | null>(null);
   useEffect(() => {
-    if (!copied) return;
-    const timer = setTimeout(() => setCopied(false), 1500);
+    if (outcome === null) return;
+    const timer = setTimeout(() => setOutcome(null), 1500);
     return () => clearTimeout(timer);
-  }, [copied]);
-  const copy = () => void navigator.clipboard.writeText(text).then(() => setCopied(true));
+  }, [outcome]);
+  // A browser may refuse, for example without the permission to use the clipboard.
+  const copy = () => void copyText(text).then(() => setOutcome("copied"), () => setOutcome("notCopied"));
   return (
     <Button
       look={word ? "plain" : "quiet"}
       size={word ? "s" : "icon"}
-      aria-label={copied ? frameTexts.copied : label}
+      aria-label={outcome ? frameTexts[outcome] : label}
       onClick={copy}
-      icon={copied ? <Check size={15} className="text-ok" /> : <Copy size={15} />}
+      icon={outcome === "copied" ? <Check size={15} className="text-ok" /> : outcome === "notCopied" ? <X size={15} className="text-bad" /> : <Copy size={15} />}
     >
-      {word && (copied ? frameTexts.copied : word)}
+      {word && (outcome ? frameTexts[outcome] : word)}
     </Button>
   );
 }

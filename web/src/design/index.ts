@@ -1,6 +1,7 @@
 export { Badge, type Tone } from "./Badge";
 export { Button } from "./Button";
 export { classes } from "./classes";
+export { copyText } from "./copy";
 export { CopyButton } from "./CopyButton";
 export { Dialog } from "./Dialog";
 export { Empty } from "./Empty";

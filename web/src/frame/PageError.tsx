@@ -25,7 +25,7 @@ export function PageError({ error, reset }: ErrorComponentProps) {
   if (isPassing || error instanceof ApiError) {
     return (
       <div className="mx-auto w-full max-w-lg p-4 pt-16">
-        <ProblemPanel error={error} onRetry={retry} />
+        <ProblemPanel error={error} onRetry={retry} isPage />
       </div>
     );
   }

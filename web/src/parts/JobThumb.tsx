@@ -4,12 +4,14 @@ import type { JobSummary } from "@/api/types";
 import { classes } from "@/design";
 import { kindOf } from "./media";
 import { stillOf } from "./shown";
+import { useLessMotion } from "./useLessMotion";
 
 const ICONS = { image: ImageIcon, video: Clapperboard, audio: AudioLines, text: FileText, other: FileText };
 
-/** A small picture of what a job made, or works on until then. Clips play under the pointer. */
+/** A small picture of what a job made, or works on until then. Clips play under the pointer, unless the system asks for less motion. */
 export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "medium" | "status" | "kind"> }) {
   const [isOver, setOver] = useState(false);
+  const wantsLessMotion = useLessMotion();
   const file = job.output ?? job.input;
   const still = file && stillOf(file, "small");
   const clip = job.output?.preview_url;
@@ -25,7 +27,7 @@ export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "
       ) : (
         <Icon size={20} strokeWidth={1.6} aria-hidden />
       )}
-      {isOver && clip && <video src={clip} muted autoPlay loop playsInline aria-hidden tabIndex={-1} className="absolute inset-0 size-full object-cover" />}
+      {isOver && clip && !wantsLessMotion && <video src={clip} muted autoPlay loop playsInline aria-hidden tabIndex={-1} className="absolute inset-0 size-full object-cover" />}
     </span>
   );
 }

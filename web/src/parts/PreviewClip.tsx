@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { classes } from "@/design/classes";
 import { play } from "./player/usePlayback";
+import { useLessMotion } from "./useLessMotion";
 
 interface Props {
   url: string;
@@ -8,20 +9,23 @@ interface Props {
   className?: string;
 }
 
-/** A silent clip above its poster. It is loaded when it is first played, and seen once it moves. */
+/** A silent clip above its poster. It is loaded when it is first played, and seen once it moves. Where the system asks for
+ * less motion, only the poster is shown. */
 export function PreviewClip({ url, isPlaying, className }: Props) {
   const video = useRef<HTMLVideoElement>(null);
   const [isMoving, setMoving] = useState(false);
+  const wantsLessMotion = useLessMotion();
+  const shouldPlay = isPlaying && !wantsLessMotion;
   useEffect(() => {
     const clip = video.current;
     if (clip === null) return;
-    if (isPlaying) {
+    if (shouldPlay) {
       play(clip);
     } else {
       clip.pause();
       setMoving(false);
     }
-  }, [isPlaying]);
+  }, [shouldPlay]);
   return (
     <video
       ref={video}

@@ -4,15 +4,28 @@ import { Button } from "@/design/Button";
 import { CopyButton } from "@/design/CopyButton";
 import { problemTexts } from "@/texts/problems";
 
+interface Props {
+  error: unknown;
+  onRetry?: () => void;
+  /** It is all there is on the page, so its title is the page's. */
+  isPage?: boolean;
+}
+
 /** An error in the place of what it concerns: what happened, what to do, and the request id to quote. */
-export function ProblemPanel({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+export function ProblemPanel({ error, onRetry, isPage = false }: Props) {
   const problem = error instanceof ApiError ? error.problem : null;
+  const title = problem?.title ?? problemTexts.somethingFailed;
   return (
     <div role="alert" className="panel grid gap-3 border-l-4 border-l-bad p-5">
       <div>
-        <h2>{problem?.title ?? problemTexts.somethingFailed}</h2>
+        {isPage ? <h1 className="text-l">{title}</h1> : <h2>{title}</h2>}
         {(problem === null || problem.detail) && <p className="mt-1 text-muted">{problem?.detail ?? explain(error)}</p>}
       </div>
+      {problem?.request_id && (
+        <p className="text-s text-muted">
+          {problemTexts.requestId} <code className="font-mono break-all text-text">{problem.request_id}</code>
+        </p>
+      )}
       <div className="flex flex-wrap items-center gap-2">
         {onRetry && (
           <Button size="s" onClick={onRetry} icon={<RefreshCw size={14} />}>

@@ -1,6 +1,7 @@
 // Short messages at the edge of the window, after something was done. Their code comes with the first one.
 import type { ExternalToast } from "sonner";
 import { ApiError, explain } from "@/api/problems";
+import { copyText } from "@/design/copy";
 import { problemTexts } from "@/texts/problems";
 
 let show: () => void = () => undefined;
@@ -26,6 +27,6 @@ export async function notifyDone(text: string, options?: ExternalToast): Promise
 /** What was refused or failed, in one sentence. A failure of the server comes with the request id, to quote it. */
 export async function notifyError(error: unknown, options?: ExternalToast): Promise<void> {
   const id = error instanceof ApiError && error.status >= 500 ? error.problem.request_id : null;
-  const action = id ? { label: problemTexts.copyRequestId, onClick: () => void navigator.clipboard.writeText(id) } : undefined;
+  const action = id ? { label: problemTexts.copyRequestId, onClick: () => void copyText(id) } : undefined;
   (await toast()).error(explain(error), { action, ...options });
 }

@@ -2,6 +2,7 @@ export const frameTexts = {
   product: "Callsheet",
   close: "Close",
   copied: "Copied",
+  notCopied: "Could not copy",
   skip: "Skip to the content",
   navigation: "Main",
   openMenu: "Open the menu",

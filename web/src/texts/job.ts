@@ -73,6 +73,7 @@ export const jobTexts = {
   more: "More",
   copyLink: "Copy link to this page",
   linkCopied: "The link to this page is copied. It works for your account alone.",
+  linkNotCopied: "The browser did not copy the link. Copy it from the address bar.",
   remove: "Delete",
   removeTitle: "Delete this job?",
   removeText: "Its prompt and its results are deleted for good, and public links to them end. Your wallet's history stays.",

@@ -5,6 +5,7 @@ export const problemTexts = {
   unexpectedError: "Something unexpected happened. Reload the page.",
   somethingFailed: "Something went wrong",
   tryAgain: "Try again",
+  requestId: "Request id",
   copyRequestId: "Copy request id",
   pageFailed: "This page stopped working",
   pageFailedText: "An error in the page stopped it. Your jobs are not affected. Reload the page to go on.",

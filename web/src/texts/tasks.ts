@@ -28,5 +28,4 @@ export const taskTexts = {
   refunded: "Its tokens came back to your wallet.",
   noAnswer: "The task is done. It returned nothing to show.",
   fromJob: "Filled in from an earlier task.",
-  download: "Download",
 };

@@ -1,22 +1,23 @@
 import { Link } from "@tanstack/react-router";
-import { Download, Link2, MoreHorizontal, Share2, SlidersHorizontal, Trash2 } from "lucide-react";
-import { useState, type MouseEvent } from "react";
+import { Link2, MoreHorizontal, Share2, SlidersHorizontal, Trash2 } from "lucide-react";
+import { useState } from "react";
 import type { Job, JobSummary } from "@/api/types";
-import { Button, Dialog, Menu, MenuItem } from "@/design";
+import { Button, copyText, Dialog, Menu, MenuItem } from "@/design";
+import { DownloadButton } from "@/parts/DownloadButton";
 import { ShareDialog } from "@/parts/ShareDialog";
 import { notify } from "@/parts/notify";
 import { jobTexts } from "@/texts/job";
-import { useDeleteJob, useSaveFile } from "./useJobActions";
+import { useDeleteJob } from "./useJobActions";
 
 /** What can be done with a job that has ended. */
 export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) {
   const [isRemoving, setRemoving] = useState(false);
   const [isSharing, setSharing] = useState(false);
   const outputs = (job.outputs ?? []).filter((output) => output.url);
-  const copyLink = () => void navigator.clipboard.writeText(window.location.href).then(() => notify(jobTexts.linkCopied));
+  const copyLink = () => void copyText(window.location.href).then(() => notify(jobTexts.linkCopied), () => notify(jobTexts.linkNotCopied));
   return (
     <>
-      {outputs.length > 0 && <DownloadButton job={job} />}
+      {outputs.length > 0 && <DownloadButton job={job} look="go" className="max-sm:w-full" />}
       <RunAgain summary={summary} isFirst={outputs.length === 0} />
       {outputs.length > 0 && (
         <Button className="max-sm:grow" onClick={() => setSharing(true)} icon={<Share2 size={16} aria-hidden />}>
@@ -34,29 +35,6 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
       {isSharing && <ShareDialog jobId={job.id} hasInput={Boolean(summary.input)} hasPrompt={Boolean(summary.prompt)} onClose={() => setSharing(false)} />}
       <RemoveDialog id={job.id} open={isRemoving} onOpenChange={setRemoving} />
     </>
-  );
-}
-
-function DownloadButton({ job }: { job: Job }) {
-  const outputs = job.outputs ?? [];
-  const [first] = outputs;
-  const save = useSaveFile();
-  const isOne = outputs.length === 1 && first?.url;
-  const url = isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`;
-  // A browser saves what a link of ours leads to. What is in a bucket elsewhere it would show instead.
-  const isHere = new URL(url, window.location.origin).origin === window.location.origin;
-  const onClick = (event: MouseEvent) => {
-    if (isHere || !isOne) return;
-    event.preventDefault();
-    save.mutate(first.file_id);
-  };
-  return (
-    <Button look="go" asChild className="max-sm:w-full">
-      <a href={url} download={isOne ? first.name : true} onClick={onClick} rel="noreferrer">
-        <Download size={16} aria-hidden />
-        {isOne ? jobTexts.download : jobTexts.downloadAll}
-      </a>
-    </Button>
   );
 }
 

@@ -33,17 +33,6 @@ export function useRetryJob(id: string) {
   });
 }
 
-/** For a file at another origin, where a link may only show it: an address at which the browser saves it. */
-export function useSaveFile() {
-  return useMutation({
-    mutationFn: (fileId: string) => data(api.GET("/api/files/{file_id}", { params: { path: { file_id: fileId }, query: { download: true } } })),
-    onSuccess: (file) => {
-      if (file.url) window.location.assign(file.url);
-    },
-    onError: fail,
-  });
-}
-
 export function useDeleteJob(id: string) {
   const client = useQueryClient();
   const navigate = useNavigate();

@@ -5,15 +5,18 @@ import { jobQuery } from "@/api/queries";
 import { isActive } from "@/api/types";
 import { Button, Empty, Progress, Skeleton, StatusBadge } from "@/design";
 import { AnswerView } from "@/parts/AnswerView";
+import { DownloadButton } from "@/parts/DownloadButton";
 import { answerOf } from "@/parts/job/answers";
 import { mediaOf } from "@/parts/media";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { taskTexts } from "@/texts/tasks";
 
 /** What became of the task that was submitted: live, then what it returned. */
 export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
   const job = useQuery({ ...jobQuery(jobId ?? ""), enabled: jobId !== undefined });
+  const outputs = useSteadyUrls(job.data?.outputs ?? []);
   if (jobId === undefined) {
     return (
       <div className="rounded-m border border-dashed">
@@ -25,18 +28,21 @@ export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
   if (!job.data) return <Skeleton className="h-48 rounded-m!" />;
   const { status, progress, error } = job.data;
   const answer = answerOf(job.data.result);
-  const media = (job.data.outputs ?? []).map((output) => mediaOf(output)).filter((each) => each !== null);
+  const media = outputs.map((output) => mediaOf(output)).filter((each) => each !== null);
   return (
     <section aria-label={taskTexts.answer} className="grid gap-4">
-      <div className="flex items-center gap-3">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <h2>{taskTexts.answer}</h2>
         <StatusBadge status={status} />
-        <Button asChild look="quiet" size="s" className="ml-auto">
-          <Link to="/jobs/$id" params={{ id: jobId }}>
-            {taskTexts.openJob}
-            <ArrowUpRight size={14} aria-hidden />
-          </Link>
-        </Button>
+        <div className="ml-auto flex items-center gap-1">
+          {media.length > 0 && <DownloadButton job={job.data} size="s" />}
+          <Button asChild look="quiet" size="s">
+            <Link to="/jobs/$id" params={{ id: jobId }}>
+              {taskTexts.openJob}
+              <ArrowUpRight size={14} aria-hidden />
+            </Link>
+          </Button>
+        </div>
       </div>
       <div role="status" className="grid gap-4 empty:hidden">
         {isActive(status) && (

@@ -1,0 +1,32 @@
+import { Download } from "lucide-react";
+import type { ComponentProps, MouseEvent } from "react";
+import type { Job } from "@/api/types";
+import { Button } from "@/design";
+import { jobTexts } from "@/texts/job";
+import { useSaveFile } from "./useSaveFile";
+
+type Props = { job: Job } & Pick<ComponentProps<typeof Button>, "look" | "size" | "className">;
+
+/** Saves what a job made: its file, or all its files as a zip. */
+export function DownloadButton({ job, size = "m", ...style }: Props) {
+  const outputs = job.outputs ?? [];
+  const [first] = outputs;
+  const save = useSaveFile();
+  const isOne = outputs.length === 1 && first?.url;
+  const url = isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`;
+  // A browser saves what a link of ours leads to. What is in a bucket elsewhere it would show instead.
+  const isHere = new URL(url, window.location.origin).origin === window.location.origin;
+  const onClick = (event: MouseEvent) => {
+    if (isHere || !isOne) return;
+    event.preventDefault();
+    save.mutate(first.file_id);
+  };
+  return (
+    <Button asChild size={size} {...style}>
+      <a href={url} download={isOne ? first.name : true} onClick={onClick} rel="noreferrer">
+        <Download size={size === "s" ? 14 : 16} aria-hidden />
+        {isOne ? jobTexts.download : jobTexts.downloadAll}
+      </a>
+    </Button>
+  );
+}
