@@ -85,28 +85,40 @@ def scale_fleet(
     changes = {name: value for name, value in named.items() if value is not None}
     if off and (changes or confirm or retry):
         raise OperatorError("--off removes the rules. Leave the other options out.")
-
-    async def scale(found: Fleets, rules: ScalingRules) -> FleetScaling | None:
-        fleet = await found.find(slug, stage)
-        if off:
-            await rules.remove(fleet.id, OPERATOR)
-            return None
-        known = await _known(rules, fleet.id)
-        if known is None and "driver" not in changes:
-            raise OperatorError(
-                f"The fleet {slug} in {stage} is not scaled. Choose a driver: callsheet fleets scale {slug} --driver …"
-            )
-        if known is not None and not changes and not (confirm or retry):
-            return known
-        return await rules.put(fleet.id, _request(known, changes), OPERATOR)
-
-    scaling = _with_rules(scale)
+    change = _removal(slug, stage) if off else _change(slug, stage, changes, rewrite=confirm or retry)
+    scaling = _with_rules(change)
     if scaling is None:
         out.print(f"Fleet {slug} in {stage} is no longer scaled. Its workers do not change.")
     elif as_json:
         print_json(scaling)
     else:
         _show(scaling)
+
+
+def _removal(slug: str, stage: str) -> Callable[[Fleets, ScalingRules], Awaitable[FleetScaling | None]]:
+    async def remove(found: Fleets, rules: ScalingRules) -> None:
+        await rules.remove((await found.find(slug, stage)).id, OPERATOR)
+
+    return remove
+
+
+def _change(
+    slug: str, stage: str, changes: dict[str, object], *, rewrite: bool
+) -> Callable[[Fleets, ScalingRules], Awaitable[FleetScaling | None]]:
+    """`rewrite`: write the rules even if none of them changes."""
+
+    async def change(found: Fleets, rules: ScalingRules) -> FleetScaling | None:
+        fleet = await found.find(slug, stage)
+        current = await _known(rules, fleet.id)
+        if current is None and "driver" not in changes:
+            raise OperatorError(
+                f"The fleet {slug} in {stage} is not scaled. Choose a driver: callsheet fleets scale {slug} --driver …"
+            )
+        if current is not None and not changes and not rewrite:
+            return current
+        return await rules.put(fleet.id, _request(current, changes), OPERATOR)
+
+    return change
 
 
 def list_decisions(

@@ -15,7 +15,10 @@ from callsheet.cli.submit import URL
 from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
+    from callsheet.scaling.simulation.conditions import Conditions
     from callsheet.scaling.simulation.policies import NamedPolicy
+    from callsheet.scaling.simulation.report import Report
+    from callsheet.scaling.simulation.trace import Trace
     from callsheet.wire.scaling import FleetScaling
 
 
@@ -61,17 +64,11 @@ def simulate(
     It uses the policy and the dispatch rules of the real fleet, and runs without an installation. Jobs come from a
     trace (--trace) or from a rate (--jobs-per-day).
     """
-    if (trace_file is None) == (jobs_per_day is None):
-        raise OperatorError("Give either --trace FILE, or --jobs-per-day N to make arrivals.")
-    if spot_price is not None and price is None:
-        raise OperatorError("--spot-price needs --price.")
-    if not 0 <= wait_limit < math.inf:
-        raise OperatorError(f"--wait-limit is {wait_limit:g}: it must be 0 or more.")
-    from callsheet.scaling.simulation.arrivals import Arrivals, make_trace, read_curve
+    _check(trace_file, jobs_per_day, price, spot_price, wait_limit)
     from callsheet.scaling.simulation.conditions import Conditions
     from callsheet.scaling.simulation.policies import variants
     from callsheet.scaling.simulation.report import Prices
-    from callsheet.scaling.simulation.trace_files import check_name, write_trace
+    from callsheet.scaling.simulation.trace_files import check_name
 
     conditions = Conditions(
         interval_seconds=interval_seconds,
@@ -102,14 +99,54 @@ def simulate(
     if trace_file is not None:
         trace = read_with_progress(trace_file)
     else:
-        assert jobs_per_day is not None, "one of the two is given"
-        shape = read_curve(curve)
-        trace = make_trace(Arrivals(jobs_per_day, days, shape, weekend, run_seconds, run_spread, tenants, seed))
+        trace = _made_trace(jobs_per_day, days, curve, weekend, run_seconds, run_spread, tenants, seed)
     if written_trace is not None:
-        write_trace(written_trace, trace)
-        out.print(f"Wrote {len(trace):,} jobs to {written_trace}.")
+        _write(written_trace, trace)
         return
     reports = replay_with_progress(trace, policies, conditions, wait_limit, prices)
+    _print(trace, conditions, reports, as_json=as_json)
+
+
+def _made_trace(
+    jobs_per_day: float | None,
+    days: float,
+    curve: str,
+    weekend: float,
+    run_seconds: float,
+    run_spread: float,
+    tenants: int,
+    seed: int,
+) -> Trace:
+    from callsheet.scaling.simulation.arrivals import Arrivals, make_trace, read_curve
+
+    assert jobs_per_day is not None, "without a trace, the number is given"
+    shape = read_curve(curve)
+    return make_trace(Arrivals(jobs_per_day, days, shape, weekend, run_seconds, run_spread, tenants, seed))
+
+
+def _write(file: Path, trace: Trace) -> None:
+    from callsheet.scaling.simulation.trace_files import write_trace
+
+    write_trace(file, trace)
+    out.print(f"Wrote {len(trace):,} jobs to {file}.")
+
+
+def _check(
+    trace_file: Path | None,
+    jobs_per_day: float | None,
+    price: float | None,
+    spot_price: float | None,
+    wait_limit: float,
+) -> None:
+    if (trace_file is None) == (jobs_per_day is None):
+        raise OperatorError("Give either --trace FILE, or --jobs-per-day N to make arrivals.")
+    if spot_price is not None and price is None:
+        raise OperatorError("--spot-price needs --price.")
+    if not 0 <= wait_limit < math.inf:
+        raise OperatorError(f"--wait-limit is {wait_limit:g}: it must be 0 or more.")
+
+
+def _print(trace: Trace, conditions: Conditions, reports: Sequence[Report], *, as_json: bool) -> None:
     if as_json:
         arrivals = {"jobs": len(trace), "seconds": trace.span_seconds, "run_seconds": trace.work_seconds}
         print_json({"arrivals": arrivals, "conditions": asdict(conditions), "policies": [*map(asdict, reports)]})
