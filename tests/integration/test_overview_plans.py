@@ -174,9 +174,12 @@ def cases(rows: int) -> Mapping[str, Case]:
             # One row by its key; and where its page is full, a new entry in each of the job's indexes.
             80,
         ),
+        "window_of_tenant": Case(
+            ADMIN_SQL["window_of_tenant"], {"tenant_id": TENANT, "before": None, "most": 1000}, 1500
+        ),
         "list_jobs_of_tenant": Case(
             ADMIN_SQL["list_jobs_of_tenant"],
-            {"tenant_id": TENANT, "user_id": None, "status": None, "before": None, "limit": 51, "looked_at": 1000},
+            {"tenant_id": TENANT, "user_id": None, "status": None, "before": None, "limit": 51, "from_id": job_id(1)},
             2500,
         ),
         "list_jobs_of_tenant, nothing matches": Case(
@@ -187,7 +190,7 @@ def cases(rows: int) -> Mapping[str, Case]:
                 "status": "expired",
                 "before": job_id(rows // 2 + 1000),
                 "limit": 51,
-                "looked_at": 1000,
+                "from_id": job_id(rows // 2),
             },
             2500,
         ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 
-from callsheet.jobs.description_backfill import texts_of_job, title_of
+from callsheet.jobs.description_backfill import JobToDescribe, texts_of_job, title_of
 from callsheet.jobs.descriptions import texts_in
 
 
@@ -40,7 +42,8 @@ def test_a_node_that_is_gone_says_nothing() -> None:
 
 
 def test_a_task_is_described_by_its_actor_and_its_payload() -> None:
-    row = {"actor": "static_ad", "kind": "task", "effect_id": None, "payload": {"product": {"name": "Kettle"}, "n": 1}}
+    payload = {"product": {"name": "Kettle"}, "n": 1}
+    row = JobToDescribe(uuid4(), uuid4(), uuid4(), "task", "static_ad", None, True, payload, [], None)
     assert (title_of(row), texts_of_job(row, None)) == ("Static ad", {"name": "Kettle"})
     # One that is too large to be read.
-    assert texts_of_job({**row, "payload": None}, None) == {}
+    assert texts_of_job(row._replace(payload=None), None) == {}

@@ -8,25 +8,27 @@ SELECT t.tenant_id FROM pool_tenants t CROSS JOIN LATERAL (
 ) found
 LIMIT 2
 
--- name: list_jobs_of_tenant
--- Newest first, in the order of the primary key. A filter may match few rows, so a request reads at most :looked_at
--- rows and returns where to continue: a page may be shorter than :limit, or empty, and still have a next page.
-WITH page AS MATERIALIZED (
-    SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
-        concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
-        deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-        parent_candidate_id
-    FROM ai_jobs
+-- name: window_of_tenant
+-- The newest :most jobs of a tenant before :before: where a page of list_jobs_of_tenant ends, whatever its filters are.
+WITH newest AS MATERIALIZED (
+    SELECT id FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-    ORDER BY id DESC LIMIT :looked_at::bigint
+    ORDER BY id DESC LIMIT :most::bigint
 )
-SELECT shown.*, (SELECT count(*) FROM page) AS looked_at, (SELECT id FROM page ORDER BY id LIMIT 1) AS last_looked_at
-FROM (SELECT 1) AS one LEFT JOIN LATERAL (
-    SELECT * FROM page p
-    WHERE (:status::text IS NULL OR p.status = :status)
-      AND (:user_id::uuid IS NULL OR p.user_id = :user_id)
-    ORDER BY p.id DESC LIMIT :limit
-) shown ON true
+SELECT (SELECT id FROM newest ORDER BY id LIMIT 1) AS smallest_id, (SELECT count(*) FROM newest) AS rows
+
+-- name: list_jobs_of_tenant
+-- Newest first, in the order of the primary key, down to :from_id. A filter may match few rows, so a page may be
+-- shorter than :limit, or empty, and still have a next page.
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+    parent_candidate_id
+FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id >= :from_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status) AND (:user_id::uuid IS NULL OR user_id = :user_id)
+ORDER BY id DESC LIMIT :limit
 
 -- name: active_jobs_of_user
 SELECT id FROM ai_jobs WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL ORDER BY id

@@ -17,7 +17,7 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import require_job, with_outcomes
 from callsheet.jobs.report import LeaseReports
 from callsheet.jobs.retry import Retries
-from callsheet.jobs.rows import JobOutcome, JobPayload, ListedJob
+from callsheet.jobs.rows import JobOutcome, JobPayload, JobWindow, ListedJob
 from callsheet.jobs.sql import ADMIN_SQL, SQL
 from callsheet.jobs.transitions import Transitions
 from callsheet.jobs.views import admin_job_view
@@ -126,23 +126,27 @@ class JobOperations:
     ) -> Page[AdminJob]:
         pool = await self._routing.pool_of(tenant_id)
         async with pool.ordinary() as connection:
-            rows = await ADMIN_SQL["list_jobs_of_tenant"].rows(
+            window = await ADMIN_SQL["window_of_tenant"].row(
+                connection, JobWindow, tenant_id=tenant_id, before=before, most=MOST_LOOKED_AT
+            )
+            if window is None or window.smallest_id is None:
+                return Page(items=[], next_cursor=None)
+            found = await ADMIN_SQL["list_jobs_of_tenant"].rows(
                 connection,
+                ListedJob,
                 tenant_id=tenant_id,
                 user_id=user_id,
                 status=status.value if status else None,
+                from_id=window.smallest_id,
                 before=before,
                 limit=limit + 1,
-                looked_at=MOST_LOOKED_AT,
             )
-            # One row has only the end of the page, if the filter matches no job.
-            found = [ListedJob(*(row[name] for name in ListedJob._fields)) for row in rows if row["id"] is not None]
             jobs, is_cut = await with_outcomes(connection, tenant_id, found, limit)
         shown = await self._presenter.many(tenant_id, [admin_job_view(*job) for job in jobs])
         if is_cut:
             return Page(items=shown, next_cursor=str(shown[-1].id))
-        more = rows[0]["looked_at"] == MOST_LOOKED_AT
-        return Page(items=shown, next_cursor=str(rows[0]["last_looked_at"]) if more else None)
+        more = window.rows >= MOST_LOOKED_AT
+        return Page(items=shown, next_cursor=str(window.smallest_id) if more else None)
 
     async def list_of_user(
         self, tenant_id: UUID, user_id: UUID, status: JobStatus | None, before: UUID | None, limit: int
@@ -179,8 +183,7 @@ class JobOperations:
 
     async def _tenants_in(self, pool: Database, job_id: UUID) -> list[UUID]:
         async with pool.ordinary() as connection:
-            rows = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
-        return [row["tenant_id"] for row in rows]
+            return await ADMIN_SQL["find_tenants_of_job"].column(connection, job_id=job_id)
 
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
         """The job with its payload, its whole error and its dispatch."""

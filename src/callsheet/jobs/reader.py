@@ -37,8 +37,7 @@ async def require_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
 
 
 async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) -> list[UUID]:
-    rows = await ADMIN_SQL["active_jobs_of_user"].rows(connection, tenant_id=tenant_id, user_id=user_id)
-    return [row["id"] for row in rows]
+    return await ADMIN_SQL["active_jobs_of_user"].column(connection, tenant_id=tenant_id, user_id=user_id)
 
 
 async def with_outcomes(

@@ -61,6 +61,13 @@ class JobRow(NamedTuple):
         return Entry(job_id=self.id, **{name: getattr(self, name) for name in Entry.__slots__ if name != "job_id"})
 
 
+class JobWindow(NamedTuple):
+    """The jobs that a filtered list reads for one page: the smallest id, and the number of jobs."""
+
+    smallest_id: UUID | None
+    rows: int
+
+
 class ListedJob(NamedTuple):
     """A job of a list. Its result and its error are read apart, up to the maximum size of a page."""
 
