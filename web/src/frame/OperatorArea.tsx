@@ -34,7 +34,7 @@ function OperatorBar() {
         <Link
           key={place.to}
           to={place.to}
-          activeOptions={{ exact: place.to === "/operate" }}
+          activeOptions={{ exact: place.to === "/operate", includeSearch: false }}
           className="flex min-h-9 touch:min-h-11 items-center rounded-s px-3 text-s whitespace-nowrap text-muted"
           activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
         >

@@ -70,9 +70,9 @@ export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, 
 
 function Owner({ job, search }: { job: OperatedJob; search: AllJobsSearch }) {
   const user = job.user ?? allJobsTexts.deletedUser;
-  const link = "relative z-1 max-w-full truncate rounded-s hover:text-text hover:underline";
+  const link = "relative z-1 block max-w-full truncate rounded-s leading-6 hover:text-text hover:underline";
   return (
-    <div className="flex min-w-0 gap-2 text-s max-md:pr-20 md:grid md:gap-0.5">
+    <div className="flex min-w-0 gap-2 text-s max-md:pr-20 md:grid">
       <Link to="/operate/jobs" search={{ ...search, tenant: job.tenant_id }} title={allJobsTexts.onlyTenant(job.tenant)} className={classes(link, "justify-self-start")}>
         {job.tenant}
       </Link>

@@ -19,7 +19,7 @@ export function BulkActionProgress({ action }: { action: BulkAction }) {
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1.5">
         <Badge tone={TONES[action.state]}>{allJobsTexts.states[action.state]}</Badge>
         <span className="font-[550]">{what}</span>
-        <span className="text-s text-muted">
+        <span className="text-s text-muted max-sm:order-last max-sm:basis-full">
           {allJobsTexts.by(action.created_by_email ?? allJobsTexts.deletedUser)}, <Time at={action.created_at} />
           {action.state === "stopped" && `. ${allJobsTexts.stoppedBy(action.stopped_by_email ?? allJobsTexts.deletedUser)}`}
         </span>
