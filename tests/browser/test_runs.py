@@ -1,0 +1,331 @@
+"""An artist guides runs: watches the tree, compares by keyboard, kills and restores, approves, takes the winners."""
+
+from __future__ import annotations
+
+import io
+import re
+import statistics
+import zipfile
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.making import content_of, sell
+from tests.browser.runs import GLOW, IMAGINE, add_pipeline, plant_tree, run_of, start_run, waits
+from tests.browser.screenshots import Screenshots
+from tests.browser.stack import Account, Stack
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.thorough
+PHONE = {"width": 390, "height": 844}
+# Milliseconds from a key to the frame that shows the next pair, with both images decoded.
+WATCH_VOTES = """() => {
+  window.votes = [];
+  document.addEventListener("keydown", (event) => {
+    const shown = () => document.querySelector("[data-pair]")?.dataset.pair;
+    const [before, at] = [shown(), event.timeStamp];
+    if (!before || !event.key.startsWith("Arrow")) return;
+    const look = () => {
+      const images = [...document.querySelectorAll("[data-pair] > :not([aria-hidden=true]) img")];
+      if (shown() === before || !images.every((each) => each.complete && each.naturalWidth > 0)) {
+        return requestAnimationFrame(look);
+      }
+      window.votes.push(performance.now() - at);
+    };
+    requestAnimationFrame(look);
+  }, true);
+}"""
+# Milliseconds between frames, and what the code of the page took in each, while `window.frames` is an array.
+WATCH_FRAMES = """() => {
+  window.frames = [];
+  let last = performance.now();
+  const look = (now) => {
+    window.frames.push(now - last);
+    last = now;
+    if (window.frames.length < 400) requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+}"""
+
+
+async def press_until(page: Page, key: str, wanted: Locator) -> None:
+    """Moves the focus as a person without a mouse does."""
+    for _ in range(60):
+        if await wanted.evaluate("(element) => element === document.activeElement"):
+            return
+        await page.keyboard.press(key)
+    raise AssertionError(f"{key} does not lead to {wanted}")
+
+
+async def judged_for(page: Page, favourite: int) -> str:
+    """The key for the pair that is shown: the favourite wins, and two others are equally good."""
+    pair = page.get_by_role("region", name="Pair to compare")
+    sides = pair.get_by_role("button", name=re.compile(r"Candidate \d+ is better"))
+    await expect(sides).to_have_count(2)
+    numbers = [int(re.findall(r"\d+", str(await sides.nth(side).get_attribute("aria-label")))[0]) for side in (0, 1)]
+    if favourite not in numbers:
+        return "ArrowUp"
+    return "ArrowLeft" if numbers[0] == favourite else "ArrowRight"
+
+
+async def test_a_run_is_voted_to_its_winner_by_keyboard_only(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    pipeline = await add_pipeline(stack, account, "Landscapes", {**IMAGINE, "max_children": 4}, GLOW)
+    run_id = await start_run(stack, account, pipeline, "Dunes", target_leaves=4)
+    assert (await waits(stack, account, run_id))["leaves"] == 4
+
+    await page.goto("/effects")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("r")
+    await expect(page).to_have_url(re.compile("/runs$"))
+    link = page.get_by_role("list", name="Runs").get_by_role("link")
+    await expect(link).to_contain_text("4 of 4 finished")
+    await press_until(page, "Tab", link)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Dunes")).to_be_visible()
+    await press_until(page, "Tab", page.get_by_role("tab", name="Tree"))
+    await press_until(page, "ArrowRight", page.get_by_role("tab", name="Compare"))
+    await expect(page).to_have_url(re.compile("tab=compare"))
+    # Out of the list of tabs, where the arrows mean something else.
+    await page.keyboard.press("Tab")
+
+    progress = page.get_by_role("tabpanel").get_by_role("status").first
+    await expect(progress).to_have_text("0 of 6 pairs")
+    await page.evaluate(WATCH_VOTES)
+    pair = page.get_by_role("region", name="Pair to compare")
+    favourite = 4
+    first = str(await pair.get_attribute("data-pair"))
+    await page.keyboard.press(await judged_for(page, favourite))
+    await expect(progress).to_have_text("1 of 6 pairs")
+    # A vote that was a mistake is taken back, and the pair comes again.
+    await page.keyboard.press("u")
+    await expect(progress).to_have_text("0 of 6 pairs")
+    await expect(pair).to_have_attribute("data-pair", first)
+    for judged in range(1, 7):
+        await page.keyboard.press(await judged_for(page, favourite))
+        await expect(progress).to_have_text(f"{judged} of 6 pairs")
+    await expect(page.get_by_role("heading", name="All pairs are compared")).to_be_visible()
+    times: list[float] = await page.evaluate("window.votes")
+    print(f"from a vote to the next pair: {[round(each) for each in times]} ms")  # noqa: T201  measured, not asserted
+    await press_until(page, "Tab", page.get_by_role("link", name="Show the winners"))
+    await page.keyboard.press("Enter")
+    best = page.get_by_role("listitem", name="Number 1", exact=True)
+    await expect(best).to_contain_text(f"Candidate {favourite}")
+
+    async with stack.client(account.headers) as client:
+        winners = (await client.get(f"/api/runs/{run_id}/winners")).json()
+        votes = (await client.get(f"/api/runs/{run_id}/votes")).json()["items"]
+    assert winners[0]["number"] == favourite
+    assert len(votes) == 6
+    assert sorted(vote["verdict"] for vote in votes) == ["both"] * 3 + ["winner"] * 3
+    await assert_accessible(page)
+    await screenshots.take(page, "run-winners")
+
+
+async def test_a_branch_is_killed_after_its_refund_was_shown_and_restored(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    patient = await sell(stack, "Patient painting", cost=5, is_served=False)
+    waiting = {"name": "Patient", "workflow": patient, "needs_run_prompt": True}
+    pipeline = await add_pipeline(stack, account, "Waits", IMAGINE, waiting)
+    run_id = await start_run(stack, account, pipeline, "Kill me", target_leaves=1)
+
+    async def has_waiting_child() -> bool:
+        return bool((await run_of(stack, account, run_id))["steps"][1]["in_flight"])
+
+    await until(has_waiting_child, 600)
+    await page.goto(f"/runs/{run_id}")
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.get_by_text("The run is paused. Active jobs go on.")).to_be_visible()
+    tree = page.get_by_role("application", name=re.compile("Tree of 1 candidate"))
+    await tree.focus()
+    await page.keyboard.press("ArrowRight")
+    await expect(page).to_have_url(re.compile("candidate="))
+    panel = page.get_by_role("complementary", name="Selected candidate")
+    await expect(panel.get_by_role("heading", name="Candidate 1")).to_be_visible()
+    await expect(panel).to_contain_text("dunes at dawn")
+    await expect(panel).to_contain_text("Seed")
+    await assert_accessible(page)
+    await screenshots.take(page, "run-tree-selected")
+
+    balance = await balance_of(stack, account)
+    await panel.get_by_role("button", name="Kill branch").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("1 candidate will be rejected.")
+    await expect(dialog).to_contain_text("1 active job will be canceled, and 5 tokens come back")
+    await assert_accessible(page)
+    await screenshots.take(page, "run-kill")
+    await dialog.get_by_role("button", name="Keep it").click()
+    assert await balance_of(stack, account) == balance
+    await panel.get_by_role("button", name="Kill branch").click()
+    await dialog.get_by_role("button", name="Kill branch").click()
+    await expect(page.get_by_text("1 job was canceled and refunded.")).to_be_visible()
+    await expect(panel).to_contain_text("Killed")
+    assert await balance_of(stack, account) == balance + 5
+
+    await panel.get_by_role("button", name="Restore branch").click()
+    await expect(dialog).to_contain_text("1 candidate will be active again")
+    await dialog.get_by_role("button", name="Restore").click()
+    await expect(panel.get_by_role("button", name="Kill branch")).to_be_visible()
+    await expect(panel).to_contain_text("Active")
+    # The link shows the same to the same person.
+    await page.reload()
+    await expect(panel.get_by_role("heading", name="Candidate 1")).to_be_visible()
+
+
+async def test_a_gate_is_approved_the_budget_changed_and_the_result_exported(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    gated = {**IMAGINE, "requires_approval": True}
+    pipeline = await add_pipeline(stack, account, "With a gate", gated, GLOW)
+    run_id = await start_run(stack, account, pipeline, "Gated", target_leaves=2, budget=20)
+    await waits(stack, account, run_id)
+    await page.goto("/runs?status=active")
+    row = page.get_by_role("list", name="Runs").get_by_role("link")
+    await expect(row).to_contain_text("Waits for you")
+    await assert_accessible(page)
+    await screenshots.take(page, "runs")
+    await row.click()
+    await page.get_by_role("tab", name="Gates").click()
+    gate = page.get_by_role("region", name="Base → Glow")
+    await expect(gate).to_contain_text("1 candidate may become parents.")
+    await expect(gate).to_contain_text("make up to 2 candidates of Glow")
+    await assert_accessible(page)
+    await screenshots.take(page, "run-gates")
+    await gate.get_by_role("button", name="Approve, up to 2 tokens").click()
+    await expect(gate).to_contain_text("Approved")
+    # Live: the run goes on to its end.
+    await expect(page.get_by_text("2 of 2 finished")).to_be_visible()
+
+    await page.get_by_role("tab", name="Budget").click()
+    await expect(page.get_by_role("img", name=re.compile("Tokens used over time. Used in total: 3"))).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "run-budget")
+    await page.get_by_role("button", name="Change the budget").click()
+    field = page.get_by_role("spinbutton", name="New budget in tokens")
+    await field.fill("30")
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("The budget is now 30 tokens.")).to_be_visible()
+    assert (await run_of(stack, account, run_id))["budget"] == 30
+
+    await page.get_by_role("tab", name="Gallery").click()
+    cards = page.get_by_role("list", name="Candidates").get_by_role("listitem")
+    await expect(cards).to_have_count(3)
+    await page.get_by_role("combobox", name="Step").click()
+    await page.get_by_role("option", name="Glow (2)").click()
+    await expect(cards).to_have_count(2)
+    await expect(page).to_have_url(re.compile("step=glow"))
+    await assert_accessible(page)
+    await screenshots.take(page, "run-gallery")
+
+    await page.get_by_role("tab", name="Winners").click()
+    await page.get_by_role("button", name="Export").click()
+    async with page.expect_download() as downloading:
+        await page.get_by_role("menuitem", name="All candidates (zip)").click()
+    archive = zipfile.ZipFile(io.BytesIO(content_of(await (await downloading.value).path())))
+    assert len([name for name in archive.namelist() if name.endswith(".png")]) == 3
+
+
+@pytest.mark.parametrize("page", [PHONE], indirect=True)
+async def test_pairs_are_judged_by_touch_on_a_phone(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    pipeline = await add_pipeline(stack, account, "Landscapes", {**IMAGINE, "max_children": 2}, GLOW)
+    run_id = await start_run(stack, account, pipeline, "Pocket dunes", target_leaves=2)
+    await waits(stack, account, run_id)
+    await page.goto(f"/runs/{run_id}?tab=compare")
+    side = page.get_by_role("button", name="Candidate 3 is better")
+    await expect(side).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "run-compare")
+    await side.click()
+    await expect(page.get_by_role("heading", name="All pairs are compared")).to_be_visible()
+    await page.get_by_role("button", name="Undo").click()
+    await page.get_by_role("button", name="Neither").click()
+    await expect(page.get_by_text("1 of 1 pair")).to_be_visible()
+
+    async def is_saved() -> bool:
+        async with stack.client(account.headers) as client:
+            votes = (await client.get(f"/api/runs/{run_id}/votes")).json()["items"]
+        return [vote["verdict"] for vote in votes] == ["neither"]
+
+    await until(is_saved)
+
+
+async def test_a_tree_of_five_thousand_candidates_is_drawn_zoomed_and_searched_by_keys(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    # Nothing serves the first step, so the run itself makes no candidate.
+    unserved = await sell(stack, "Unserved painting", is_served=False)
+    base = {"name": "Base", "workflow": unserved, "needs_run_prompt": True}
+    pipeline = await add_pipeline(stack, account, "Large", base, GLOW, {**GLOW, "name": "Soft"})
+    run_id = await start_run(stack, account, pipeline, "Five thousand", target_leaves=4000)
+    async with stack.client(account.headers) as client:
+        assert (await client.post(f"/api/runs/{run_id}/cancel")).is_success
+    await waits(stack, account, run_id)
+    count = await plant_tree(stack, account, run_id, 192)
+    assert count == 4992
+    await page.goto(f"/runs/{run_id}")
+    tree = page.get_by_role("application", name=re.compile("Tree of 4,992 candidates"))
+    await expect(tree).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "run-tree-large")
+    box: Any = await tree.bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    await page.mouse.move(*middle)
+    for name, moves in (("pan, all in view", pan), ("zoom", zoom), ("pan, near", pan)):
+        await page.evaluate(WATCH_FRAMES)
+        await moves(page, *middle)
+        frames: list[float] = (await page.evaluate("window.frames"))[5:]
+        median, slowest = statistics.median(frames), statistics.quantiles(frames, n=20)[-1]
+        print(f"{name}: {len(frames)} frames, median {median:.1f} ms, 95 % within {slowest:.1f} ms")  # noqa: T201
+    await screenshots.take(page, "run-tree-large-near")
+    # The arrow keys lead to a candidate, and its panel shows it.
+    await page.get_by_role("button", name="Show all").click()
+    await tree.focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowDown")
+    panel = page.get_by_role("complementary", name="Selected candidate")
+    await expect(panel.get_by_role("heading", name="Candidate 7")).to_be_visible()
+
+
+async def pan(page: Page, x: float, y: float) -> None:
+    await page.mouse.move(x, y)
+    await page.mouse.down()
+    for step in range(60):
+        await page.mouse.move(x + step * 3, y + step)
+    for step in range(60):
+        await page.mouse.move(x + 180 - step * 3, y + 60 - step)
+    await page.mouse.up()
+
+
+async def zoom(page: Page, x: float, y: float) -> None:
+    await page.mouse.move(x, y)
+    for _ in range(60):
+        await page.mouse.wheel(0, -40)
+
+
+async def test_a_run_of_another_user_is_not_found(signed_in: Page, stack: Stack) -> None:
+    stranger = await stack.new_account()
+    pipeline = await add_pipeline(stack, stranger, "Private", IMAGINE)
+    run_id = await start_run(stack, stranger, pipeline, "Secret", target_leaves=1)
+    await signed_in.goto(f"/runs/{run_id}")
+    await expect(signed_in.get_by_role("heading", name="There is no such run")).to_be_visible()
+    await signed_in.goto("/runs")
+    await expect(signed_in.get_by_role("heading", name="No runs yet")).to_be_visible()
+    await assert_accessible(signed_in)
+
+
+async def balance_of(stack: Stack, account: Account) -> int:
+    async with stack.client(account.headers) as client:
+        return int((await client.get("/api/wallet")).json()["balance"])
