@@ -303,6 +303,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/concurrency-limits
         GET /api/admin/workers
         GET /api/admin/workers/{worker_id}
+        GET /api/admin/workers/{worker_id}/utilisation
         GET /api/admin/worker-sessions
         GET /api/admin/worker-audit-logs
         GET /api/admin/fleets

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Page, expect
 
+from callsheet import __version__
 from tests.browser.accessibility import assert_accessible
 from tests.browser.making import sell, submit
 from tests.browser.screenshots import Screenshots
@@ -118,3 +121,65 @@ async def test_an_alert_is_on_every_page_of_an_operator_until_it_is_hidden(
     await page.reload()
     await expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     await expect(banner).to_be_hidden()
+
+
+async def test_a_worker_shows_its_job_versions_sessions_and_how_busy_it_was(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/workers")
+    table = page.get_by_role("region", name="Workers")
+    await table.get_by_role("row").filter(has_text="demo, production").get_by_role("link").first.click()
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    details = page.get_by_role("region", name="Details")
+    await expect(details).to_contain_text("self_hosted")
+    await expect(details.get_by_text("Agent").locator("..")).to_contain_text(__version__)
+    await expect(page.get_by_role("region", name="Sessions")).to_contain_text("Open")
+    # The server samples once a minute, and the page asks as often.
+    await expect(page.get_by_role("img", name="Utilisation. Busy")).to_be_visible(timeout=180_000)
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-worker")
+    await details.get_by_role("link", name="demo, production").click()
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await expect(page).to_have_url(re.compile(r"/operate/fleets/\d+$"))
+
+
+async def test_a_registration_token_is_shown_once_rotated_and_revoked(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/fleets")
+    await expect(page.get_by_role("region", name="Fleets")).to_contain_text("Serves")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-fleets")
+    await page.get_by_role("region", name="Fleets").get_by_role("link").first.click()
+    await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
+    await page.get_by_role("button", name="Create token").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("image <b>7</b>")
+    await dialog.get_by_role("button", name="Create token").click()
+    command = dialog.get_by_text("callsheet worker --url")
+    await expect(command).to_contain_text(stack.url)
+    token = (await command.inner_text()).split("FLEET_SECRET=")[1].split()[0]
+    await dialog.get_by_role("button", name="Done").click()
+    row = page.get_by_role("row").filter(has_text="image <b>7</b>")
+    await expect(row).to_contain_text("Accepted")
+    assert token not in await page.content()
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-fleet")
+    await row.get_by_role("button", name="Rotate image").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("accepted for one more day")
+    await page.get_by_role("dialog").get_by_role("button", name="Done").click()
+    await expect(row).to_have_count(2)
+    await row.first.get_by_role("button", name="Revoke image").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    await expect(row.first).to_contain_text("Revoked")
+
+
+async def test_a_viewer_sees_a_fleet_and_changes_nothing(page: Page, stack: Stack) -> None:
+    await stack.sign_in(page, await stack.new_account(role="viewer"))
+    await page.goto("/operate/fleets")
+    await page.get_by_role("region", name="Fleets").get_by_role("link").first.click()
+    await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
+    await expect(page.get_by_role("button", name="Create token")).to_have_count(0)
+    await assert_accessible(page)

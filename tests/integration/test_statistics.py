@@ -177,3 +177,29 @@ async def counting_elsewhere(core: Core) -> AsyncIterator[None]:
             yield
     finally:
         await other.close()
+
+
+REGISTERED = """
+INSERT INTO comfyui_workers (worker_id, registration_source, stage, session_id, token_hash, max_concurrency)
+SELECT worker_id, 'workflows', 'production', 1, sha256('token'), 2 FROM ai_job_dispatches WHERE status = 'leased'
+RETURNING worker_id
+"""
+NEXT_MINUTE = """
+INSERT INTO fleet_samples
+SELECT 60, at + interval '1 minute', 0, 0, 0, 0, 0, 0 FROM fleet_samples WHERE step_seconds = 60
+"""
+
+
+async def test_how_busy_a_worker_was_is_added_up_once_a_minute(core: Core) -> None:
+    await core.submit(await core.member(), cost=1)
+    await core.start()
+    [worker] = await core.rows(core.databases.central, REGISTERED)
+    await keeper(core).tick(NOW)
+    series = Series(core.databases)
+    [first] = (await series.of_worker(worker["worker_id"])).hours
+    assert (first.busy_share, first.minutes) == (0.5, 1)
+    # A second control plane adds nothing in a minute that has a sample, and the next minute has one, too.
+    await core.rows(core.databases.central, NEXT_MINUTE)
+    await keeper(core).tick(NOW)
+    assert (await series.of_worker(worker["worker_id"])).hours == [first]
+    assert (await series.of_worker("stranger")).hours == []

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from callsheet import __version__
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.engines import ReplayingEngine, replaying
 from tests.support.waiting import until
@@ -44,6 +45,7 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(site: Si
     [worker] = await site.workers()
     assert worker["max_concurrency"] == 2
     described = worker["capabilities"]
+    assert described["agent"] == __version__
     assert described["engines"] == {"self_hosted": f"{site.engine.version}, 0.8.1"}
     assert [each["name"] for each in described["each_engine"]] == ["self_hosted-1", "self_hosted-2"]
     # What was fetched ahead goes to the engine that is free first, whichever that is.

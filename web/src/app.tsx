@@ -16,6 +16,8 @@ import { assetsRoute } from "./pages/operate-assets/route";
 import { auditRoute } from "./pages/operate-audit/route";
 import { effectRecordRoute } from "./pages/operate-effect/route";
 import { effectRecordsRoute } from "./pages/operate-effects/route";
+import { fleetRoute } from "./pages/operate-fleet/route";
+import { fleetsRoute } from "./pages/operate-fleets/route";
 import { healthRoute } from "./pages/operate-health/route";
 import { allJobsRoute } from "./pages/operate-jobs/route";
 import { ledgerRoute } from "./pages/operate-ledger/route";
@@ -25,6 +27,7 @@ import { tenantRoute } from "./pages/operate-tenant/route";
 import { tenantsRoute } from "./pages/operate-tenants/route";
 import { userRoute } from "./pages/operate-user/route";
 import { usersRoute } from "./pages/operate-users/route";
+import { workerRoute } from "./pages/operate-worker/route";
 import { workersRoute } from "./pages/operate-workers/route";
 import { workflowRoute } from "./pages/operate-workflow/route";
 import { workflowsRoute } from "./pages/operate-workflows/route";
@@ -34,7 +37,7 @@ import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
 
-const operatorPages = [operateRoute, allJobsRoute, workersRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
+const operatorPages = [operateRoute, allJobsRoute, workersRoute, workerRoute, fleetsRoute, fleetRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
 
 const routeTree = rootRoute.addChildren([
   homeRoute,

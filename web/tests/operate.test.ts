@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { bars, busyShare } from "@/pages/operate-worker/hours";
+import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
 import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
 import { stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
@@ -65,5 +67,32 @@ describe("hidden alerts", () => {
     const again = { ...waits, since: "2026-01-02T00:00:00Z" };
     const worse = { ...waits, severity: "critical" };
     expect(newAlerts([waits, again, worse], hidden)).toEqual([again, worse]);
+  });
+});
+
+describe("utilisation of a worker", () => {
+  const now = new Date("2026-01-02T10:20:00Z");
+
+  it("has a bar for each of 24 hours, empty where the worker was offline", () => {
+    const shown = bars([{ at: "2026-01-02T10:00:00Z", busy_share: 0.5, minutes: 20 }], now);
+    expect(shown).toHaveLength(24);
+    expect(shown[23]).toEqual({ at: new Date("2026-01-02T10:00:00Z"), share: 0.5 });
+    expect(shown[0]).toEqual({ at: new Date("2026-01-01T11:00:00Z"), share: null });
+  });
+
+  it("weighs hours by the minutes online", () => {
+    const hours = [
+      { at: "2026-01-02T09:00:00Z", busy_share: 1, minutes: 30 },
+      { at: "2026-01-02T10:00:00Z", busy_share: 0, minutes: 10 },
+    ];
+    expect(busyShare(hours)).toBe(0.75);
+    expect(busyShare([])).toBeNull();
+  });
+
+  it("shows what an agent reports and nothing else", () => {
+    expect(agentOf({ agent: "1.2" })).toBe("1.2");
+    expect(agentOf({ agent: { version: 1 } })).toBeNull();
+    expect(customNodesOf({ custom_nodes: ["impact-pack", 7] })).toEqual(["impact-pack"]);
+    expect(customNodesOf({ custom_nodes: "x" })).toEqual([]);
   });
 });

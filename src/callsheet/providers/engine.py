@@ -92,6 +92,8 @@ class Inventory:
     node_classes: frozenset[str]
     models: frozenset[str]
     versions: tuple[str, ...] = ()
+    # Packages of nodes that are not part of the engine, by the name of their folder.
+    custom_nodes: frozenset[str] = frozenset()
 
 
 @runtime_checkable

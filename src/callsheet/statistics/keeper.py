@@ -29,6 +29,7 @@ ALIVE_SECONDS = 90.0
 # To add up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
 TOKENS_SHARE = 0.002
 LONGER_STEPS = (600, 3600)
+WORKER_HOURS_KEPT = timedelta(days=2)
 MINUTE_SECONDS = 60
 
 
@@ -85,7 +86,9 @@ class StatisticsKeeper(Loop):
 
     async def _sample(self, connection: Connection, now: datetime, tokens: float | None) -> None:
         await SQL["sample_queues"].run(connection, now=now, most=MOST_QUEUED)
-        await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens)
+        # A minute that another control plane has sampled is not added again.
+        if await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens):
+            await SQL["sample_workers"].run(connection, now=now, alive_seconds=ALIVE_SECONDS)
         for step in LONGER_STEPS:
             await SQL["combine_queues"].run(connection, step_seconds=step, since=now)
             await SQL["combine_fleet"].run(connection, step_seconds=step, since=now)
@@ -93,6 +96,7 @@ class StatisticsKeeper(Loop):
     async def _delete_old(self, connection: Connection, now: datetime, since: datetime) -> None:
         # The hour that is being counted is added up from its minutes, also an old one.
         counted_hour = since.replace(minute=0)
+        await SQL["delete_old_worker_hours"].run(connection, before=now - WORKER_HOURS_KEPT)
         for step, kept in self._kept_seconds.items():
             before = min(now - timedelta(seconds=kept), counted_hour)
             await SQL["delete_old_counts"].run(connection, step_seconds=step, before=before)

@@ -10,10 +10,11 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.statistics.histogram import quantile
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.statistics import Statistics, StatisticsPoint, TimeRange, WorkflowTotals
+from callsheet.wire.statistics import Statistics, StatisticsPoint, TimeRange, Utilisation, WorkerHour, WorkflowTotals
 
 SQL = statements("callsheet.statistics")
 ALL_WORKFLOWS = 0
+DAY_HOURS = 24
 
 
 class Resolution(NamedTuple):
@@ -67,6 +68,12 @@ class TotalsRow(NamedTuple):
 class Series:
     def __init__(self, databases: Databases):
         self._central = databases.central
+
+    async def of_worker(self, worker_id: str) -> Utilisation:
+        """How busy a worker was in the last day. Empty for a worker that was not online or does not exist."""
+        async with self._central.ordinary() as connection:
+            hours = await SQL["read_worker_hours"].rows(connection, WorkerHour, worker_id=worker_id, hours=DAY_HOURS)
+        return Utilisation(hours=hours)
 
     async def read(self, time_range: TimeRange, workflow: str | None) -> Statistics:
         step_seconds, steps = RESOLUTIONS[time_range]

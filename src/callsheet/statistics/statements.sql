@@ -1,5 +1,5 @@
 -- database: central
--- owns: finished_jobs_by_time, queue_samples, fleet_samples, statistics_progress
+-- owns: finished_jobs_by_time, queue_samples, fleet_samples, statistics_progress, worker_hours
 
 -- name: try_lock
 -- One process at a time counts. A process that does not get the lock has nothing to do.
@@ -106,6 +106,29 @@ FROM (
       AND (w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) OR held.jobs > 0)
 ) live
 ON CONFLICT (step_seconds, at) DO NOTHING
+
+-- name: sample_workers
+-- Adds this minute to the hour of each live worker. Runs once per minute, after the sample_fleet that wrote a row.
+INSERT INTO worker_hours (worker_id, at, busy_minutes, minutes)
+SELECT w.worker_id, date_trunc('hour', :now::timestamptz),
+    least(coalesce(held.jobs, 0), w.max_concurrency) / greatest(w.max_concurrency, 1)::double precision, 1
+FROM comfyui_workers w
+LEFT JOIN (
+    SELECT worker_id, count(*) AS jobs FROM ai_job_dispatches WHERE status = 'leased' GROUP BY worker_id
+) held ON held.worker_id = w.worker_id
+WHERE w.is_approved AND w.revoked_at IS NULL
+  AND (w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) OR held.jobs > 0)
+ON CONFLICT (worker_id, at) DO UPDATE SET
+    busy_minutes = worker_hours.busy_minutes + excluded.busy_minutes, minutes = worker_hours.minutes + excluded.minutes
+
+-- name: delete_old_worker_hours
+DELETE FROM worker_hours WHERE at < :before
+
+-- name: read_worker_hours
+-- The last :hours hours of a worker, oldest first. Hours without a sample are left out.
+SELECT at, busy_minutes / minutes AS busy_share, minutes FROM worker_hours
+WHERE worker_id = :worker_id AND at > clock_timestamp() - make_interval(hours => :hours::integer)
+ORDER BY at
 
 -- name: combine_queues
 -- After sample_fleet, which says how many minutes were sampled.

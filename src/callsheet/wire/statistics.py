@@ -51,3 +51,13 @@ class Statistics(Answer):
     now: datetime
     points: list[StatisticsPoint] = Field(description="Oldest first, without gaps. The last step is not over.")
     workflows: list[WorkflowTotals] = Field(description="What finished in the range, per workflow; at most 100.")
+
+
+class WorkerHour(Answer):
+    at: datetime = Field(description="Start of the hour.")
+    busy_share: float = Field(description="Share of the worker's slots that were in use, from 0 to 1.")
+    minutes: int = Field(description="Minutes of the hour in which the worker was online.")
+
+
+class Utilisation(Answer):
+    hours: list[WorkerHour] = Field(description="The last 24 hours, oldest first. Hours offline are left out.")

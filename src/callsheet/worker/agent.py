@@ -13,7 +13,9 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
+from callsheet import __version__
 from callsheet.providers.engine import Engine
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
@@ -338,12 +340,17 @@ class Agent:
         await self._protection.release()
         log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
 
+    def _described(self) -> dict[str, Any]:
+        """For operators: the versions of this agent and its engines, and packages of custom nodes."""
+        custom = {"custom_nodes": self._environment.custom_nodes} if self._environment.custom_nodes else {}
+        return {"agent": __version__, **self._engines.described(), **custom}
+
     def _registration(self) -> RegisterRequest:
         config = self.config
         return RegisterRequest(
             worker_id=config.worker_id,
             max_concurrency=self._engines.all_places,
-            capabilities={**self._engines.described(), **config.capabilities},
+            capabilities={**self._described(), **config.capabilities},
             capacity_type=config.capacity_type or self._identity.capacity_type,
             instance_type=config.instance_type or self._identity.instance_type,
             providers=self._engines.all_providers,

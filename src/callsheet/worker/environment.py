@@ -27,6 +27,7 @@ ANSWER_SECONDS = 30.0
 # Fits in a body of one megabyte, the default limit of control planes.
 MOST_CHARACTERS = 600_000
 LARGEST_HASHES_FILE = 16 * 1024 * 1024
+MOST_CUSTOM_NODES = 200
 _HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
 
 
@@ -37,6 +38,8 @@ class EnvironmentWatch:
         self._hashes_file = hashes_file
         # None: an engine does not report what it has, or was not asked yet.
         self.current: Environment | None = None
+        # Packages of custom nodes, to show to operators.
+        self.custom_nodes: list[str] = []
         self._reported: Environment | None = None
         self._doubted = asyncio.Event()
 
@@ -68,6 +71,8 @@ class EnvironmentWatch:
             return
         hashes = await asyncio.to_thread(_hashes_in, self._hashes_file) if self._hashes_file else {}
         self.current = environment_of(found, hashes)
+        packages = {name for _, inventory in found if inventory is not None for name in inventory.custom_nodes}
+        self.custom_nodes = sorted(filter(_is_sendable, packages))[:MOST_CUSTOM_NODES]
 
     async def report(self, plane: ControlPlane) -> None:
         """Does nothing if the control plane has this environment already."""
@@ -134,7 +139,12 @@ def parse_hashes(text: str) -> dict[str, str | None]:
 
 
 def _shared(one: Inventory, other: Inventory) -> Inventory:
-    return Inventory(one.node_classes & other.node_classes, one.models & other.models, (*one.versions, *other.versions))
+    return Inventory(
+        one.node_classes & other.node_classes,
+        one.models & other.models,
+        (*one.versions, *other.versions),
+        one.custom_nodes & other.custom_nodes,
+    )
 
 
 def _is_sendable(name: str) -> bool:

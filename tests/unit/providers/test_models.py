@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfy.models import classes_of_graph, models_of_graph, models_of_object_info, short_hash
+from callsheet.providers.comfy.models import (
+    classes_of_graph,
+    custom_nodes_of_object_info,
+    models_of_graph,
+    models_of_object_info,
+    short_hash,
+)
 
 
 def node(**inputs: Any) -> dict[str, Any]:
@@ -59,3 +65,9 @@ def test_choices_of_both_forms_are_found() -> None:
 def test_a_short_hash_is_the_same_on_both_sides_and_takes_any_name() -> None:
     assert short_hash("a.ckpt") == short_hash("a.ckpt") != short_hash("b.ckpt")
     assert len(short_hash("\udcff.ckpt")) == 16
+
+
+def test_custom_nodes_are_named_by_their_package() -> None:
+    modules = ["nodes", "comfy_extras.nodes_video", "custom_nodes.impact-pack", "custom_nodes.impact-pack.sub", None, 7]
+    info: dict[str, object] = {f"Class{number}": {"python_module": module} for number, module in enumerate(modules)}
+    assert custom_nodes_of_object_info({**info, "Broken": "x"}) == ["impact-pack"]

@@ -1,4 +1,4 @@
-import { Activity, Building2, Cpu, GitFork, HeartPulse, ImagePlus, Images, ListTree, ListVideo, Plug, Scale, ScrollText, SlidersHorizontal, Sparkles, Store, UserRound, UsersRound, Workflow, type LucideIcon } from "lucide-react";
+import { Activity, Boxes, Building2, Cpu, GitFork, HeartPulse, ImagePlus, Images, ListTree, ListVideo, Plug, Scale, ScrollText, SlidersHorizontal, Sparkles, Store, UserRound, UsersRound, Workflow, type LucideIcon } from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
@@ -14,6 +14,7 @@ export interface Place {
     | "/operate"
     | "/operate/jobs"
     | "/operate/workers"
+    | "/operate/fleets"
     | "/operate/workflows"
     | "/operate/effects"
     | "/operate/assets"
@@ -53,6 +54,7 @@ export const OPERATE: readonly Place[] = [
   { to: "/operate", label: operateTexts.overview, icon: Activity, key: "o" },
   { to: "/operate/jobs", label: operateTexts.jobs, icon: ListTree, key: "q" },
   { to: "/operate/workers", label: operateTexts.workers, icon: Cpu, key: "w" },
+  { to: "/operate/fleets", label: operateTexts.fleets, icon: Boxes },
   { to: "/operate/workflows", label: operateTexts.workflows, icon: Workflow, key: "f" },
   { to: "/operate/effects", label: operateTexts.effects, icon: Store, key: "x" },
   { to: "/operate/assets", label: operateTexts.assets, icon: ImagePlus },

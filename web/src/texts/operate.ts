@@ -3,6 +3,7 @@ export const operateTexts = {
   overview: "Overview",
   jobs: "Jobs",
   workers: "Workers",
+  fleets: "Fleets",
   effects: "Effects",
   assets: "Assets",
   tenants: "Tenants",

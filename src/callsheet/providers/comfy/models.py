@@ -45,6 +45,13 @@ def models_of_object_info(info: Mapping[str, Any]) -> list[str]:
     return sorted({choice for node in info.values() for choice in _choices(node) if is_model_file(choice)})
 
 
+def custom_nodes_of_object_info(info: Mapping[str, Any]) -> list[str]:
+    """The packages of custom nodes that define a class, in alphabetical order: `custom_nodes.NAME` in ComfyUI."""
+    modules = (node.get("python_module") for node in info.values() if isinstance(node, Mapping))
+    names = {str(module).split(".")[1] for module in modules if str(module).startswith("custom_nodes.")}
+    return sorted(names - {""})
+
+
 def short_hash(name: str) -> str:
     """What a worker calls a model by when it says which ones are loaded."""
     return sha256_hex(name.encode("utf-8", "surrogatepass"))[:SHORT]

@@ -26,7 +26,7 @@ from callsheet.providers.comfy.following import Following
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
 from callsheet.providers.comfy.http import EngineHttp, json_of, pause
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
-from callsheet.providers.comfy.models import models_of_object_info
+from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
 from callsheet.providers.comfy.shared_files import remove_unused
 from callsheet.providers.comfy.socket import EngineSocket
@@ -144,7 +144,8 @@ class ComfyUI:
         system = stats.get("system")
         version = system.get("comfyui_version") if isinstance(system, dict) else None
         models = await asyncio.to_thread(models_of_object_info, info)
-        return Inventory(frozenset(info), frozenset(models), (str(version),) if version else ())
+        custom_nodes = frozenset(custom_nodes_of_object_info(info))
+        return Inventory(frozenset(info), frozenset(models), (str(version),) if version else (), custom_nodes)
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         return await self._files.upload(path, name, run_id)

@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
-import { Badge, Button, Dialog, Table, Time, type Column } from "@/design";
+import { Badge, Table, Time, type Column } from "@/design";
 import { workersTexts } from "@/texts/workers";
+import { RevokeDialog } from "./RevokeDialog";
 import { stateOf, TONES, versionsOf, type Worker } from "./state";
-import { useWorkerAction } from "./useWorkerActions";
 import { WorkerMenu } from "./WorkerMenu";
 
 const texts = workersTexts.columns;
@@ -15,26 +16,12 @@ const SHOWN_WORKFLOWS = 2;
 export function WorkerList({ workers }: { workers: readonly Worker[] }) {
   const [asked, setAsked] = useState<Worker | null>(null);
   const { data: me } = useQuery(meQuery);
-  const revoke = useWorkerAction(() => setAsked(null));
   // A viewer sees everything and changes nothing.
   const mayChange = me?.role === "operator";
   return (
     <>
       <Table label={workersTexts.list} rows={workers} columns={mayChange ? [...COLUMNS, menuColumn(setAsked)] : COLUMNS} rowKey={(worker) => worker.worker_id} />
-      <Dialog
-        open={asked !== null}
-        onOpenChange={(open) => !open && setAsked(null)}
-        title={workersTexts.revokeTitle(asked?.worker_id ?? "")}
-        text={workersTexts.revokeText}
-        actions={
-          <>
-            <Button onClick={() => setAsked(null)}>{workersTexts.keep}</Button>
-            <Button look="danger" busy={revoke.isPending} onClick={() => asked && revoke.mutate({ id: asked.worker_id, action: "revoke" })}>
-              {workersTexts.revokeIt}
-            </Button>
-          </>
-        }
-      />
+      <RevokeDialog worker={asked} onClose={() => setAsked(null)} />
     </>
   );
 }
@@ -44,7 +31,9 @@ const COLUMNS: readonly Column<Worker>[] = [
     name: texts.worker,
     cell: (worker) => (
       <>
-        <span className="font-[550] [overflow-wrap:anywhere]">{worker.display_name || worker.worker_id}</span>
+        <Link to="/operate/workers/$id" params={{ id: worker.worker_id }} className="font-[550] [overflow-wrap:anywhere] hover:underline">
+          {worker.display_name || worker.worker_id}
+        </Link>
         {worker.display_name && worker.display_name !== worker.worker_id && <code className="block text-muted [overflow-wrap:anywhere]">{worker.worker_id}</code>}
       </>
     ),

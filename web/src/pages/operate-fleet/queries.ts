@@ -1,0 +1,34 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+
+const REFRESH_MS = 5_000;
+const SHOWN = 50;
+
+export const fleetQuery = (id: number) =>
+  queryOptions({
+    queryKey: keys.fleet(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, signal })),
+    refetchInterval: REFRESH_MS,
+  });
+
+/** What waits for the fleet and what it runs. */
+export const fleetNumbersQuery = (id: number) =>
+  queryOptions({
+    queryKey: keys.fleetNumbers(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/scaling/metric", { params: { path: { fleet_id: id } }, signal })),
+    refetchInterval: REFRESH_MS,
+  });
+
+export const fleetTokensQuery = (id: number) =>
+  queryOptions({
+    queryKey: keys.fleetTokens(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/tokens", { params: { path: { fleet_id: id }, query: { limit: SHOWN } }, signal })),
+  });
+
+export const decisionsQuery = (id: number) =>
+  queryOptions({
+    queryKey: keys.fleetDecisions(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/scaling/decisions", { params: { path: { fleet_id: id }, query: { limit: 20 } }, signal })),
+    refetchInterval: REFRESH_MS,
+  });

@@ -1,0 +1,19 @@
+import { createRoute, lazyRouteComponent, notFound } from "@tanstack/react-router";
+import { hasStatus } from "@/api/problems";
+import { operatorRoute } from "@/frame/routes";
+import { fleetQuery } from "./queries";
+
+export const fleetRoute = createRoute({
+  getParentRoute: () => operatorRoute,
+  path: "/operate/fleets/$id",
+  loader: async ({ context, params }) => {
+    try {
+      await context.queryClient.ensureQueryData(fleetQuery(Number(params.id)));
+    } catch (error) {
+      if (hasStatus(error, 404) || hasStatus(error, 422)) throw notFound();
+      // The page of operators says who may see it.
+      if (!hasStatus(error, 403)) throw error;
+    }
+  },
+  component: lazyRouteComponent(() => import("./FleetPage"), "FleetPage"),
+});

@@ -1,0 +1,68 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Boxes } from "lucide-react";
+import type { Schemas } from "@/api/types";
+import { Badge, Button, Empty, PageHead, Skeleton, Table, type Column } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useTitle } from "@/parts/useTitle";
+import { fleetsTexts } from "@/texts/fleets";
+import { fleetsQuery } from "./queries";
+
+type Fleet = Schemas["Fleet"];
+const texts = fleetsTexts.columns;
+
+export function FleetsPage() {
+  useTitle(fleetsTexts.title);
+  const query = useInfiniteQuery(fleetsQuery);
+  const fleets = query.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <>
+      <PageHead title={fleetsTexts.title} text={fleetsTexts.text} />
+      {query.isError && fleets.length === 0 ? (
+        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.isPending ? (
+        <Skeleton className="h-64" />
+      ) : fleets.length === 0 ? (
+        <Empty icon={<Boxes size={20} />} title={fleetsTexts.none} text={fleetsTexts.noneText} />
+      ) : (
+        <div className="grid gap-4">
+          <Table label={fleetsTexts.title} rows={fleets} columns={COLUMNS} rowKey={(fleet) => fleet.id} />
+          {query.hasNextPage && (
+            <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+              {fleetsTexts.more}
+            </Button>
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+const COLUMNS: readonly Column<Fleet>[] = [
+  {
+    name: texts.fleet,
+    cell: (fleet) => (
+      <>
+        <Link to="/operate/fleets/$id" params={{ id: String(fleet.id) }} className="font-[550] [overflow-wrap:anywhere] hover:underline">
+          {fleet.name}
+        </Link>
+        <span className="block text-muted">
+          {fleet.slug}, {fleet.stage}
+        </span>
+      </>
+    ),
+  },
+  { name: texts.state, cell: (fleet) => <FleetBadge fleet={fleet} /> },
+  { name: texts.live, right: true, cell: (fleet) => <span className="whitespace-nowrap">{fleetsTexts.liveOf(fleet.live_workers, fleet.workers)}</span> },
+  { name: texts.wanted, right: true, className: "max-sm:hidden", cell: (fleet) => fleet.scaling?.wanted ?? fleet.desired_workers ?? "–" },
+  { name: texts.waiting, right: true, className: "max-md:hidden", cell: (fleet) => fleet.scaling?.queued_jobs ?? "–" },
+  { name: texts.workflows, className: "max-lg:hidden", cell: (fleet) => <span className="[overflow-wrap:anywhere]">{fleet.workflows.join(", ") || fleetsTexts.noWorkflow}</span> },
+  { name: texts.why, className: "max-xl:hidden", cell: (fleet) => <span className="text-muted">{fleet.scaling?.driver_error ?? fleet.scaling?.reason ?? fleetsTexts.notScaled}</span> },
+];
+
+export function FleetBadge({ fleet }: { fleet: Fleet }) {
+  if (!fleet.is_active) return <Badge tone="plain">{fleetsTexts.off}</Badge>;
+  if (fleet.scaling?.driver_error) return <Badge tone="bad">{fleetsTexts.driverFails}</Badge>;
+  if (fleet.live_workers > 0) return <Badge tone="ok">{fleetsTexts.serves}</Badge>;
+  return <Badge tone={fleet.scaling ? "plain" : "warn"}>{fleetsTexts.noLive}</Badge>;
+}

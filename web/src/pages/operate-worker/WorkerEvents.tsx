@@ -1,0 +1,27 @@
+import { useQuery } from "@tanstack/react-query";
+import type { Schemas } from "@/api/types";
+import { Table, Time, type Column } from "@/design";
+import { workerTexts } from "@/texts/workers";
+import { workerEventsQuery } from "./queries";
+import { Section } from "./Section";
+
+type Event = Schemas["WorkerEvent"];
+const texts = workerTexts.events;
+
+const COLUMNS: readonly Column<Event>[] = [
+  { name: texts.at, cell: (event) => <Time at={event.at} className="whitespace-nowrap" /> },
+  { name: texts.event, cell: (event) => <code>{event.event}</code> },
+  { name: texts.actor, className: "max-sm:hidden", cell: (event) => <span className="[overflow-wrap:anywhere]">{event.actor}</span> },
+  { name: texts.dispatch, right: true, cell: (event) => event.dispatch_id ?? "–" },
+];
+
+/** What happened to the worker lately. */
+export function WorkerEvents({ id }: { id: string }) {
+  const { data } = useQuery(workerEventsQuery(id));
+  if (data === undefined || data.items.length === 0) return null;
+  return (
+    <Section hasTable title={texts.title}>
+      <Table label={texts.title} rows={data.items} columns={COLUMNS} rowKey={(event) => event.id} />
+    </Section>
+  );
+}

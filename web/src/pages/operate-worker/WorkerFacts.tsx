@@ -1,0 +1,50 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { Schemas } from "@/api/types";
+import { Time } from "@/design";
+import { versionsOf } from "@/pages/operate-workers/state";
+import { workersTexts, workerTexts } from "@/texts/workers";
+import { agentOf, customNodesOf } from "./capabilities";
+import { Section } from "./Section";
+
+export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
+  const texts = workerTexts.facts;
+  const customNodes = customNodesOf(worker.capabilities);
+  return (
+    <Section title={texts.title}>
+      <dl className="panel grid gap-x-8 gap-y-4 p-5 sm:grid-cols-2 xl:grid-cols-3">
+        <Fact name={texts.id}>
+          <code className="[overflow-wrap:anywhere]">{worker.worker_id}</code>
+        </Fact>
+        <Fact name={texts.fleet}>
+          {worker.fleet_id ? (
+            <Link to="/operate/fleets/$id" params={{ id: String(worker.fleet_id) }} className="underline underline-offset-2">
+              {worker.fleet_slug}, {worker.stage}
+            </Link>
+          ) : (
+            `${workersTexts.noFleet}, ${worker.stage}`
+          )}
+        </Fact>
+        <Fact name={texts.slots}>{worker.max_concurrency}</Fact>
+        <Fact name={texts.agent}>{agentOf(worker.capabilities) ?? texts.unknown}</Fact>
+        <Fact name={texts.engines}>{versionsOf(worker) || texts.unknown}</Fact>
+        <Fact name={texts.machine}>{[worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || texts.unknown}</Fact>
+        <Fact name={texts.workflows}>{worker.workflows.join(", ") || texts.none}</Fact>
+        <Fact name={texts.customNodes}>{customNodes.join(", ") || texts.none}</Fact>
+        <Fact name={texts.registered}>
+          <Time at={worker.registered_at} />
+          {worker.fleet_token_id ? ` ${texts.withToken(worker.fleet_token_id)}` : ` ${texts.withSecret}`}
+        </Fact>
+      </dl>
+    </Section>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-s text-muted">{name}</dt>
+      <dd className="num [overflow-wrap:anywhere]">{children}</dd>
+    </div>
+  );
+}
