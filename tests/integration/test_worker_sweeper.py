@@ -21,7 +21,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
-from callsheet.wire.fleet import Registered, RegisterRequest
+from callsheet.wire.fleet import RegisterAnswer, RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest
 from tests.support.core import Core, Member, Row
 from tests.support.fleet_api import bearer, join, recording_reaped, registry
@@ -36,7 +36,7 @@ class Yard:
     room: FleetRoom
     slug: str
 
-    async def join(self, worker_id: str = "gpu-1") -> Registered:
+    async def join(self, worker_id: str = "gpu-1") -> RegisterAnswer:
         return await join(self.room, worker_id, self.slug)
 
     async def silent_for(self, seconds: float, worker_id: str = "gpu-1") -> None:

@@ -20,7 +20,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, NotAuthenticated, NotFound
-from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, Registered, RegisterRequest
+from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, RegisterAnswer, RegisterRequest
 from tests.support.core import Row
 from tests.support.fleet_api import LOCAL, bearer, join, registry
 from tests.support.race import Race
@@ -43,7 +43,7 @@ class Gate:
     def central(self) -> Database:
         return self.race.central
 
-    async def join(self, worker_id: str = "gpu-1") -> Registered:
+    async def join(self, worker_id: str = "gpu-1") -> RegisterAnswer:
         return await join(self.one, worker_id, self.slug)
 
     async def rows(self, query: str, *values: object) -> list[Row]:
@@ -87,9 +87,9 @@ async def both(gate: Gate, *registries: tuple[WorkerRegistry, str]) -> list[Any]
 
 async def test_of_two_registrations_of_one_id_one_is_accepted(gate: Gate) -> None:
     answers = await both(gate, (gate.one.registry, "gpu-1"), (gate.two.registry, "gpu-1"))
-    assert kinds(answers) == ["AlreadyRegistered", "Registered"]
+    assert kinds(answers) == ["AlreadyRegistered", "RegisterAnswer"]
     assert await gate.sessions() == [None]
-    [accepted] = [answer for answer in answers if isinstance(answer, Registered)]
+    [accepted] = [answer for answer in answers if isinstance(answer, RegisterAnswer)]
     assert (await gate.two.authentication.of(bearer(accepted.token))).worker_id == "gpu-1"
 
 
@@ -98,7 +98,7 @@ async def test_of_two_registrations_for_the_last_place_one_is_accepted(gate: Gat
         registry(core.databases, core.room.lease_reports, max_workers=1) for core in (gate.race.one, gate.race.two)
     ]
     answers = await both(gate, (one.registry, "gpu-1"), (two.registry, "gpu-2"))
-    assert kinds(answers) == ["Forbidden", "Registered"]
+    assert kinds(answers) == ["Forbidden", "RegisterAnswer"]
     [count] = await gate.rows("SELECT count(*) FROM comfyui_workers")
     assert count["count"] == 1
 
@@ -109,7 +109,7 @@ async def test_two_agents_that_take_over_a_dead_one_put_its_job_back_once(gate: 
     await gate.race.one.start("gpu-1")
     await gate.silent_for(91)
     answers = await both(gate, (gate.one.registry, "gpu-1"), (gate.two.registry, "gpu-1"))
-    assert kinds(answers) == ["AlreadyRegistered", "Registered"]
+    assert kinds(answers) == ["AlreadyRegistered", "RegisterAnswer"]
     assert await gate.sessions() == ["registered anew", None]
     assert await gate.dispatch() == ("queued", 1)
     assert await gate.events("lease_put_back") == ["lease_put_back"]
@@ -443,7 +443,7 @@ async def test_a_registration_before_a_revocation_of_its_token_stands(gate: Gate
             gate.two.fleet_tokens.revoke(token.id, "operator"),
         )
     registered, revoked = await asyncio.gather(*tasks)
-    assert isinstance(registered, Registered)
+    assert isinstance(registered, RegisterAnswer)
     assert (await gate.one.authentication.of(bearer(registered.token))).is_approved
     assert revoked.workers == 1
 
@@ -457,7 +457,7 @@ async def test_a_token_that_is_rotated_while_a_worker_registers_lets_it_in(gate:
             join(gate.one, "gpu-1", credential=credential),
         )
     rotated, registered = await asyncio.gather(*tasks)
-    assert isinstance(registered, Registered)
+    assert isinstance(registered, RegisterAnswer)
     await join(gate.one, "gpu-2", credential=TokenCredential(hash_token(rotated.token)))
 
 

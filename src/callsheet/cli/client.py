@@ -28,7 +28,7 @@ from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
 from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video
 from callsheet.wire.problems import Problem, ProblemField
 from callsheet.wire.tasks import Task
-from callsheet.wire.wallet import Credit, Credited, Wallet
+from callsheet.wire.wallet import Credit, CreditAnswer, Wallet
 
 Model = TypeVar("Model", bound=BaseModel)
 Told = JobEvent | JobProgress
@@ -105,9 +105,9 @@ class Client:
     async def wallet(self) -> Wallet:
         return await self._ask(Wallet, "GET", "/api/wallet")
 
-    async def credit(self, user_id: UUID, credit: Credit) -> Credited:
+    async def credit(self, user_id: UUID, credit: Credit) -> CreditAnswer:
         """Needs the key of an admin."""
-        return await self._ask(Credited, "POST", f"/api/admin/users/{user_id}/credits", credit.model_dump())
+        return await self._ask(CreditAnswer, "POST", f"/api/admin/users/{user_id}/credits", credit.model_dump())
 
     async def job(self, job_id: str | UUID) -> Job:
         return await self._ask(Job, "GET", f"/api/ai-jobs/{_quoted(str(job_id))}")

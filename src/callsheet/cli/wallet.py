@@ -16,7 +16,7 @@ import typer
 from callsheet.cli.console import checked, out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.wallet import Credit, Credited, Transaction
+from callsheet.wire.wallet import Credit, CreditAnswer, Transaction
 
 if TYPE_CHECKING:
     from callsheet.plumbing.database import Database
@@ -50,7 +50,7 @@ def credit_user(
     out.print(f"{known}{email} has {credited.balance} tokens.")
 
 
-async def _credit(settings: Settings, email: str, request: Credit) -> Credited:
+async def _credit(settings: Settings, email: str, request: Credit) -> CreditAnswer:
     from callsheet.identity.audit import OPERATOR, AuditLog
     from callsheet.wallet.ledger import credit
 
@@ -61,7 +61,7 @@ async def _credit(settings: Settings, email: str, request: Credit) -> Credited:
         if not replayed:
             said = {"amount": request.amount, "provider_transaction_id": payment}
             await AuditLog(databases).add(OPERATOR, "wallet.credit", "user", user_id, tenant_id, **said)
-        return Credited(balance=balance, replayed=replayed)
+        return CreditAnswer(balance=balance, replayed=replayed)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from callsheet.fleet.registry import WorkerRegistry
 from callsheet.identity.authentication import Authentication
 from callsheet.plumbing.routing import Router
 from callsheet.wire.environment import Environment, EnvironmentAnswer
-from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
+from callsheet.wire.fleet import DeregisterRequest, RegisterAnswer, RegisterRequest
 
 secret_header = APIKeyHeader(
     name="X-Fleet-Secret",
@@ -35,10 +35,10 @@ def registration_router(
     async def credential_of(request: Request, given: str | None = Security(secret_header)) -> Credential:
         return await credentials.of(given, request, authentication.client_address(request))
 
-    @router.post("/register", status_code=201, response_model=Registered)
+    @router.post("/register", status_code=201, response_model=RegisterAnswer)
     async def register_worker(
         body: RegisterRequest, request: Request, credential: Credential = Depends(credential_of)
-    ) -> Registered | Response:
+    ) -> RegisterAnswer | Response:
         """Registers a worker for a fleet or for workflows. Only this response shows the worker's token."""
         wants_envelope = envelope.is_wanted(request)
         registered = await registry.register(body, credential)

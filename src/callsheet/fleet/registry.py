@@ -25,7 +25,7 @@ from callsheet.settings import FleetSettings
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.environment import MOST_SHOWN, CannotRun, Environment
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
-from callsheet.wire.fleet import Registered, RegisterRequest
+from callsheet.wire.fleet import RegisterAnswer, RegisterRequest
 
 DEFAULT_PROVIDERS = ("self_hosted",)
 # Prefix of the ids of in-process workers of control planes.
@@ -70,7 +70,7 @@ class WorkerRegistry:
         # When each worker last reported its environment.
         self._reported: dict[str, float] = {}
 
-    async def register(self, request: RegisterRequest, credential: Credential) -> Registered:
+    async def register(self, request: RegisterRequest, credential: Credential) -> RegisterAnswer:
         is_own = isinstance(credential, OwnCredential)
         check_shape(request, credential)
         if request.worker_id.startswith(OWN_PREFIX) != is_own:
@@ -98,7 +98,7 @@ class WorkerRegistry:
             reason="its worker registered anew",
             actor=f"worker:{request.worker_id}",
         )
-        return Registered(
+        return RegisterAnswer(
             worker_id=request.worker_id,
             token=token,
             workflows_assigned=list(placement.workflows),

@@ -1,6 +1,7 @@
 """An actor: the adapter between a task and the provider that executes it.
 
-Control plane and task workers load the same actors: the one asks them what a payload needs, the others run them.
+The control plane and task workers load the same actors. The control plane uses them to validate a task at submit; task
+workers use them to run it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Plan:
     finish: Finish = Finish.SYNC
     concurrency: Concurrency | None = None
     run_limit_seconds: int = 3600
-    # What the provider is asked to do, if it is one of its actions: the price may depend on it.
+    # The provider's action, if the task uses one. The price may depend on it.
     action: str | None = None
     # Only set if the provider finishes by `worker`.
     effect: EffectUse | None = None
@@ -49,7 +50,7 @@ class Task:
     say: SayProgress
     # Only set if the plan finishes by webhook.
     callback: Callback | None = None
-    # A URL in the payload that the control plane has put there: of a file in its own storage, wherever that is.
+    # A URL that the control plane added to the payload, for a file in its storage.
     input_url: str | None = None
 
 
@@ -76,26 +77,27 @@ class Actor(Protocol):
 
     @property
     def paid(self) -> bool:
-        """Whether its tasks cost money at a service, besides what a provider of media says of itself. Then its tasks
-        need a price in `tasks.costs`."""
+        """Whether the actor's tasks cost money at a service, in addition to a media provider that declares it itself.
+        Such tasks need a price in `tasks.costs`."""
         ...
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
-        """Pure and quick. Raises InvalidRequest with fields like `payload.prompt` where the payload cannot be run."""
+        """Pure and quick. Raises InvalidRequest with fields such as `payload.prompt` if the payload cannot be run."""
         ...
 
     async def run(self, task: Task) -> Done | Deferred:
-        """Raises ProviderError. Cancelled, it lets go of what it holds within seconds, or is left behind.
+        """Raises ProviderError. After it is cancelled, it must release its resources within seconds; the worker does
+        not wait longer.
 
-        It shares its event loop with other tasks, their heartbeats and maybe a whole control plane: what computes or
-        blocks belongs in a thread (`asyncio.to_thread`) or a process.
+        It shares its event loop with other tasks, their heartbeats and maybe a whole control plane. Code that computes
+        or blocks belongs in a thread (`asyncio.to_thread`) or a process.
         """
         ...
 
 
 def title_of(actor: Actor, plan: Plan | None = None) -> str:
-    """What people read. An actor may say it as `title`; otherwise it is made of its name. Of a task that names provider
-    and action, these say more."""
+    """The name that people read: the actor's `title`, or else its name. For a task that names a provider and an action,
+    the title shows these."""
     if plan is not None and plan.action is not None and plan.provider != OWN and actor.name == MEDIA:
         return f"{plan.provider}: {plan.action.replace('_', ' ')}"
     title = getattr(actor, "title", None)

@@ -1,8 +1,7 @@
-"""What is asked of a provider of media, whichever it is: what it can do, how it finishes, and to do it.
+"""The interface of media providers: what a provider can do, how it finishes, and how it is called.
 
-One that finishes `sync` is called and followed to the end by the task's worker; one that finishes by
-`webhook` is called, and calls back; one that finishes by `worker` is not called: its jobs are leased by agents beside
-engines. None of them has a memory of jobs.
+The task's worker calls a `sync` provider and waits for the result. A `webhook` provider is called, and calls back. A
+`worker` provider is not called: agents beside engines lease its jobs. No provider stores jobs.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Generation:
     action: str
     prompt: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
-    # A URL among the params that is our own storage's, and may therefore lead into a private network.
+    # A URL in `params` that belongs to this installation's storage. It may therefore be in a private network.
     own_url: str | None = None
 
 
@@ -81,8 +80,9 @@ class MediaProvider(Protocol):
         ...
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
-        """What is wrong with it, by fields like `params.width`; `provider` where it is not set up, with a reason that
-        names the setting. Pure: asked at submit, by the control plane. `action` is one of its own."""
+        """The problems of a request, by field, for example `params.width`. If the provider is not configured, the field
+        is `provider` and the reason names the setting. Pure: the control plane calls it at submit. `action` is one of
+        the provider's actions."""
         ...
 
     def concurrency(self, generation: Generation) -> Concurrency | None: ...
@@ -102,13 +102,13 @@ class SyncProvider(MediaProvider, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EffectUse:
-    """The effect whose job the task becomes, where an engine's worker shall run it."""
+    """The effect of the task's job, if an engine's worker runs the task."""
 
     effect: str
     input_payload: Mapping[str, Any]
     input_file_id: str | None = None
-    # Where in the task's payload its user wrote a field of that job, like input_file_id: params.input_file_id. What is
-    # not named is there as it is called here; the input_payload is in `params`.
+    # The field of the task's payload that a field of the job came from, for example input_file_id:
+    # params.input_file_id. A field that is not listed has the same name in both; input_payload is `params`.
     places: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -118,9 +118,10 @@ class WorkerProvider(MediaProvider, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """Where the provider shall call back. The URL has an id that cannot be guessed, new for every charge cycle.
+    """The URL for the provider's callback. It has an id that cannot be guessed, and is new for every charge cycle.
 
-    `may_exist`: an earlier attempt may have reached the provider, so it is looked for before it is submitted again.
+    `may_exist`: an earlier attempt may have reached the provider. The provider is searched for its job before the
+    request is submitted again.
     """
 
     url: str
@@ -138,7 +139,7 @@ class Prediction:
     text: str | None = None
     error: str | None = None
     percent: float | None = None
-    # Where it says that it calls back, if it says it. A callback that says another URL is not for this one.
+    # The callback URL that the provider reports, if it reports one. A callback with another URL is for another job.
     callback_url: str | None = None
 
 

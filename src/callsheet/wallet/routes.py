@@ -22,7 +22,7 @@ from callsheet.wallet.audits import LedgerAudits
 from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, transactions_of
 from callsheet.wire.base import Line, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.wallet import Credit, Credited, Hold, LedgerAudit, Transaction, Wallet
+from callsheet.wire.wallet import Credit, CreditAnswer, Hold, LedgerAudit, Transaction, Wallet
 
 NO_USER = "There is no such user."
 IdempotencyKey = Annotated[
@@ -100,7 +100,7 @@ def admin_wallet_router(
     @router.post("/{user_id}/credits")
     async def add_credits(
         user_id: UUID, body: Credit, idempotency_key: IdempotencyKey = None, principal: Principal = give
-    ) -> Credited:
+    ) -> CreditAnswer:
         """Adds tokens to a user's wallet. The same payment, or the same Idempotency-Key, twice is one credit."""
         payment = payment_of(body, idempotency_key)
         tenant_id, pool = await wallet_of(user_id, principal, Permission.GIVE_CREDITS)
@@ -117,7 +117,7 @@ def admin_wallet_router(
                 provider_transaction_id=payment,
                 **({} if body.reason is None else {"reason": body.reason}),
             )
-        return Credited(balance=balance, replayed=replayed)
+        return CreditAnswer(balance=balance, replayed=replayed)
 
     return router
 

@@ -54,7 +54,7 @@ class RegisterRequest(WorkerRequest):
     )
 
 
-class Registered(Answer):
+class RegisterAnswer(Answer):
     worker_id: str
     token: str = Field(
         description="The worker sends it as `Authorization: Bearer …` from now on. It is shown only this once."

@@ -68,7 +68,7 @@ class Credit(UserRequest):
     reason: Line | None = Field(None, description="Why the tokens are given, for the audit log.")
 
 
-class Credited(Answer):
+class CreditAnswer(Answer):
     balance: int
     replayed: bool = Field(description="Whether this payment had been credited before.")
 

@@ -17,7 +17,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.environment import Environment, EnvironmentAnswer
-from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
+from callsheet.wire.fleet import DeregisterRequest, RegisterAnswer, RegisterRequest
 from callsheet.wire.worker import (
     CompleteAnswer,
     DispatchAnswer,
@@ -167,7 +167,7 @@ class ControlPlane:
                 raise OperatorError(f"The control plane does not register this worker: {refused.detail}") from None
             raise Unreachable(refused.detail, RETRY_CAP_SECONDS) from None
         try:
-            registered = Registered.model_validate(answer)
+            registered = RegisterAnswer.model_validate(answer)
         except ValidationError as error:
             raise Unreachable("did not return a registration") from error
         self._keep(registered.token)

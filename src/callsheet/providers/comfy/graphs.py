@@ -1,6 +1,6 @@
-"""Graphs before they are sent: files put in, outputs given names of their own, traps refused. Pure.
+"""Prepares a graph before it is sent: inserts file names, makes output names unique, refuses dangerous graphs. Pure.
 
-Only parsed values are touched, never JSON as text: a name with quotes in it would rewrite the graph.
+The functions change parsed values, never JSON text: a name with quotes in it would rewrite the graph.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from callsheet.providers.engine import EngineError, Graph
 
-# A chain of 1,000 nodes is refused by the engine's own recursion, one of 1,200 that no output reaches ends its executor
-# for good; 600 were seen to pass.
+# ComfyUI's recursion refuses a chain of 1,000 nodes. A chain of 1,200 that no output reaches ends its executor until a
+# restart. A chain of 600 was run successfully.
 LONGEST_CHAIN = 600
 # Highest number of nodes that a message names.
 MOST_NAMED = 10
@@ -29,13 +29,13 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 
 
 def folder_of(run_id: str) -> str:
-    """Where the files of a run lie in the engine's directories: no other run has files there."""
+    """The folder of a run in the engine's directories. No other run has files there."""
     return f"{FOLDER}/{run_id}"
 
 
 def checked_graph(workflow: object) -> Graph:
-    """The graph, if an engine survives it. A node without `inputs` that no output reaches is accepted with 200 and then
-    kills ComfyUI's executor thread, so that is looked at here."""
+    """The graph, unless it would crash an engine. ComfyUI accepts a node without `inputs` that no output reaches with
+    200, and then its executor thread ends. So this function checks it."""
     if not isinstance(workflow, dict) or not workflow:
         raise invalid("The workflow has no nodes.")
     for node_id, node in workflow.items():
@@ -49,7 +49,8 @@ def checked_graph(workflow: object) -> Graph:
 
 
 def checked_extra_data(value: object) -> dict[str, Any]:
-    """Other than an object gets 500; an `extra_pnginfo` that is none breaks the job list for all."""
+    """ComfyUI returns 500 if the value is not an object. If `extra_pnginfo` is not an object, its job list fails for
+    every client."""
     if not isinstance(value, dict):
         return {}
     usable = isinstance(value.get("extra_pnginfo", {}), dict)
@@ -57,8 +58,8 @@ def checked_extra_data(value: object) -> dict[str, Any]:
 
 
 def marked_extra_data(value: object, run_id: str) -> dict[str, Any]:
-    """With the run's id as that of its workflow: the one thing an engine that chooses the ids of its runs itself says
-    of them in its list. It also goes into the metadata of images, as the workflow's own id would."""
+    """Sets the run's id as the id of the workflow. If an engine chooses the ids of its runs itself, its list of runs
+    shows only the workflow's id. Images have that id in their metadata too."""
     extra = checked_extra_data(value)
     about = extra.get("extra_pnginfo") or {}
     workflow = about.get("workflow")
@@ -69,8 +70,8 @@ def marked_extra_data(value: object, run_id: str) -> dict[str, Any]:
 
 
 def with_files(graph: Graph, names: Mapping[str, str]) -> Graph:
-    """The graph with the engine's names of the files where their placeholders were, each text in one pass: what was put
-    in is not looked at again."""
+    """Replaces the placeholders of files by the engine's file names. Each text is replaced in one pass, so an inserted
+    name is not searched for placeholders."""
     placeholders = sorted((each for each in names if each), key=len, reverse=True)
     if not placeholders:
         return graph
@@ -79,8 +80,8 @@ def with_files(graph: Graph, names: Mapping[str, str]) -> Graph:
 
 
 def with_marks(graph: Graph, run_id: str, output_node: str | None, refusing: Collection[str]) -> Graph:
-    """Every node that may write a result carries the run's id: those with a prefix, those that no other node needs, and
-    the one whose files count. Not those of the classes that refuse inputs they do not know."""
+    """Adds the run's id to every node that may write a result: nodes with a prefix, nodes that no other node needs, and
+    the output node. Nodes whose class refuses unknown inputs are left out."""
     needed = {source for node_id in graph for source in _sources(graph, node_id)}
 
     def may_write(node_id: str, inputs: Mapping[str, Any]) -> bool:
@@ -95,7 +96,7 @@ def with_marks(graph: Graph, run_id: str, output_node: str | None, refusing: Col
 
 
 def marked_nodes(prompt: object, run_id: str) -> set[str]:
-    """Which nodes carry the run's id, of what an engine's history keeps as its prompt."""
+    """The nodes with the run's id, in the prompt that an engine's history keeps."""
     graph = prompt[2] if isinstance(prompt, list) and len(prompt) > 2 else None
     return {
         str(node_id)
@@ -105,7 +106,7 @@ def marked_nodes(prompt: object, run_id: str) -> set[str]:
 
 
 def needed_by(graph: Graph, node_id: str) -> Graph:
-    """The node and everything before it: what its result depends on."""
+    """The node and all nodes that its result depends on."""
     found: Graph = {}
     waiting = [node_id]
     while waiting:
@@ -117,8 +118,8 @@ def needed_by(graph: Graph, node_id: str) -> Graph:
 
 
 def with_own_outputs(graph: Graph, run_id: str) -> Graph:
-    """Every `filename_prefix` that is a text leads into the run's own folder: it shows whose file it is, and the folder
-    is removed as a whole. A prefix that another node makes stays as it is."""
+    """Puts every `filename_prefix` that is a text into the run's own folder. The folder shows which run wrote a file,
+    and is removed as a whole. A prefix that another node makes does not change."""
 
     def renamed(name: str, value: Any) -> Any:
         if name != "filename_prefix" or isinstance(value, list):
@@ -142,7 +143,7 @@ def refuse_foreign_files(graph: Graph) -> None:
 
 
 def refuse_shared_files(graph: Graph) -> None:
-    """Before files are put in: only their placeholders lead to what the runs of others use too."""
+    """Called before file names are inserted: only placeholders may refer to files that several runs share."""
     for node_id, node in graph.items():
         for name, value in node["inputs"].items():
             if name != "filename_prefix" and any(map(_is_shared, _texts(value))):
@@ -159,7 +160,7 @@ def _leads_outside(value: str) -> bool:
 
 
 def _is_shared(value: str) -> bool:
-    # Some file systems take capitals for the same.
+    # Some file systems ignore the case of letters.
     path = posixpath.normpath(value.strip().replace("\\", "/")).casefold()
     return path == SHARED_FOLDER or path.startswith(f"{SHARED_FOLDER}/")
 
@@ -199,18 +200,18 @@ def _replaced(value: Any, replace: Callable[[str], str]) -> Any:
 
 
 def _refuse_circles(graph: Graph) -> None:
-    """The engine refuses those, too, and does not say which nodes they are."""
+    """The engine refuses cycles too, but its error does not name the nodes."""
     try:
         TopologicalSorter({node_id: _sources(graph, node_id) for node_id in graph}).prepare()
     except CycleError as error:
-        # The last one is the first again.
+        # The last node is the first one again.
         nodes = list(map(str, error.args[1]))[:-1]
         shown = ", ".join(nodes[:MOST_NAMED]) + (", …" if len(nodes) > MOST_NAMED else "")
         raise invalid(f"The workflow has a circle of the nodes {shown}.", node_ids=nodes) from None
 
 
 def _refuse_long_chains(graph: Graph) -> None:
-    """Without recursion of our own."""
+    """Does not use recursion, because a long chain would exceed Python's limit."""
     depth: dict[str, int] = {}
     for start in graph:
         waiting, under_way = [start], set[str]()
