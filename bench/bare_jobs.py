@@ -112,6 +112,7 @@ class Pair:
             least_lease_seqs=[0] * len(submitted),
             most_lease_seqs=[0] * len(submitted),
             reasons=[None] * len(submitted),
+            traces=[None] * len(submitted),
         )
         leases = await self._leased(len(users))
         await self.start(**_columns(leases, actor="worker:bare"), lease_seqs=[lease["lease_seq"] for lease in leases])

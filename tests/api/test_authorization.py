@@ -256,6 +256,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/tenants/{tenant_id}/share
         GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
         GET /api/admin/jobs/{job_id}
+        GET /api/admin/jobs/{job_id}/waterfall
     """,
     TENANT_NEW: """
         POST /api/admin/users

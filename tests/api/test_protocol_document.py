@@ -19,6 +19,17 @@ from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 PREVIEW = {"mime_type": "image/png", "data": "iVBORw0KGgo="}
+TRACE = {
+    "phases": [
+        {"name": "download", "start_ms": 2, "end_ms": 310},
+        {"name": "run", "start_ms": 330, "end_ms": 31200},
+        {"name": "upload", "start_ms": 31260, "end_ms": 33900},
+    ],
+    "nodes": [
+        {"node_id": "1", "start_ms": 332, "end_ms": 332, "cached": True},
+        {"node_id": "3", "start_ms": 340, "end_ms": 31100},
+    ],
+}
 ENVIRONMENT = {
     "node_classes": ["CheckpointLoaderSimple", "SaveImage"],
     "models": [{"name": "sd15.safetensors"}],
@@ -100,7 +111,7 @@ async def poll_and_complete(recorder: Recorder) -> None:
     recorder.note("poll-job", worker)
     await worker.heartbeat(job, run_started=True)
     recorder.note("heartbeat", worker)
-    progress = {"percent": 40.0, "message": "step 8 of 20", "elapsed_ms": 12400}
+    progress = {"percent": 40.0, "message": "step 8 of 20", "elapsed_ms": 12400, "node_id": "3"}
     await worker.heartbeat(job, progress=progress, preview=PREVIEW)
     recorder.note("heartbeat-progress", worker)
     await worker.heartbeat(job, refresh_inputs=True)
@@ -109,7 +120,7 @@ async def poll_and_complete(recorder: Recorder) -> None:
     await worker.complete(job, output=output)
     recorder.note("complete-refused", worker, 422)
     await worker.deliver(job, OUTPUT)
-    await worker.complete(job, provider_job_id="prompt-1", output=output)
+    await worker.complete(job, provider_job_id="prompt-1", output=output, trace=TRACE)
     recorder.note("complete", worker)
 
 

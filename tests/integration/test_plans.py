@@ -19,12 +19,14 @@ from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.sql import SQL as JOBS
 from callsheet.jobs.sql import TRANSITION_SQL as TRANSITIONS
+from callsheet.jobs.sql import WATERFALL_SQL as WATERFALL
 from callsheet.jobs.states import Transition
 from callsheet.jobs.transition_requests import ANY_LEASE
 from callsheet.jobs.transitions import statuses_of, steps_of
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.sql import Connection, Statement
+from callsheet.wallet.ledger import SQL as WALLET
 from tests.support.full_databases import (
     HELD,
     PRIORITIES,
@@ -65,8 +67,8 @@ def central_case(name: str, indexes: set[str], most: int, **values: object) -> C
     )
 
 
-def pool_case(name: str, indexes: set[str], most: int, **values: object) -> Case:
-    statement = JOBS[name]
+def pool_case(name: str, indexes: set[str], most: int, room: Mapping[str, Statement] = JOBS, **values: object) -> Case:
+    statement = room[name]
     return Case(
         "pool", statement.text, [values[parameter] for parameter in statement.parameters], frozenset(indexes), most
     )
@@ -104,7 +106,7 @@ def columns(number: int) -> dict[str, list[object]]:
 
 
 def queue_case(transition: Transition, number: int) -> Case:
-    leases = {"least_lease_seqs": [0], "most_lease_seqs": [ANY_LEASE], "reasons": [None]}
+    leases = {"least_lease_seqs": [0], "most_lease_seqs": [ANY_LEASE], "reasons": [None], "traces": "{NULL}"}
     values = {**statuses_of(transition), **columns(number), **leases}
     return transition_case("queue_jobs", {"ai_jobs_pkey", OUTBOX}, **values)
 
@@ -116,7 +118,7 @@ def start_case(transition: Transition, number: int) -> Case:
 
 def end_case(name: str, transition: Transition, number: int, indexes: set[str], **values: object) -> Case:
     entry = {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "actor": "test", "result": {}}
-    entry |= {"least_lease_seq": 0, "most_lease_seq": ANY_LEASE}
+    entry |= {"least_lease_seq": 0, "most_lease_seq": ANY_LEASE, "trace": {"nodes": []}}
     return transition_case(name, {"ai_jobs_pkey", *indexes}, requests=[entry], **statuses_of(transition), **values)
 
 
@@ -290,6 +292,18 @@ def cases(rows: int) -> Mapping[str, Case]:
         "find_overdue": pool_case("find_overdue", {"deadlines_of_active_jobs"}, 20, now=None, limit=500),
         "events_of_job": pool_case(
             "events_of_job", {"job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), after=0, limit=200
+        ),
+        "newest_events": pool_case(
+            "newest_events", {"job_events_pkey"}, 20, WATERFALL, tenant_id=TENANT, job_id=job_id(500), limit=1000
+        ),
+        "transactions_of_job": pool_case(
+            "transactions_of_job",
+            {"token_transactions_tenant_id_job_id_charge_cycle_type_key"},
+            60,
+            WALLET,
+            tenant_id=TENANT,
+            job_id=job_id(200),
+            limit=200,
         ),
         "follow_user": pool_case(
             "follow_user", {"events_of_user"}, 60, **user, after=rows - 100, limit=200, is_first=False

@@ -28,7 +28,7 @@ from callsheet.lightbox.server import RunningLightbox
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
-from callsheet.providers.engine import Engine, EngineError, Output, Run
+from callsheet.providers.engine import Engine, EngineError, NodeState, Output, Run
 from tests.support.breaking_line import BreakingLine, breaking_line_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node
@@ -60,6 +60,7 @@ class Seen:
     percents: list[float | None] = field(default_factory=list)
     messages: list[str | None] = field(default_factory=list)
     previews: list[tuple[str, int]] = field(default_factory=list)
+    nodes: list[tuple[str, NodeState]] = field(default_factory=list)
 
     def started(self) -> None:
         self.starts += 1
@@ -70,6 +71,9 @@ class Seen:
 
     def previewed(self, mime_type: str, picture: bytes) -> None:
         self.previews.append((mime_type, len(picture)))
+
+    def at_node(self, node_id: str, state: NodeState) -> None:
+        self.nodes.append((node_id, state))
 
 
 class Stage(Protocol):

@@ -92,6 +92,7 @@ CUT: list[tuple[str, str, str, int, Any]] = [
     ("fail", "error.type", "cut at 100 characters", 100, lambda text: {"error": {"type": text}}),
     ("fail", "error.message", "cut at 20,000 characters", 20_000, lambda text: {"error": {"message": text}}),
     ("fail", "error.traceback", "cut at 20,000 characters", 20_000, lambda text: {"error": {"traceback": text}}),
+    ("heartbeat", "progress.node_id", "cut at 100 characters", 100, lambda text: {"progress": {"node_id": text}}),
     ("requeue", "reason", "cut at 500 characters", 500, lambda text: {"reason": text}),
     ("deregister", "reason", "cut at 500 characters", 500, lambda text: {"reason": text}),
 ]
@@ -142,6 +143,7 @@ def test_every_bounded_field_of_a_message_is_on_the_page() -> None:
         "run_waiting",
         "refresh_inputs",
     }
-    without |= {"output", "result", "metadata", "error_message", "expires_at"}
+    # A trace that is too large is dropped, not refused: tests/unit/test_traces.py.
+    without |= {"output", "result", "metadata", "error_message", "expires_at", "trace"}
     fields = {(message, name) for message, (model, _) in MODELS.items() for name in model.model_fields}
     assert {(message, name) for message, name in fields if name not in without} == named

@@ -108,6 +108,14 @@ class Site:
         [row] = found
         return dict(row)
 
+    async def waterfall(self, job_id: str) -> list[dict[str, Any]]:
+        """The spans of a job, as an operator sees them."""
+        harness = self.worker_harness
+        path = f"/api/admin/jobs/{job_id}/waterfall"
+        answer = await harness.client.get(path, headers=harness.jobs_api.admin.headers)
+        assert answer.status_code == 200, answer.text
+        return list(answer.json()["spans"])
+
     async def polls(self, number: int = 1) -> None:
         """Waits until that many polls of this site's workers wait. A poll of the test before may still be there."""
         waiting, workflow = self.worker_harness.plane.jobs.waiters._waiting, self.worker_harness.jobs_api.core.workflow

@@ -14,7 +14,7 @@ from callsheet.providers.comfy.files import view_query
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
-from callsheet.providers.engine import EngineError, EngineUnreachable, Output, Run
+from callsheet.providers.engine import EngineError, EngineUnreachable, NodeState, Output, Run
 from tests.support.breaking_line import breaking_line_to
 from tests.support.engines import KEY, PNG, replaying
 from tests.support.waiting import until
@@ -33,6 +33,8 @@ class Deaf:
     def progressed(self, percent: float | None, message: str | None) -> None: ...
 
     def previewed(self, mime_type: str, picture: bytes) -> None: ...
+
+    def at_node(self, node_id: str, state: NodeState) -> None: ...
 
 
 def new_run() -> Run:

@@ -82,6 +82,10 @@ async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_t
             assert file["path"].endswith(".png")
             assert await site.worker_harness.plane.storage.read(file["path"], 1_000_000) == PNG
         assert await site.worker_harness.balance(person) == 1000 - 2 * 7
+        # It sends no trace: its attempt is shown without parts.
+        spans = await site.waterfall(job["id"])
+        assert [span["kind"] for span in spans] == ["accepted", "queued", "attempt", "ended"]
+        assert spans[2]["worker_id"] == "i-0source"
 
 
 async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(site: Site) -> None:

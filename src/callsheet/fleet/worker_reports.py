@@ -24,6 +24,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost, sentences
+from callsheet.wire.traces import UnreadableTrace
 from callsheet.wire.worker import (
     CompleteAnswer,
     CompleteRequest,
@@ -34,6 +35,7 @@ from callsheet.wire.worker import (
     HeartbeatRequest,
     LeaseRequest,
     RequeueRequest,
+    RunEnd,
 )
 
 log = get_logger(__name__)
@@ -193,6 +195,8 @@ class WorkerReports:
         if outcome.settled is not None:
             ran = outcome.settled.duration_seconds
             known = {"status": outcome.status} | ({} if ran is None else {"duration_seconds": round(ran, 3)})
+            if isinstance(request, RunEnd) and isinstance(request.trace, UnreadableTrace):
+                known |= {"trace_dropped": request.trace.reason}
             await self.audit.note(
                 Event(
                     worker.worker_id,
@@ -227,6 +231,7 @@ def progress_of(request: HeartbeatRequest) -> ProgressReport | None:
         percent=progress.percent if progress else None,
         message=progress.message if progress else None,
         elapsed_ms=progress.elapsed_ms if progress else None,
+        node_id=progress.node_id if progress else None,
         preview=preview.data if preview else None,
         preview_type=preview.mime_type if preview else None,
     )
@@ -277,4 +282,6 @@ def result_of(
 
 
 def _report(worker: WorkerPrincipal, request: LeaseRequest) -> Report:
-    return Report(request.dispatch_id, request.lease_token, worker.worker_id)
+    trace = request.trace if isinstance(request, RunEnd) else None
+    kept = None if trace is None or isinstance(trace, UnreadableTrace) else trace.as_json()
+    return Report(request.dispatch_id, request.lease_token, worker.worker_id, trace=kept or None)

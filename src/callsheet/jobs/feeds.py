@@ -203,7 +203,7 @@ def wallet_after(before: Wallet | None, row: EventOfUser) -> Wallet:
 def _progress_of(job_id: UUID, row: EventOfJob) -> ProgressRow | None:
     if row.updated_at is None:
         return None
-    return ProgressRow(job_id, row.percent, row.message, row.elapsed_ms, row.updated_at, row.preview_at)
+    return ProgressRow(job_id, row.percent, row.message, row.elapsed_ms, row.node_id, row.updated_at, row.preview_at)
 
 
 def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[EventOfJob]]]]:

@@ -81,6 +81,8 @@ class Report:
     dispatch_id: int
     token: UUID
     worker_id: str
+    # When each part of the run happened, for operators.
+    trace: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobPreview, JobProgress
+from callsheet.wire.traces import LONGEST_NODE_ID
 
 MOST_PREVIEW_BYTES = 65_536
 # Types that a browser shows in an <img>, without types that it would execute.
@@ -42,6 +43,7 @@ class ProgressRow(NamedTuple):
     percent: float | None
     message: str | None
     elapsed_ms: int | None
+    node_id: str | None
     updated_at: datetime
     preview_at: datetime | None
 
@@ -79,6 +81,8 @@ class ProgressReport:
     elapsed_ms: float | None = None
     preview: bytes | None = None
     preview_type: str | None = None
+    # The node of the graph that runs now. An empty text: none runs.
+    node_id: str | None = None
 
     def tidied(self) -> ProgressReport:
         """A form that can be stored and shown. An invalid number from a worker must not fail its heartbeat."""
@@ -93,6 +97,7 @@ class ProgressReport:
             elapsed_ms=None if elapsed is None else min(LONGEST_ELAPSED_MS, max(0, round(elapsed))),
             preview=preview,
             preview_type=kind,
+            node_id=None if self.node_id is None else _one_line(self.node_id)[:LONGEST_NODE_ID],
         )
 
     def after(self, earlier: ProgressReport) -> ProgressReport:
@@ -103,6 +108,7 @@ class ProgressReport:
             elapsed_ms=self.elapsed_ms if self.elapsed_ms is not None else earlier.elapsed_ms,
             preview=self.preview if self.preview is not None else earlier.preview,
             preview_type=self.preview_type if self.preview is not None else earlier.preview_type,
+            node_id=self.node_id if self.node_id is not None else earlier.node_id,
         )
 
 
@@ -149,6 +155,7 @@ class Progress:
                     elapsed=[each.report.elapsed_ms for each in reports],
                     previews=[each.report.preview for each in reports],
                     preview_types=[each.report.preview_type for each in reports],
+                    node_ids=[each.report.node_id for each in reports],
                 )
             for row in rows:
                 self._notify(CHANNEL, f"{row.tenant_id}/{row.user_id}/{row.job_id}")
@@ -254,6 +261,7 @@ def progress_view(row: ProgressRow) -> JobProgress:
         percent=row.percent,
         message=row.message,
         elapsed_ms=row.elapsed_ms,
+        node_id=row.node_id or None,
         updated_at=row.updated_at,
     )
 

@@ -7,8 +7,9 @@
 -- of a newer lease. Within one lease, NULL values of a report keep the earlier values.
 WITH report AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :lease_seqs::bigint[],
-        :percents::float8[], :messages::text[], :elapsed::bigint[], :previews::bytea[], :preview_types::text[])
-        AS r (tenant_id, job_id, charge_cycle, lease_seq, percent, message, elapsed_ms, preview, preview_type)
+        :percents::float8[], :messages::text[], :elapsed::bigint[], :previews::bytea[], :preview_types::text[],
+        :node_ids::text[])
+        AS r (tenant_id, job_id, charge_cycle, lease_seq, percent, message, elapsed_ms, preview, preview_type, node_id)
 ), running AS MATERIALIZED (
     SELECT r.*, j.user_id FROM (SELECT * FROM report ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT user_id FROM ai_jobs
@@ -19,9 +20,9 @@ WITH report AS MATERIALIZED (
 )
 INSERT INTO job_progress AS p (
     tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, updated_at, preview,
-    preview_type, preview_at)
+    preview_type, preview_at, node_id)
 SELECT tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, clock_timestamp(), preview,
-    preview_type, CASE WHEN preview IS NOT NULL THEN clock_timestamp() END
+    preview_type, CASE WHEN preview IS NOT NULL THEN clock_timestamp() END, node_id
 FROM running
 ON CONFLICT (tenant_id, job_id) DO UPDATE SET
     charge_cycle = excluded.charge_cycle,
@@ -38,13 +39,15 @@ ON CONFLICT (tenant_id, job_id) DO UPDATE SET
     preview_type = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
                         THEN coalesce(excluded.preview_type, p.preview_type) ELSE excluded.preview_type END,
     preview_at = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
-                      THEN coalesce(excluded.preview_at, p.preview_at) ELSE excluded.preview_at END
+                      THEN coalesce(excluded.preview_at, p.preview_at) ELSE excluded.preview_at END,
+    node_id = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                   THEN coalesce(excluded.node_id, p.node_id) ELSE excluded.node_id END
 WHERE (p.charge_cycle, p.lease_seq) <= (excluded.charge_cycle, excluded.lease_seq)
 RETURNING tenant_id, job_id, user_id
 
 -- name: progress_of_jobs
 -- The latest progress of each running job, only of its current run. Without the previews, because they are large.
-SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
+SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.node_id, p.updated_at, p.preview_at
 FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
     SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
 ) p CROSS JOIN LATERAL (
@@ -56,7 +59,7 @@ FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
 
 -- name: progress_of_user
 -- The same for all running jobs of a user.
-SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
+SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.node_id, p.updated_at, p.preview_at
 FROM job_progress p CROSS JOIN LATERAL (
     SELECT FROM ai_jobs j
     WHERE j.tenant_id = p.tenant_id AND j.id = p.job_id AND j.status = 'processing'

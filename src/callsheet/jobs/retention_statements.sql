@@ -23,6 +23,8 @@ WITH mark AS MATERIALIZED (
     DELETE FROM job_events e USING ended
     WHERE e.tenant_id = ended.tenant_id AND e.job_id = ended.id AND e.seq < ended.event_seq
       AND NOT (e.event = 'job.transition' AND e.to_status = 'pending')
+), deleted_traces AS (
+    DELETE FROM job_traces t USING ended WHERE t.tenant_id = ended.tenant_id AND t.job_id = ended.id
 ), moved AS (
     UPDATE retention_marks SET (completed_at, id) = (
         SELECT completed_at, id FROM ended ORDER BY completed_at DESC, id DESC LIMIT 1)

@@ -13,6 +13,7 @@ from callsheet.jobs.effect_preview_routes import effect_preview_router
 from callsheet.jobs.effect_previews import JobExamples
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.job_history import JobHistory
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.outlook import CapacityOf
 from callsheet.jobs.presenter import Presenter
@@ -23,6 +24,7 @@ from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
 from callsheet.jobs.waits import Waits
+from callsheet.jobs.waterfall_routes import waterfall_router
 from callsheet.jobs.workflow_tests import workflow_test_router
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.databases import Databases
@@ -93,5 +95,6 @@ def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: Id
     return [
         admin_job_router(of_jobs, identity.accounts, authentication),
         job_by_id_router(of_jobs, authentication),
+        waterfall_router(JobHistory(databases.central, jobs.routing), of_jobs, authentication),
         dispatch_router(of_dispatches, jobs.overview, authentication),
     ]

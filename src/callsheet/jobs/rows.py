@@ -189,5 +189,6 @@ class EventOfJob(NamedTuple):
     percent: float | None
     message: str | None
     elapsed_ms: int | None
+    node_id: str | None
     updated_at: datetime | None
     preview_at: datetime | None

@@ -102,7 +102,11 @@ def request_under_lease(
 ) -> TransitionRequest:
     """A transition that happens only while the job runs under the lease of the report."""
     return TransitionRequest(
-        dispatch.cycle, actor or worker_actor(report.worker_id), lease_seq=dispatch.lease_seq, **changes
+        dispatch.cycle,
+        actor or worker_actor(report.worker_id),
+        lease_seq=dispatch.lease_seq,
+        trace=report.trace,
+        **changes,
     )
 
 

@@ -1,5 +1,5 @@
 -- database: pool
--- owns: ai_jobs, job_descriptions, job_events, outbox, user_streams
+-- owns: ai_jobs, job_descriptions, job_events, job_traces, outbox, user_streams
 
 -- name: submit
 -- One commit for jobs, tokens, events and outbox. The lock of the user's wallet row is acquired first; the counts after
@@ -109,6 +109,8 @@ WITH job AS (
 ), description AS (
     DELETE FROM job_descriptions d USING job
     WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id
+), trace AS (
+    DELETE FROM job_traces t USING job WHERE t.tenant_id = job.tenant_id AND t.job_id = job.id
 )
 INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor)
 SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.deleted', status, status, :actor
@@ -127,8 +129,8 @@ WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 -- name: follow_jobs
 -- The unread events of several readers, the status of each job, and the latest progress if it runs: one statement for
 -- all readers that were woken together. A reader gets one row per event, or one row without an event.
-SELECT asked.place, job.status, job.event_seq, event.*, word.percent, word.message, word.elapsed_ms, word.updated_at,
-    word.preview_at
+SELECT asked.place, job.status, job.event_seq, event.*, word.percent, word.message, word.elapsed_ms, word.node_id,
+    word.updated_at, word.preview_at
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :positions::integer[]) WITH ORDINALITY
     AS asked (tenant_id, asked_job, position, place)
 LEFT JOIN LATERAL (
@@ -141,7 +143,7 @@ LEFT JOIN LATERAL (
     ORDER BY seq LIMIT :limit
 ) event ON true
 LEFT JOIN LATERAL (
-    SELECT percent, message, elapsed_ms, updated_at, preview_at FROM job_progress p
+    SELECT percent, message, elapsed_ms, node_id, updated_at, preview_at FROM job_progress p
     WHERE p.tenant_id = asked.tenant_id AND p.job_id = asked.asked_job AND job.status = 'processing'
       AND p.charge_cycle = job.charge_cycle AND p.lease_seq = job.lease_seq
     LIMIT 1

@@ -61,6 +61,8 @@ class TransitionRequest:
     outputs: Sequence[Output] = ()
     # The result of a scrape; it becomes a product of the job's user.
     product: Mapping[str, Any] | None = None
+    # When each part of the run happened, as its worker reported it.
+    trace: Mapping[str, Any] | None = None
 
     @property
     def lease_range(self) -> tuple[int, int]:
@@ -93,7 +95,7 @@ class TransitionRequest:
         return entry
 
 
-_OPTIONAL = ("reason", "error", "result", "provider_job_id", "product")
+_OPTIONAL = ("reason", "error", "result", "provider_job_id", "product", "trace")
 
 
 class TransitionResult(NamedTuple):

@@ -14,10 +14,10 @@
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
 WITH request AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :least_lease_seqs::bigint[],
-        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[])
-        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason)
+        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :traces::jsonb[])
+        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, trace)
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, job.status AS from_status
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.trace, job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
@@ -29,7 +29,7 @@ WITH request AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.event_seq, l.actor, l.reason
+        j.video_id, j.event_seq, l.actor, l.reason, l.trace
 ), numbered_job AS MATERIALIZED (
     SELECT q.*, next_user_seq(tenant_id, user_id, 1) AS user_seq
     FROM (SELECT * FROM queued_job ORDER BY tenant_id, user_id, job_id) q
@@ -37,6 +37,9 @@ WITH request AS MATERIALIZED (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
     SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
     FROM numbered_job
+), trace AS (
+    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
+    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
 ), video AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status)))
@@ -102,10 +105,11 @@ WHERE (SELECT count(*) FROM video) >= 0
 -- name: complete_jobs
 -- The outputs of each job are stored. Its tokens are consumed; its outputs become files, the result of a scrape becomes
 -- a product.
+-- one statement because: several would hold the locks of wallets and jobs across as many round trips
 WITH request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb)
+        reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb)
 ), locked_job AS MATERIALIZED (
     SELECT r.*, job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
@@ -122,7 +126,8 @@ WITH request AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product
+        j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product,
+        l.trace
 ), numbered_job AS MATERIALIZED (
     SELECT c.*, next_user_seq(tenant_id, user_id, 1) AS user_seq,
         -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
@@ -133,6 +138,9 @@ WITH request AS MATERIALIZED (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
     SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
     FROM numbered_job
+), trace AS (
+    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
+    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
 ), media AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'file_id', output_file_id, 'outputs', coalesce(outputs, '[]'),
@@ -154,7 +162,7 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 WITH request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, error jsonb, error_fingerprint text)
+        reason text, error jsonb, error_fingerprint text, trace jsonb)
 ), locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(tenant_id, user_id) FROM (
         SELECT DISTINCT r.tenant_id, job.user_id FROM request r CROSS JOIN LATERAL (
@@ -163,7 +171,7 @@ WITH request AS MATERIALIZED (
         ORDER BY tenant_id, user_id
     ) owner
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, job.status AS from_status
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, r.trace, job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
@@ -179,7 +187,7 @@ WITH request AS MATERIALIZED (
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
-        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason
+        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.trace
 ), numbered_job AS MATERIALIZED (
     -- is_swept: uploads of its leases may be left in storage.
     SELECT e.*, next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
@@ -188,6 +196,9 @@ WITH request AS MATERIALIZED (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
     SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
     FROM numbered_job
+), trace AS (
+    INSERT INTO job_traces (tenant_id, job_id, seq, trace)
+    SELECT tenant_id, job_id, event_seq, trace FROM numbered_job WHERE trace IS NOT NULL
 ), media AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
         'video_id', video_id, 'status', status, 'message', error ->> 'message', 'is_swept', is_swept)))

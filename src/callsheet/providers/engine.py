@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from callsheet.providers.comfy.socket_images import Kept
@@ -105,6 +105,9 @@ class TellsInventory(Protocol):
         ...
 
 
+NodeState = Literal["cached", "started", "finished"]
+
+
 class Watcher(Protocol):
     """Receives the progress of a run. Called often, in the task of the run: it must not block."""
 
@@ -115,6 +118,10 @@ class Watcher(Protocol):
     def progressed(self, percent: float | None, message: str | None) -> None: ...
 
     def previewed(self, mime_type: str, picture: bytes) -> None: ...
+
+    def at_node(self, node_id: str, state: NodeState) -> None:
+        """A node of the graph was found in the engine's cache, was started or has ended, as far as it was heard."""
+        ...
 
 
 class Engine(Protocol):

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
@@ -101,6 +101,14 @@ async def transactions_of(
         )
     items = [_transaction(row) for row in rows[:limit]]
     return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+
+async def transactions_of_job(connection: Connection, tenant_id: UUID, job_id: UUID, limit: int) -> list[Transaction]:
+    """The newest transactions of one job, oldest first."""
+    rows = await SQL["transactions_of_job"].rows(
+        connection, TransactionRow, tenant_id=tenant_id, job_id=job_id, limit=limit
+    )
+    return [_transaction(row) for row in reversed(rows)]
 
 
 async def holds_of(pool: Database, tenant_id: UUID, user_id: UUID, cursor: UUID | None, limit: int) -> Page[Hold]:

@@ -61,6 +61,17 @@ CROSS JOIN (
 ) t
 CROSS JOIN (SELECT coalesce(sum(cost), 0) AS held FROM ai_jobs WHERE completed_at IS NULL) j
 
+-- name: transactions_of_job
+SELECT line.id, line.type, line.amount, line.kept, line.job_id, line.charge_cycle, line.provider_transaction_id,
+    line.created_at, job.cost, CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS job_status,
+    described.title, described.input_name
+FROM token_transactions line
+JOIN ai_jobs job ON job.tenant_id = line.tenant_id AND job.id = line.job_id
+LEFT JOIN job_descriptions described
+    ON described.tenant_id = line.tenant_id AND described.user_id = line.user_id AND described.job_id = line.job_id
+WHERE line.tenant_id = :tenant_id AND line.job_id = :job_id
+ORDER BY line.charge_cycle DESC, line.id DESC LIMIT :limit
+
 -- name: audit_balances
 -- A balance is the sum of its transactions and never negative. There are no transactions without a wallet.
 SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0) AS total

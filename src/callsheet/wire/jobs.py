@@ -44,6 +44,7 @@ class JobProgress(Answer):
     percent: float | None = Field(None, description="Progress from 0 to 100, if the worker reports it.")
     message: str | None = None
     elapsed_ms: int | None = Field(None, description="Run time so far by the worker's clock, in milliseconds.")
+    node_id: str | None = Field(None, description="Node of the graph that runs now, if the worker reports it.")
     updated_at: datetime
     preview_url: str | None = Field(
         None, description="The newest preview image as a `data:` URL. Only in the response for one job, not in lists."

@@ -28,6 +28,7 @@ from pydantic import (
 
 from callsheet.wire.base import Answer, Document, Line, printable
 from callsheet.wire.forms import Provider, Sha256
+from callsheet.wire.traces import LONGEST_NODE_ID, OptionalTrace
 
 LONGEST_WAIT_SECONDS = 55
 MOST_PREVIEW_BYTES = 65_536
@@ -251,6 +252,9 @@ class ReportedProgress(WorkerRequest):
     elapsed_ms: float | None = Field(
         None, description="Milliseconds since the start of the run, by the worker's clock."
     )
+    node_id: Annotated[str, _cut(LONGEST_NODE_ID)] | None = Field(
+        None, description="Id of the node of the graph that runs now. An empty text: none runs."
+    )
 
 
 class Preview(WorkerRequest):
@@ -310,6 +314,15 @@ class HeartbeatAnswer(WorkerAnswer):
     output_headers: dict[str, str] | None = None
 
 
+class RunEnd(LeaseRequest):
+    """The end of a run, however it ended."""
+
+    trace: OptionalTrace | None = Field(
+        None,
+        description="When each part of the run happened. A trace that cannot be read is dropped; the report counts.",
+    )
+
+
 class DeliveredOutput(WorkerRequest):
     """The file that was uploaded to `output_url`."""
 
@@ -325,7 +338,7 @@ class NamedOutput(DeliveredOutput):
     name: FileName
 
 
-class CompleteRequest(LeaseRequest):
+class CompleteRequest(RunEnd):
     provider_job_id: Line | None = None
     output: DeliveredOutput | None = None
     outputs: list[NamedOutput] | None = Field(None, max_length=MOST_DELIVERED)
@@ -350,14 +363,14 @@ class WorkerError(WorkerRequest):
     retryable: bool | None = Field(None, description="Whether another attempt may succeed.")
 
 
-class FailRequest(LeaseRequest):
+class FailRequest(RunEnd):
     error_message: Annotated[JsonValue, AfterValidator(_cleaned)] = Field(
         None, description="Output of the engine, as text or JSON."
     )
     error: WorkerError | None = None
 
 
-class RequeueRequest(LeaseRequest):
+class RequeueRequest(RunEnd):
     reason: Reason | None = None
 
 

@@ -130,9 +130,9 @@ class JobRun:
         before, self.stage = self.stage, "reporting"
         self._keeper.reporting(True)
         try:
-            status = await self._place.reports.send(
-                self.job, replace(report, run=RunOf(self.job.provider, self.run_id))
-            )
+            body = {**report.body, "trace": self._keeper.trace.as_report()}
+            run = RunOf(self.job.provider, self.run_id)
+            status = await self._place.reports.send(self.job, replace(report, body=body, run=run))
         except ContentMismatch as mismatch:
             log.warning("job.files_not_found", reason=str(mismatch))
             self.write_will()
@@ -210,7 +210,8 @@ class JobRun:
             self._made = await self._make(engine_payload(self.job))
         assert self._driven is not None
         self.stage = "delivering"
-        outputs = await deliver(self._made, self._keeper, self._place.transfers)
+        with self._keeper.trace.phase("upload"):
+            outputs = await deliver(self._made, self._keeper, self._place.transfers)
         body = {
             **lease_of(self.job),
             "provider_job_id": self._driven.engine.id_of(self.run_id),
@@ -220,9 +221,15 @@ class JobRun:
         return Report("complete", body)
 
     async def _make(self, payload: EnginePayload) -> list[Deliverable]:
-        files = await self._all_downloaded(payload)
+        trace = self._keeper.trace
+        if payload.assets:
+            with trace.phase("download"):
+                files = await self._all_downloaded(payload)
+        else:
+            files = []
         self.stage = "waiting"
-        claim = await self._place.engines.claim(self.job.provider, loaded_by(payload.graph))
+        with trace.phase("engine_wait"):
+            claim = await self._place.engines.claim(self.job.provider, loaded_by(payload.graph))
         self._driven = claim.driven
         try:
             outputs = await self._run_at(claim, payload, files)
@@ -231,16 +238,22 @@ class JobRun:
             if len(outputs) > MOST_DELIVERED:
                 message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
                 raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
-            return await self._fetched(claim.driven.engine, outputs, keep_metadata=payload.keep_metadata)
+            with trace.phase("fetch"):
+                return await self._fetched(claim.driven.engine, outputs, keep_metadata=payload.keep_metadata)
         finally:
             claim.end()
 
     async def _run_at(self, claim: Claim, payload: EnginePayload, files: Sequence[Path]) -> Sequence[Output]:
-        names = await self._uploaded_to(claim.driven.engine, payload, files)
+        trace = self._keeper.trace
+        names: dict[str, str] = {}
+        if payload.assets:
+            with trace.phase("engine_upload"):
+                names = await self._uploaded_to(claim.driven.engine, payload, files)
         graph = with_files(payload.graph, names)
         refuse_foreign_files(graph)
         try:
-            await claim.hold()
+            with trace.phase("engine_wait"):
+                await claim.hold()
             return await self._rendered(claim.driven, graph, payload)
         finally:
             claim.release()
@@ -258,7 +271,8 @@ class JobRun:
         self._submitted = True
         self._place.warm.ran(run.graph)
         try:
-            return await engine.run(run, self._keeper)
+            with self._keeper.trace.at_engine():
+                return await engine.run(run, self._keeper)
         except asyncio.CancelledError:
             if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
                 # The next job must not wait behind this run.

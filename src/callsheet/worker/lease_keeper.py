@@ -13,7 +13,9 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from callsheet.providers.comfy.following import MOST_PERCENT
+from callsheet.providers.engine import NodeState
 from callsheet.toolbox.logs import get_logger
+from callsheet.wire.traces import LONGEST_NODE_ID
 from callsheet.wire.worker import (
     MOST_PREVIEW_BYTES,
     REASON,
@@ -23,6 +25,7 @@ from callsheet.wire.worker import (
     WorkerJob,
 )
 from callsheet.worker.plane import Plane, Refused, Unreachable
+from callsheet.worker.run_trace import RunTrace
 
 log = get_logger(__name__)
 
@@ -50,6 +53,9 @@ class LeaseKeeper:
         self._told_start = False
         self._progress: Body | None = None
         self._preview: Body | None = None
+        # When each part of the run happened, and the node that runs now.
+        self.trace = RunTrace()
+        self._node: str | None = None
         self._news = asyncio.Event()
         self._is_reporting = False
         self._task: asyncio.Task[None] | None = None
@@ -86,6 +92,7 @@ class LeaseKeeper:
         """The run limit counts from here: it does not include the wait in the engine's queue."""
         if self._began is None:
             self._began = time.monotonic()
+            self.trace.run_started()
             self.counts()
             self._news.set()
 
@@ -100,8 +107,16 @@ class LeaseKeeper:
 
     def _progress_of(self, percent: float | None, message: str | None) -> Body:
         elapsed = round((time.monotonic() - self._began) * 1000) if self._began is not None else None
-        said = {"percent": percent, "message": (message or "")[:REASON] or None, "elapsed_ms": elapsed}
+        text = (message or "")[:REASON] or None
+        said = {"percent": percent, "message": text, "elapsed_ms": elapsed, "node_id": self._node}
         return {name: value for name, value in said.items() if value is not None}
+
+    def at_node(self, node_id: str, state: NodeState) -> None:
+        self.trace.at_node(node_id, state)
+        if state == "started":
+            self._node = node_id[:LONGEST_NODE_ID]
+        elif self._node == node_id[:LONGEST_NODE_ID]:
+            self._node = ""
 
     def previewed(self, mime_type: str, picture: bytes) -> None:
         if mime_type in _PREVIEW_TYPES and len(picture) <= MOST_PREVIEW_BYTES:
@@ -112,6 +127,8 @@ class LeaseKeeper:
         """Gets the URLs to upload to; retries while the control plane is unreachable. Discards unsent progress of the
         engine, which would otherwise be sent after this."""
         self._progress = None
+        if self._node is not None:
+            self._node = ""
         progress = self._progress_of(MOST_PERCENT, UPLOADING)
         return await self._insist(
             self._message(outputs=[each.model_dump(mode="json") for each in outputs], progress=progress)

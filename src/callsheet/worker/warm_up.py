@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from callsheet.providers.comfy.graphs import checked_graph, with_own_outputs
-from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, Graph, Run
+from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, Graph, NodeState, Run
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 
@@ -28,6 +28,8 @@ class _Deaf:
     def progressed(self, percent: float | None, message: str | None) -> None: ...
 
     def previewed(self, mime_type: str, picture: bytes) -> None: ...
+
+    def at_node(self, node_id: str, state: NodeState) -> None: ...
 
 
 class WarmUp:

@@ -45,6 +45,8 @@ class Following:
         self._running: set[str] | None = None
         self._parts: dict[str, float] = {}
         self._percent = 0.0
+        # Nodes whose start was passed to the watcher, and their end was not.
+        self._timed: set[str] = set()
 
     def alive(self) -> None:
         """Something changed that only a working engine changes."""
@@ -124,8 +126,7 @@ class Following:
             case "execution_start":
                 self._shown = self._current = None
             case "execution_cached":
-                self.cached.update(_names(data.get("nodes")))
-                self._finish(*self.cached)
+                self._found_in_cache(_names(data.get("nodes")))
             case "executing":
                 self._executing(data.get("node"), data.get("display_node"))
             case "progress":
@@ -136,20 +137,25 @@ class Following:
                 self._executed(data)
             case "execution_success":
                 self.succeeded = True
+                self._stop_timing(*self._timed)
                 # Not the end yet: in 62 of 300 runs the history entry came only with `executing` of no node.
             case "execution_error":
                 self.error = data
+                self._stop_timing(*self._timed)
             case "execution_interrupted":
                 self.interrupted = True
+                self._stop_timing(*self._timed)
                 self.over.set()
 
     def _executing(self, node: object, shown: object) -> None:
         if node is None:
+            self._stop_timing(*self._timed)
             self.over.set()
             return
         if self._current is not None:
             self._finish(self._current)
         self._current = str(node)
+        self._start_timing(self._current)
         self._shown = self._current if shown is None else str(shown)
         if self._running is not None:
             self._running.add(self._current)
@@ -157,6 +163,8 @@ class Following:
 
     def _executed(self, data: Mapping[str, Any]) -> None:
         node, output = data.get("node"), data.get("output")
+        if node is not None:
+            self._stop_timing(str(node))
         if node is not None and isinstance(output, dict):
             self.outputs[str(node)] = output
 
@@ -166,6 +174,8 @@ class Following:
             return
         self._promised[str(node)] = int(most)
         self._parts[str(node)] = value / most
+        if str(node) not in self._done:
+            self._start_timing(str(node))
         self._tell(f"{self._label(str(node))} {value:g}/{most:g}")
 
     def _progress_state(self, nodes: object) -> None:
@@ -173,12 +183,33 @@ class Following:
             return
         states = {str(name): state.get("state") for name, state in nodes.items() if isinstance(state, dict)}
         self._running = {name for name, state in states.items() if state == "running"}
+        for name in self._running - self._done:
+            self._start_timing(name)
         self._finish(*(name for name, state in states.items() if state == "finished"))
 
     def _finish(self, *nodes: str) -> None:
         self._done.update(nodes)
         for node in nodes:
             self._parts.pop(node, None)
+        self._stop_timing(*nodes)
+
+    def _found_in_cache(self, nodes: list[str]) -> None:
+        for node in nodes:
+            if node not in self.cached:
+                self._watcher.at_node(node, "cached")
+        self.cached.update(nodes)
+        self._finish(*nodes)
+
+    def _start_timing(self, node: str) -> None:
+        if node not in self._timed:
+            self._timed.add(node)
+            self._watcher.at_node(node, "started")
+
+    def _stop_timing(self, *nodes: str) -> None:
+        for node in nodes:
+            if node in self._timed:
+                self._timed.discard(node)
+                self._watcher.at_node(node, "finished")
 
     def _tell(self, message: str) -> None:
         graph = self.run.graph

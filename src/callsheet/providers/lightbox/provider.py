@@ -19,7 +19,7 @@ from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.context import Clients, Context
 from callsheet.providers.downloads import Limits, download
-from callsheet.providers.engine import Engine, EngineStuck, EngineUnreachable, Output, Run
+from callsheet.providers.engine import Engine, EngineStuck, EngineUnreachable, NodeState, Output, Run
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.lightbox.config import LightboxProviderConfig
 from callsheet.providers.lightbox.graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
@@ -148,6 +148,9 @@ class _Watching:
 
     def previewed(self, mime_type: str, picture: bytes) -> None:
         """Tasks show none."""
+
+    def at_node(self, node_id: str, state: NodeState) -> None:
+        """The graph of a task is not shown."""
 
 
 async def _fetched(engine: Engine, outputs: Sequence[Output], directory: Path) -> list[MadeFile]:

@@ -1,0 +1,118 @@
+"""Reads everything that happened to one job, for its waterfall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.progress import progress_of
+from callsheet.jobs.rows import EventRow, JobRow
+from callsheet.jobs.sql import PROVIDER_CALL_SQL, SQL, WATERFALL_SQL
+from callsheet.jobs.views import event_view
+from callsheet.jobs.waterfall import JobTimes, ProviderCall, StatusEvent, waterfall_of
+from callsheet.plumbing.database import Database
+from callsheet.wallet.ledger import transactions_of_job
+from callsheet.wire.errors import NotFound
+from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+from callsheet.wire.wallet import Transaction
+from callsheet.wire.waterfall import Waterfall
+
+# An operator may retry a job without end. The newest attempts are the ones that are looked at.
+MOST_EVENTS = 1000
+MOST_TRACES = 20
+MOST_CALLS = 200
+MOST_TRANSACTIONS = 200
+
+
+class TraceRow(NamedTuple):
+    seq: int
+    trace: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What the databases know of one job, each oldest first."""
+
+    job: JobRow
+    events: Sequence[EventRow]
+    traces: Mapping[int, Mapping[str, Any]]
+    transactions: Sequence[Transaction]
+    progress: JobProgress | None
+    calls: Sequence[ProviderCall]
+    now: datetime
+
+
+class JobHistory:
+    def __init__(self, central: Database, routing: TenantRouting):
+        self._central = central
+        self._routing = routing
+
+    async def waterfall(self, principal: Principal, tenant_id: UUID, job_id: UUID) -> Waterfall:
+        """As far as the principal's role may see it: a tenant admin gets no names of workers and operators."""
+        return waterfall_for(principal, await self._records(tenant_id, job_id))
+
+    async def _records(self, tenant_id: UUID, job_id: UUID) -> Records:
+        names = {"tenant_id": tenant_id, "job_id": job_id}
+        async with self._central.ordinary() as connection:
+            calls = await PROVIDER_CALL_SQL["provider_calls_of_job"].rows(
+                connection, ProviderCall, **names, limit=MOST_CALLS
+            )
+        pool = await self._routing.pool_of(tenant_id)
+        # One snapshot: the status must be that of the last event.
+        async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            job = await SQL["get_job"].row(connection, JobRow, **names)
+            if job is None:
+                raise NotFound("There is no such job.")
+            events = await WATERFALL_SQL["newest_events"].rows(connection, EventRow, **names, limit=MOST_EVENTS)
+            traces = await WATERFALL_SQL["newest_traces"].rows(connection, TraceRow, **names, limit=MOST_TRACES)
+            transactions = await transactions_of_job(connection, tenant_id, job_id, MOST_TRANSACTIONS)
+            progress = await progress_of(connection, tenant_id, [job_id])
+            now = await WATERFALL_SQL["now"].value(connection)
+        return Records(
+            job,
+            events[::-1],
+            {row.seq: row.trace for row in traces},
+            transactions,
+            progress.get(job_id),
+            calls[::-1],
+            now,
+        )
+
+
+def waterfall_for(principal: Principal, records: Records) -> Waterfall:
+    job = records.job
+    # Made of the events as the principal sees them, so that no span has a name that its event does not have.
+    view = _named if principal.may(Permission.SEE_QUEUE) else event_view
+    events = [view(event) for event in records.events]
+    spans = waterfall_of(
+        JobTimes(job.charge_cycle, job.created_at, job.submitted_at, job.started_at),
+        [StatusEvent(each.seq, each.event, each.to_status, each.actor, each.reason, each.at) for each in events],
+        records.traces,
+        records.calls,
+        records.now,
+    )
+    return Waterfall(
+        job_id=job.id,
+        tenant_id=job.tenant_id,
+        status=JobStatus(job.status),
+        charge_cycle=job.charge_cycle,
+        started_at=spans[0].started_at,
+        ended_at=job.completed_at,
+        now=records.now,
+        progress=records.progress,
+        spans=spans,
+        nodes_left_out=sum(int(trace.get("nodes_left_out", 0)) for trace in records.traces.values()),
+        events=events,
+        transactions=list(records.transactions) if principal.may(Permission.SEE_WALLETS) else [],
+    )
+
+
+def _named(event: EventRow) -> JobEvent:
+    """Operators see which worker and which operator it was."""
+    return event_view(event).model_copy(update={"actor": event.actor, "reason": event.reason})

@@ -1,0 +1,30 @@
+"""`/api/admin/jobs/{job_id}/waterfall`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.jobs.job_history import JobHistory
+from callsheet.jobs.operations import JobOperations
+from callsheet.plumbing.routing import Router
+from callsheet.wire.waterfall import Waterfall
+
+
+def waterfall_router(history: JobHistory, operations: JobOperations, authentication: Authentication) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_JOBS)
+    router = Router(prefix="/api/admin/jobs", tags=["admin"])
+
+    @router.get("/{job_id}/waterfall")
+    async def get_waterfall(job_id: UUID, principal: Principal = see) -> Waterfall:
+        """Everything that happened to a job, with durations: each wait, each attempt with its phases and the nodes of
+        its graph, callbacks of providers, events and tokens."""
+        own = principal.only_tenant(Permission.SEE_JOBS)
+        tenant_id = await operations.tenant_of(job_id) if own is None else own
+        return await history.waterfall(principal, tenant_id, job_id)
+
+    return router
