@@ -19,6 +19,7 @@ import { effectRecordsRoute } from "./pages/operate-effects/route";
 import { fleetRoute } from "./pages/operate-fleet/route";
 import { fleetsRoute } from "./pages/operate-fleets/route";
 import { healthRoute } from "./pages/operate-health/route";
+import { operatorJobRoute } from "./pages/operate-job/route";
 import { allJobsRoute } from "./pages/operate-jobs/route";
 import { ledgerRoute } from "./pages/operate-ledger/route";
 import { providersRoute } from "./pages/operate-providers/route";
@@ -37,7 +38,7 @@ import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
 
-const operatorPages = [operateRoute, allJobsRoute, workersRoute, workerRoute, fleetsRoute, fleetRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
+const operatorPages = [operateRoute, allJobsRoute, operatorJobRoute, workersRoute, workerRoute, fleetsRoute, fleetRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
 
 const routeTree = rootRoute.addChildren([
   homeRoute,

@@ -95,6 +95,13 @@ describe("laying a graph out", () => {
     expect(overlaps(graph)).toEqual([]);
   });
 
+  it("folds a long chain, so that it is not a line that no one can read", () => {
+    const { width, height } = layoutGraph(read(chain(200)));
+    expect(width / height).toBeGreaterThan(1);
+    expect(width / height).toBeLessThan(5);
+    expect(overlaps(read(chain(200)))).toEqual([]);
+  });
+
   it("places 200 nodes with many links, a wide fan and a chain of 2,000", () => {
     const dense = Object.fromEntries(
       Array.from({ length: 200 }, (_, index) => [

@@ -49,6 +49,8 @@ export const keys = {
   jobTotals: (filters: Record<string, unknown>) => ["operate", "jobs", "totals", filters] as const,
   errorGroups: (filters: Record<string, unknown>) => ["operate", "jobs", "errors", filters] as const,
   errorGroup: (fingerprint: string) => ["operate", "jobs", "error", fingerprint] as const,
+  operatorJob: (id: string) => ["operate", "job", id] as const,
+  waterfall: (id: string) => ["operate", "waterfall", id] as const,
   bulkActions: ["operate", "bulk-actions"] as const,
   allWorkers: ["operate", "workers"] as const,
   allWorkflows: ["operate", "workflows"] as const,

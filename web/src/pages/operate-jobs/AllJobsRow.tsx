@@ -41,7 +41,7 @@ export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, 
             <StatusBadge status={job.status} />
             {/* The link covers the row; other links lie above it. */}
             <Link
-              to={"/operate/jobs/$id" as "/jobs/$id"}
+              to="/operate/jobs/$id"
               params={{ id: job.id }}
               preload={false}
               className="truncate font-[550] after:absolute after:inset-0 focus-visible:outline-none focus-visible:after:outline-2 focus-visible:after:outline-offset-[-2px] focus-visible:after:outline-accent"

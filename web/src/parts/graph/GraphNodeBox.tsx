@@ -17,7 +17,7 @@ export type GraphFlowNode = Node<GraphNodeData, "box">;
 const TONES: Record<Tone, string> = { plain: "border-line", ok: "border-ok", warn: "border-warn", bad: "border-bad", run: "border-run" };
 const BADGES: Record<Tone, string> = { plain: "text-muted", ok: "text-ok", warn: "text-warn", bad: "text-bad", run: "text-run" };
 /** Text has to stay readable on the warmest node. */
-const WARMEST = 0.2;
+const WARMEST = 0.13;
 const READABLE = 0.7;
 
 export function GraphNodeBox({ data: { node, mark, isSelected, onSelect } }: NodeProps<GraphFlowNode>) {

@@ -9,6 +9,9 @@ const ROW = NODE_HEIGHT + 22;
 const PART_GAP = 40;
 const SINGLES_PER_ROW = 5;
 const SWEEPS = 6;
+/** A part with more columns is folded into bands below each other, or it would be a line that no one can read. */
+const MOST_COLUMNS = 14;
+const WANTED_RATIO = 2.2;
 
 export interface Point {
   x: number;
@@ -135,14 +138,30 @@ function place(part: readonly string[], columns: ReadonlyMap<string, number>, so
     const isForward = sweep % 2 === 0;
     for (const layer of isForward ? layers : [...layers].reverse()) if (layer) settle(layer, isForward ? sources : targets, rows);
   }
-  const first = part.reduce((found, id) => Math.min(found, rows.get(id)!), Number.POSITIVE_INFINITY);
   let end = top;
-  for (const id of part) {
-    const y = top + (rows.get(id)! - first) * ROW;
-    positions.set(id, { x: (columns.get(id)! - least) * COLUMN, y });
-    end = Math.max(end, y + NODE_HEIGHT);
+  for (const band of bandsOf(layers, rows)) {
+    const ids = band.flatMap((layer) => layer ?? []);
+    const first = ids.reduce((found, id) => Math.min(found, rows.get(id)!), Number.POSITIVE_INFINITY);
+    const start = end === top ? top : end + PART_GAP;
+    band.forEach((layer, column) => {
+      for (const id of layer ?? []) {
+        const y = start + (rows.get(id)! - first) * ROW;
+        positions.set(id, { x: column * COLUMN, y });
+        end = Math.max(end, y + NODE_HEIGHT);
+      }
+    });
   }
   return end;
+}
+
+/** The columns of a part, in one band or in several that together are about as wide as a screen. */
+function bandsOf(layers: readonly string[][], rows: ReadonlyMap<string, number>): string[][][] {
+  if (layers.length <= MOST_COLUMNS) return [[...layers]];
+  const places = [...layers].flatMap((layer) => layer ?? []).map((id) => rows.get(id)!);
+  const height = (places.reduce((most, each) => Math.max(most, each), Number.NEGATIVE_INFINITY) - places.reduce((found, each) => Math.min(found, each), Number.POSITIVE_INFINITY) + 1) * ROW;
+  const count = Math.max(1, Math.round(Math.sqrt((layers.length * COLUMN) / height / WANTED_RATIO)));
+  const size = Math.ceil(layers.length / count);
+  return Array.from({ length: Math.ceil(layers.length / size) }, (_, index) => layers.slice(index * size, (index + 1) * size));
 }
 
 /** Moves the nodes of a column beside their neighbours, at least one row apart. */

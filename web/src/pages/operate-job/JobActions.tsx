@@ -1,0 +1,54 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { RotateCcw } from "lucide-react";
+import { meQuery } from "@/api/queries";
+import { isActive } from "@/api/types";
+import { Button, Dialog, formatTokens } from "@/design";
+import { operatorJobTexts as texts } from "@/texts/operator-job";
+import type { AdminJob } from "./queries";
+import { useOperatorAction } from "./useOperatorActions";
+
+/** Replay of a job that failed or expired, cancellation of one that is active. Viewers change nothing. */
+export function JobActions({ job }: { job: AdminJob }) {
+  const { data: me } = useQuery(meQuery);
+  const [asked, setAsked] = useState<"retry" | "cancel" | null>(null);
+  const close = () => setAsked(null);
+  const retry = useOperatorAction(job.id, "retry", close);
+  const cancel = useOperatorAction(job.id, "cancel", close);
+  if (me?.role !== "operator") return null;
+  const isReplay = asked === "retry";
+  return (
+    <>
+      {(job.status === "failed" || job.status === "expired") && (
+        <Button look="go" icon={<RotateCcw size={16} />} onClick={() => setAsked("retry")}>
+          {texts.replay}
+        </Button>
+      )}
+      {isActive(job.status) && (
+        <Button look="danger" onClick={() => setAsked("cancel")}>
+          {texts.cancel}
+        </Button>
+      )}
+      <Dialog
+        open={asked !== null}
+        onOpenChange={(open) => !open && close()}
+        title={isReplay ? texts.replayTitle : texts.cancelTitle}
+        text={isReplay ? (job.cost > 0 ? texts.replayText(formatTokens(job.cost)) : texts.replayFree) : texts.cancelText}
+        actions={
+          <>
+            <Button onClick={close}>{texts.keep}</Button>
+            {isReplay ? (
+              <Button look="go" busy={retry.isPending} onClick={() => retry.mutate()}>
+                {texts.replayNow}
+              </Button>
+            ) : (
+              <Button look="danger" busy={cancel.isPending} onClick={() => cancel.mutate()}>
+                {texts.cancelNow}
+              </Button>
+            )}
+          </>
+        }
+      />
+    </>
+  );
+}

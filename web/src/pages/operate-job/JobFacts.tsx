@@ -1,0 +1,66 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { Schemas } from "@/api/types";
+import { CopyButton, formatTokens, Time } from "@/design";
+import { operatorJobTexts as texts } from "@/texts/operator-job";
+import type { AdminJob } from "./queries";
+
+/** `listed`: the job as the list of all jobs shows it, with the names of what it belongs to. */
+export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["OperatedJob"] | undefined }) {
+  const dispatch = job.dispatch;
+  const facts: readonly [string, ReactNode][] = [
+    [
+      texts.tenant,
+      <Filter key="tenant" search={{ tenant: job.tenant_id }}>
+        {listed?.tenant ?? dispatch?.tenant ?? <Id value={job.tenant_id} />}
+      </Filter>,
+    ],
+    [
+      texts.user,
+      <Filter key="user" search={{ user: job.user_id }}>
+        {listed?.user ?? <Id value={job.user_id} />}
+      </Filter>,
+    ],
+    [texts.workflow, listed ? <Filter key="workflow" search={{ workflow: listed.workflow }}>{listed.workflow}</Filter> : (dispatch?.workflow ?? "–")],
+    [texts.kind, job.kind],
+    [texts.provider, `${job.provider}, ${job.stage}`],
+    [texts.cost, formatTokens(job.cost)],
+    [texts.priority, job.priority],
+    [texts.attempts, dispatch ? texts.attemptsOf(dispatch.attempts, job.max_attempts) : "–"],
+    [texts.cycle, job.charge_cycle],
+    [texts.worker, dispatch?.worker_id ?? "–"],
+    [texts.deadline, <Time key="deadline" at={job.deadline_at} />],
+  ];
+  return (
+    <section className="panel p-5" aria-label={texts.facts}>
+      <dl className="num grid grid-cols-2 gap-x-6 gap-y-4 text-s md:grid-cols-4 xl:grid-cols-6">
+        {facts.map(([name, value]) => (
+          <div key={name} className="min-w-0">
+            <dt className="text-muted">{name}</dt>
+            <dd className="mt-0.5 [overflow-wrap:anywhere]">{value}</dd>
+          </div>
+        ))}
+        <div className="min-w-0">
+          <dt className="text-muted">{texts.id}</dt>
+          <dd className="-my-1.5 -ml-0.5 flex items-center">
+            <code>…{job.id.slice(-12)}</code>
+            <CopyButton text={job.id} label={texts.copyId} />
+          </dd>
+        </div>
+      </dl>
+    </section>
+  );
+}
+
+/** All jobs that share it. */
+function Filter({ search, children }: { search: { tenant?: string; user?: string; workflow?: string }; children: ReactNode }) {
+  return (
+    <Link to="/operate/jobs" search={search} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
+      {children}
+    </Link>
+  );
+}
+
+function Id({ value }: { value: string }) {
+  return <code title={value}>…{value.slice(-12)}</code>;
+}

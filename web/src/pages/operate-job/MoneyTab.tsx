@@ -1,0 +1,23 @@
+import type { Transaction } from "@/api/types";
+import { absoluteTime, formatTokens, Table, type Column } from "@/design";
+import { operatorJobTexts as texts } from "@/texts/operator-job";
+
+const COLUMNS: readonly Column<Transaction>[] = [
+  { name: texts.moneyColumns.at, cell: (line) => <time dateTime={line.created_at} className="whitespace-nowrap">{absoluteTime(new Date(line.created_at))}</time> },
+  {
+    name: texts.moneyColumns.type,
+    cell: (line) => (
+      <>
+        <span className="font-[550]">{texts.moneyTypes[line.type]}</span> <span className="block text-muted [overflow-wrap:anywhere]">{line.reason}</span>
+      </>
+    ),
+  },
+  { name: texts.moneyColumns.cycle, right: true, cell: (line) => line.charge_cycle ?? "–" },
+  { name: texts.moneyColumns.amount, right: true, cell: (line) => <span className="whitespace-nowrap">{line.amount > 0 ? `+${formatTokens(line.amount)}` : formatTokens(line.amount)}</span> },
+];
+
+/** The lines of the ledger that this job made. */
+export function MoneyTab({ transactions }: { transactions: readonly Transaction[] }) {
+  if (transactions.length === 0) return <p className="text-muted">{texts.noMoney}</p>;
+  return <Table label={texts.money} rows={transactions} columns={COLUMNS} rowKey={(line) => line.id} />;
+}

@@ -1,0 +1,70 @@
+import { classes } from "@/design";
+import { operatorJobTexts as texts } from "@/texts/operator-job";
+import { shortDuration, type Row, type Tick } from "./waterfall";
+import { WaterfallBar } from "./WaterfallBar";
+
+/** A table that is read row by row; its bars say the same to those who see them. */
+export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; ticks: readonly Tick[]; start: number }) {
+  return (
+    <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={texts.waterfall}>
+      <table className="num w-full table-fixed border-collapse text-s">
+        <colgroup>
+          <col className="md:w-[34%] xl:w-[26%]" />
+          <col className="max-md:w-0" />
+          <col className="w-24" />
+        </colgroup>
+        <thead>
+          <tr className="text-muted">
+            <th scope="col" className="pb-2 text-left font-medium">
+              {texts.columns.what}
+            </th>
+            <th scope="col" className="pb-2 text-left font-medium max-md:hidden">
+              <span className="sr-only">{texts.columns.time}</span>
+              <Axis ticks={ticks} />
+            </th>
+            <th scope="col" className="pb-2 text-right font-medium">
+              {texts.columns.duration}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.span.id} className="border-t align-top">
+              <th scope="row" className={classes("py-1.5 pr-4 text-left font-normal", row.isPart && "pl-5")}>
+                <span className={classes("block truncate", !row.isPart && "font-[550]")} title={row.label}>
+                  {row.label}
+                </span>
+                {row.note && (
+                  <span className="block truncate text-xs text-muted" title={row.note}>
+                    {row.note}
+                  </span>
+                )}
+                <span className="mt-1 block md:hidden">
+                  <WaterfallBar row={row} />
+                </span>
+              </th>
+              <td className="py-1.5 max-md:hidden">
+                <span className="sr-only">{`${texts.columns.started} ${shortDuration(Math.max(0, Date.parse(row.span.started_at) - start))}`}</span>
+                <WaterfallBar row={row} ticks={ticks} />
+              </td>
+              <td className="py-1.5 text-right whitespace-nowrap">{row.span.cached ? <span className="text-muted">{texts.cached}</span> : row.span.kind === "ended" || row.span.kind === "callback" ? "" : shortDuration(row.span.duration_ms)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Axis({ ticks }: { ticks: readonly Tick[] }) {
+  return (
+    <div aria-hidden className="relative h-5 text-xs">
+      {ticks.map((tick) => (
+        // The last mark ends at the edge.
+        <span key={tick.milliseconds} className="absolute" style={tick.left > 92 ? { right: `${100 - tick.left}%` } : { left: `${tick.left}%` }}>
+          {shortDuration(tick.milliseconds)}
+        </span>
+      ))}
+    </div>
+  );
+}
