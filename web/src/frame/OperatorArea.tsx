@@ -27,7 +27,10 @@ function OperatorBar() {
   const places = useOperatePlaces();
   const bar = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  useEffect(() => bar.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }), [pathname]);
+  useEffect(() => {
+    // Braces: newer browsers return a promise, which is not a way to clean up.
+    bar.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [pathname]);
   return (
     <nav ref={bar} aria-label={operateTexts.area} className="mb-4 flex gap-1 overflow-x-auto md:hidden">
       {places.map((place) => (
