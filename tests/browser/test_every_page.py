@@ -44,6 +44,24 @@ PAGES = {
     "not-found": "/nowhere",
     "sign-in": "/sign-in",
 }
+# Of operators; `{tenant}` and `{user}` are ids.
+OPERATED = {
+    "operate-tenants-all": "/operate/tenants",
+    "operate-tenant-users": "/operate/tenants/{tenant}",
+    "operate-tenant-limits": "/operate/tenants/{tenant}?tab=limits",
+    "operate-users-all": "/operate/users",
+    "operate-invitations": "/operate/users?view=invitations",
+    "operate-user-wallet": "/operate/users/{user}",
+    "operate-user-keys": "/operate/users/{user}?tab=keys",
+    "operate-user-sessions": "/operate/users/{user}?tab=sessions",
+    "operate-user-none": "/operate/users/none",
+    "operate-fleets-all": "/operate/fleets",
+    "operate-providers-all": "/operate/providers",
+    "operate-audit-all": "/operate/audit",
+    "operate-ledger-last": "/operate/ledger",
+    "operate-settings-all": "/operate/settings",
+    "operate-health-all": "/operate/health",
+}
 CHECKED = (360, 1440)
 
 
@@ -79,7 +97,22 @@ async def test_a_page_fits_every_screen_and_is_accessible(
 ) -> None:
     account, made = library
     await stack.sign_in(page, account)
-    await page.goto(PAGES[name].format(**made))
+    await assert_fits(page, PAGES[name].format(**made), screenshots, name)
+
+
+@pytest.mark.parametrize("name", OPERATED)
+async def test_a_page_of_operators_fits_every_screen_and_is_accessible(
+    page: Page, stack: Stack, library: tuple[Account, dict[str, str]], screenshots: Screenshots, name: str
+) -> None:
+    account, _ = library
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    async with stack.client(stack.operator) as client:
+        user = (await client.get(f"/api/admin/users/{account.id}")).json()
+    await assert_fits(page, OPERATED[name].format(user=user["id"], tenant=user["tenant_id"]), screenshots, name)
+
+
+async def assert_fits(page: Page, path: str, screenshots: Screenshots, name: str) -> None:
+    await page.goto(path)
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
     await expect(page.locator(".skeleton")).to_have_count(0)
     for width, height in SIZES:

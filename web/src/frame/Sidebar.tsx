@@ -1,4 +1,5 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useLocation } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 import { AccountButton } from "./AccountButton";
@@ -11,15 +12,20 @@ import { WalletBox } from "./WalletBox";
 
 export function Sidebar({ onKeys }: { onKeys: () => void }) {
   const operate = useOperatePlaces();
+  const { pathname } = useLocation();
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [pathname, operate.length]);
   return (
     <nav aria-label={frameTexts.navigation} className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex">
       <Brand />
       {/* Operators have more pages than a low window has room for. */}
-      <div className="-mx-3 min-h-0 grow overflow-y-auto px-3 pb-2">
+      <div ref={list} className="-mx-3 min-h-0 grow overflow-y-auto px-3 pb-2">
         <Group title={frameTexts.create} places={CREATE} />
         <Group title={frameTexts.library} places={LIBRARY} />
         {operate.length > 0 && <Group title={operateTexts.area} places={operate} />}
-        <div className="mt-4 grid gap-0.5">
+        <div className="mt-4 grid gap-0.5 [@media(max-height:62rem)]:mt-1">
           <Entry place={ACCOUNT} />
         </div>
       </div>
@@ -37,7 +43,7 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
 function Group({ title, places }: { title: string; places: readonly Place[] }) {
   return (
     <div className="grid gap-0.5">
-      <div className="px-2 pt-3.5 pb-1.5 text-xs text-muted">{title}</div>
+      <div className="px-2 pt-3.5 pb-1.5 text-xs [@media(max-height:62rem)]:pt-2 text-muted">{title}</div>
       {places.map((place) => (
         <Entry key={place.to} place={place} />
       ))}
@@ -51,7 +57,7 @@ function Entry({ place }: { place: Place }) {
       to={place.to}
       // The overview is above the other pages of operators.
       activeOptions={{ exact: place.to === "/operate" }}
-      className="flex min-h-8.5 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
+      className="flex min-h-8.5 [@media(max-height:62rem)]:min-h-7.5 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
       activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
     >
       <place.icon size={16} strokeWidth={1.8} aria-hidden />

@@ -4,7 +4,7 @@ type Status = Schemas["HealthFinding"]["status"];
 
 export const healthTexts = {
   title: "Health",
-  text: "What callsheet doctor finds of the control plane that responds.",
+  text: "What callsheet doctor finds on this control plane.",
   again: "Check again",
   checked: "Checked",
   list: "Findings",

@@ -9,7 +9,7 @@ import type { AuditEntry } from "./queries";
 const WIDE = "max-lg:hidden";
 
 export const COLUMNS: readonly Column<AuditEntry>[] = [
-  { name: texts.columns.at, cell: (entry) => <Time at={entry.at} className="whitespace-nowrap text-muted" /> },
+  { name: texts.columns.at, className: "max-sm:hidden", cell: (entry) => <Time at={entry.at} className="whitespace-nowrap text-muted" /> },
   {
     name: texts.columns.actor,
     className: "max-sm:hidden",
@@ -26,7 +26,10 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
         <Only search={{ action: entry.action }} label={texts.onlyAction(entry.action)}>
           <code>{entry.action}</code>
         </Only>
-        <span className="mt-0.5 block text-muted [overflow-wrap:anywhere] sm:hidden">{actorName(entry)}</span>
+        <span className="mt-0.5 block text-muted [overflow-wrap:anywhere] sm:hidden">
+          {actorName(entry)}
+          <Time at={entry.at} className="block" />
+        </span>
       </>
     ),
   },

@@ -18,7 +18,7 @@ export function ProviderCard({ provider }: { provider: Provider }) {
   const isClosed = provider.state === "closed";
   return (
     <section aria-label={provider.name} className="panel grid h-full content-start gap-4 p-5">
-      <div className="flex flex-wrap items-center justify-between gap-3">
+      <div className="flex flex-wrap items-start justify-between gap-3">
         <div className="min-w-0">
           <h2 className="break-words">{provider.name}</h2>
           <p className="text-s text-muted">{texts.finish[provider.finish] ?? provider.finish}</p>

@@ -1,10 +1,11 @@
 import { Badge, CopyButton } from "@/design";
 import { settingsTexts as texts } from "@/texts/settings";
-import { valueText, type Setting } from "./found";
+import { defaultText, valueText, type Setting } from "./found";
 
 /** Name and value first, then where the value comes from and what it means. */
 export function SettingRow({ setting }: { setting: Setting }) {
   const isChanged = setting.source != null;
+  const standard = defaultText(setting);
   return (
     <li className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-4 px-5 py-3.5">
       <div className="min-w-0">
@@ -15,7 +16,7 @@ export function SettingRow({ setting }: { setting: Setting }) {
         </div>
         <p className="mt-1 text-s text-muted">
           {setting.description}
-          {isChanged && !setting.is_secret && ` ${texts.defaultIs(valueText(setting.default, setting))}.`}
+          {standard && ` ${standard}`}
         </p>
       </div>
       <CopyButton text={setting.variable} label={texts.copyVariable(setting.variable)} />

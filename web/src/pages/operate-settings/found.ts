@@ -16,6 +16,12 @@ export function found(settings: readonly Setting[], q: string, view: SettingView
   });
 }
 
+/** The default in words, unless the description says it already. */
+export function defaultText(setting: Setting): string | null {
+  if (setting.source == null || setting.is_secret || setting.description.includes("Default:")) return null;
+  return texts.defaultIs(valueText(setting.default, setting));
+}
+
 /** By the first part of the name, in the order of the list. */
 export function sections(settings: readonly Setting[]): [string, Setting[]][] {
   const grouped = new Map<string, Setting[]>();
@@ -32,7 +38,8 @@ export function valueText(value: unknown, setting: Setting): string {
   if (value == null) return texts.unset;
   if (typeof value === "boolean") return value ? texts.yes : texts.no;
   if (typeof value === "number") {
-    const number = value.toLocaleString("en", { maximumFractionDigits: 6 });
+    // 8400, not 8,400.
+    const number = value.toLocaleString("en", { maximumFractionDigits: 6, useGrouping: !setting.name.endsWith("port") });
     const unit = setting.unit ? ` ${setting.unit}` : "";
     return setting.unit === "bytes" && value >= LARGE ? `${number}${unit} (${formatBytes(value)})` : `${number}${unit}`;
   }
