@@ -10,6 +10,8 @@ from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.making import ended, sell, submit, upload
+from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run
+from tests.browser.runs import waits as run_waits
 from tests.browser.screenshots import SIZES, Screenshots
 from tests.browser.stack import Account, Stack
 
@@ -27,6 +29,15 @@ PAGES = {
     "jobs": "/jobs",
     "jobs-found": "/jobs?q=lighthouse&status=completed",
     "jobs-none": "/jobs?q=nothing",
+    "runs-found": "/runs?status=completed",
+    "runs-none": "/runs?status=canceled",
+    "run": "/runs/{run}",
+    "run-gallery-all": "/runs/{run}?tab=gallery",
+    "run-compared": "/runs/{run}?tab=compare&step=glow",
+    "run-gates-none": "/runs/{run}?tab=gates",
+    "run-best": "/runs/{run}?tab=winners",
+    "run-spending": "/runs/{run}?tab=budget",
+    "run-not-found": "/runs/none",
     "job-video": "/jobs/{video}",
     "job-image": "/jobs/{image}",
     "job-text": "/jobs/{text}",
@@ -88,6 +99,9 @@ async def library(stack: Stack) -> tuple[Account, dict[str, str]]:
         share = await client.post(f"/api/ai-jobs/{made['image']}/shares", json={"show_input": True})
         made["share"] = share.json()["url"].rpartition("/")[2]
     await ended(stack, account, made["task"])
+    pipeline = await add_pipeline(stack, account, "Landscapes", IMAGINE, GLOW)
+    made["run"] = await start_run(stack, account, pipeline, "Dunes, at dawn and at dusk, " * 4, target_leaves=2)
+    await run_waits(stack, account, made["run"])
     return account, made
 
 

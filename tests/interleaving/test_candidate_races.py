@@ -18,7 +18,7 @@ from callsheet.pipelines.open_jobs import OpenJobs
 from callsheet.pipelines.scheduler import SQL as LOOP
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
-from callsheet.wire.candidates import Vote
+from callsheet.wire.candidates import Verdict, Vote
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from tests.support.core import Row, report
 from tests.support.crashes import crashed_at
@@ -87,6 +87,18 @@ async def test_a_vote_that_is_sent_twice_at_once_counts_once(juries: Juries) -> 
     first, second = await asyncio.gather(*tasks)
     assert first == second
     assert await tree.elo(a, b) == [1016, 984]
+    assert await juries.count() == 1
+
+
+async def test_of_two_different_verdicts_on_a_pair_at_once_one_counts(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    a, b = [await tree.candidate() for _ in range(2)]
+    async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        both, neither = juries.one.vote(a, b, Verdict.BOTH), juries.two.vote(b, a, Verdict.NEITHER)
+        tasks = await start_blocked(race.pool, both, neither)
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in ended if isinstance(each, BaseException)] == [Conflict]
+    assert await tree.elo(a, b) in ([1008, 1008], [992, 992])
     assert await juries.count() == 1
 
 

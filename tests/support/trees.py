@@ -18,7 +18,7 @@ from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.slots import NewSlot
 from callsheet.pipelines.votes import Votes
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.candidates import CastVote, Killed, Restored, Vote
+from callsheet.wire.candidates import CastVote, Killed, Restored, Verdict, Vote
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, Row
 from tests.support.media_harness import MediaHarness, principal_of
@@ -163,8 +163,8 @@ class Jury:
             Pruner(lambda: core.databases.pools, core.room.cancellation),
         )
 
-    async def vote(self, winner: UUID, loser: UUID) -> Vote:
-        cast = CastVote(winner_id=winner, loser_id=loser)
+    async def vote(self, winner: UUID, loser: UUID, verdict: Verdict = Verdict.WINNER) -> Vote:
+        cast = CastVote(winner_id=winner, loser_id=loser, verdict=verdict)
         return (await self.votes.vote(principal_of(self.tree.ann), self.tree.run_id, cast))[0]
 
     async def undo(self, vote: Vote) -> None:

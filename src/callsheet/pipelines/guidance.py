@@ -13,7 +13,7 @@ from callsheet.pipelines.export import Exports
 from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.lineage import Lineages
 from callsheet.pipelines.run_views import RunViews
-from callsheet.pipelines.task_steps import TaskSteps
+from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.pipelines.thumbnails import ThumbnailMaker
 from callsheet.pipelines.votes import Votes
 from callsheet.plumbing.databases import Databases
@@ -41,7 +41,7 @@ def open_guidance(
     catalog: CatalogRoom,
     media: MediaRoom,
     jobs: JobsRoom,
-    tasks: TaskSteps,
+    step_jobs: StepJobs,
     wake: Callable[[], None],
 ) -> Guidance:
     """`wake` is called when the scheduler may have another choice."""
@@ -50,9 +50,9 @@ def open_guidance(
         gallery=gallery,
         votes=Votes(databases, gallery),
         branches=Branches(databases, gallery, jobs.cancellation, wake),
-        lineages=Lineages(databases, gallery, catalog, jobs.submission, tasks),
+        lineages=Lineages(databases, gallery, catalog, jobs.submission, step_jobs.tasks),
         exports=Exports(databases, gallery, media.files),
-        views=RunViews(databases, gallery, catalog),
+        views=RunViews(databases, gallery, step_jobs),
         pruner=Pruner(lambda: databases.pools, jobs.cancellation),
         thumbnails=ThumbnailMaker(lambda: databases.pools, media.files),
     )

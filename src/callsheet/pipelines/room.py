@@ -97,6 +97,6 @@ def open_pipelines(
         runs=Runs(databases, pipelines, step_jobs, jobs.cancellation, settings, wake=scheduler.wake),
         scheduler=scheduler,
         collector=collector,
-        guidance=open_guidance(databases, catalog, media, jobs, step_jobs.tasks, wake=scheduler.wake),
+        guidance=open_guidance(databases, catalog, media, jobs, step_jobs, wake=scheduler.wake),
         numbers=RunNumbers(lambda: databases.pools, settings),
     )

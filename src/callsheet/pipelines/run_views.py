@@ -8,13 +8,13 @@ from itertools import accumulate
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.principal import Principal
 from callsheet.pipelines.gallery import VIEW_SQL, Gallery
 from callsheet.pipelines.rows import StepRow
+from callsheet.pipelines.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.candidates import BranchPreview, Gate, Spending, SpendingPart, StepSpending
-from callsheet.wire.errors import NotFound
+from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.pipelines import Step
 
 # Candidates that are counted: enough to decide, and read in about 50 ms.
@@ -57,10 +57,10 @@ class SpentPart(NamedTuple):
 
 
 class RunViews:
-    def __init__(self, databases: Databases, gallery: Gallery, catalog: CatalogRoom):
+    def __init__(self, databases: Databases, gallery: Gallery, step_jobs: StepJobs):
         self._databases = databases
         self._gallery = gallery
-        self._catalog = catalog
+        self._step_jobs = step_jobs
 
     async def branch(self, principal: Principal, candidate_id: UUID) -> BranchPreview:
         """What a kill or a restore would do. The run goes on meanwhile, so the outcome may differ a little."""
@@ -96,7 +96,7 @@ class RunViews:
             step = steps[row.step_id]
             if (follower := followers.get(step.position)) is None:
                 continue
-            price = await self._price(follower)
+            price = await self._price(follower, RunInputs(run.prompt, run.variables, run.seed))
             cost = None if price is None else min(price * row.children, run.budget - run.spent)
             gates.append(
                 Gate(
@@ -111,12 +111,12 @@ class RunViews:
             )
         return gates
 
-    async def _price(self, step: StepRow) -> int | None:
-        """Tokens for one job of the step. None for an actor, and if the effect is not published any more."""
-        if step.effect_id is None:
+    async def _price(self, step: StepRow, given: RunInputs) -> int | None:
+        """Tokens for one job of the step. None if the step cannot be used any more."""
+        try:
+            return await self._step_jobs.cost(step, given)
+        except InvalidRequest:
             return None
-        recipe = await self._catalog.effects.recipe(str(step.effect_id))
-        return recipe.cost if recipe is not None else None
 
     async def spending(self, principal: Principal, run_id: UUID, parts: int) -> Spending:
         names = {"tenant_id": principal.tenant_id, "run_id": run_id}

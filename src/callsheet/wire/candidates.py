@@ -101,7 +101,7 @@ class Gate(Answer):
     approved_at: datetime | None = None
     parents: int = Field(description="Number of candidates that may get children. Up to 10,000 are counted.")
     children: int = Field(description="Largest number of children that these candidates may get.")
-    price: int | None = Field(None, description="Tokens for one child. Null if the next step is an actor.")
+    price: int | None = Field(None, description="Tokens for one child. Null if the next step cannot be used any more.")
     cost: int | None = Field(None, description="Tokens for all these children, as far as the budget allows.")
 
 

@@ -161,7 +161,7 @@ export const gateTexts = {
   parents: (count: number) => `${plural(count, "candidate", "candidates")} may become parents.`,
   children: (count: number, step: string) => `An approval lets the run make up to ${plural(count, "candidate", "candidates")} of ${step}.`,
   cost: (cost: string, price: string) => `That costs up to ${cost}, at ${price} each, within the budget.`,
-  noPrice: "The price is decided when each job is made: the next step is an actor.",
+  noPrice: "The price is not known, because the workflow or actor of the next step cannot be used now.",
   approve: "Approve",
   approveCost: (cost: string) => `Approve, up to ${cost}`,
   done: (step: string) => `${step} is approved. The run goes on.`,

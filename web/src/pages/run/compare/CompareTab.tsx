@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Trophy } from "lucide-react";
-import { useEffect, type ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 import { meQuery } from "@/api/queries";
 import { Button, Empty, Progress, Segments, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
@@ -23,7 +23,11 @@ interface Props {
 }
 
 export function CompareTab({ run, wanted, onStep }: Props) {
-  const step = comparedStep(run.steps, wanted);
+  // While a person compares, the step stays, also if a later one gets its second candidate.
+  const kept = useRef<string>(undefined);
+  const isKept = (run.steps.find((each) => each.step.slug === kept.current)?.active ?? 0) > 1;
+  if (wanted !== undefined || !isKept) kept.current = comparedStep(run.steps, wanted);
+  const step = kept.current;
   return (
     <Comparison key={step} run={run} step={step}>
       {run.steps.length > 1 && <Segments label={compareTexts.stepLabel} value={step ?? ""} choices={run.steps.map((each) => ({ value: each.step.slug, label: each.step.name }))} onChange={onStep} />}

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { X } from "lucide-react";
+import { useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, Button, formatTokens, Skeleton } from "@/design";
 import { CandidateThumb } from "@/parts/CandidateThumb";
@@ -9,6 +10,8 @@ import { panelTexts, runTexts } from "@/texts/runs";
 import { candidateQuery, lineageQuery, type Candidate, type Run } from "../queries";
 import { BranchButton } from "./BranchButton";
 import { Lineage } from "./Lineage";
+
+const narrow = window.matchMedia("(max-width: 1023px)");
 
 interface Props {
   run: Run;
@@ -20,8 +23,13 @@ export function CandidatePanel({ run, id, onSelect }: Props) {
   const { data: me } = useQuery(meQuery);
   const candidate = useQuery(candidateQuery(id));
   const lineage = useQuery(lineageQuery(id));
+  const panel = useRef<HTMLElement>(null);
+  // On a narrow screen it is below the tree, where a person who has touched a node does not see it.
+  useEffect(() => {
+    if (narrow.matches) panel.current?.scrollIntoView({ block: "nearest" });
+  }, []);
   return (
-    <aside className="panel grid gap-4 p-5" aria-label={panelTexts.label}>
+    <aside ref={panel} className="panel grid scroll-mt-20 scroll-mb-20 gap-4 p-5" aria-label={panelTexts.label}>
       {candidate.isError ? (
         <ProblemPanel error={candidate.error} onRetry={() => void candidate.refetch()} />
       ) : !candidate.data ? (
