@@ -158,7 +158,7 @@ async def test_a_callback_ends_the_job_and_makes_the_candidate(floor: Floor) -> 
     assert await floor.balance() == 100 - 2 * COST
 
 
-async def test_every_picture_of_a_prediction_is_a_candidate(floor: Floor) -> None:
+async def test_every_image_of_a_prediction_is_a_candidate(floor: Floor) -> None:
     floor.replicate.scenario = Scenario(output=["{files}/picture.png", "{files}/picture-2.png"])
     run = await floor.becomes(await floor.begin(BASE), "completed")
     assert [(one["number"], one["output_index"]) for one in await floor.candidates(run)] == [(1, 0), (2, 1)]

@@ -227,7 +227,7 @@ async def test_a_step_is_approved_once_and_only_where_that_is_asked_for(
     assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state")
 
 
-async def test_a_gallery_has_addresses_of_pictures_and_of_small_ones(show: Show) -> None:
+async def test_a_gallery_has_addresses_of_images_and_of_small_ones(show: Show) -> None:
     large = await show.tree.candidate(file_id=await show.file(picture(), "1.png"))
     broken = await show.tree.candidate(file_id=await show.file(b"\x89PNG\r\n\x1a\n and so on", "2.png"))
     clip = await show.tree.candidate(file_id=await show.file(b"ftyp", "3.mp4", "video/mp4"))
@@ -256,7 +256,7 @@ async def test_a_gallery_has_addresses_of_pictures_and_of_small_ones(show: Show)
     ],
     ids=["html", "svg", "truncated", "eps"],
 )
-async def test_what_only_says_that_it_is_a_picture_is_shown_as_one_and_never_run(
+async def test_what_only_says_that_it_is_an_image_is_shown_as_one_and_never_run(
     show: Show, content: bytes, mime_type: str, is_saved: bool
 ) -> None:
     poison = await show.tree.candidate(file_id=await show.file(content, "1.png", mime_type))

@@ -217,7 +217,7 @@ async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
     await worker.deregister("the test is over")
 
 
-async def test_a_file_does_instead_of_a_video_and_a_users_own_picture_instead_of_the_assets(
+async def test_a_file_does_instead_of_a_video_and_a_users_own_image_instead_of_the_assets(
     catalog_api: CatalogApi, plane: ControlPlane, somebody: Person
 ) -> None:
     effect = await catalog_api.effect()

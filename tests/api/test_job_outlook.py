@@ -112,7 +112,7 @@ async def test_a_fleet_that_is_growing_is_worth_waiting_for(worker_harness: Work
     assert (await expect(worker_harness, ann, job["id"]))[3] == "scaling_up"
 
 
-async def test_a_running_job_shows_progress_and_its_picture(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_a_running_job_shows_progress_and_its_image(worker_harness: WorkerHarness, ann: Person) -> None:
     await takes(worker_harness, 1000.0)
     worker = await worker_harness.worker()
     job = await worker_harness.engine_job(ann)

@@ -85,7 +85,7 @@ def asked(provider: str, **payload: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("provider", ["leonardo", "lightbox"])
-async def test_a_picture_is_asked_for_and_is_the_users_own(
+async def test_an_image_is_asked_for_and_is_the_users_own(
     house: ActorHarness, ann: Person, service: MediaService, provider: str
 ) -> None:
     params = {"width": 512, "height": 512}
@@ -129,7 +129,7 @@ async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_on
     assert await house.balance(ann) == 100 - COST
 
 
-async def test_a_page_instead_of_a_picture_fails_the_task_and_gives_the_tokens_back(
+async def test_a_page_instead_of_an_image_fails_the_task_and_gives_the_tokens_back(
     house: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     service.outputs = [service.file("picture.png", HTML)]

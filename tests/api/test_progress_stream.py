@@ -86,7 +86,7 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
 
 
 @STREAMS
-async def test_a_picture_is_an_event_of_its_own_and_sent_once(jobs_api: JobsApi, ann: Person, which: str) -> None:
+async def test_an_image_is_an_event_of_its_own_and_sent_once(jobs_api: JobsApi, ann: Person, which: str) -> None:
     job_id, started = await running(jobs_api, ann)
     async with watching(jobs_api, ann, which, job_id, 3) as stream:
         await say(jobs_api.core, started, percent=10, preview=PICTURE, preview_type="image/png")

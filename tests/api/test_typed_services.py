@@ -131,7 +131,7 @@ async def agency(
 
 
 @pytest.mark.thorough
-async def test_from_a_page_to_words_a_picture_and_a_film(agency: Agency) -> None:
+async def test_from_a_page_to_words_an_image_and_a_video(agency: Agency) -> None:
     scraped = await agency.made("scrape", url=f"{agency.shop}/lamp")
     product = scraped["result"]["product_id"]
     copy = await agency.made("copy", product_id=product, style="playful")
@@ -221,7 +221,7 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     assert actors == {"copy": 1, "media": None, "scrape": 1, "static_ad": 5, "tts": 2, "ugc_video": 20}
 
 
-async def test_words_instead_of_the_picture_of_a_media_task_are_not_charged_either(agency: Agency) -> None:
+async def test_words_instead_of_the_image_of_a_media_task_are_not_charged_either(agency: Agency) -> None:
     agency.replicate.scenario = Scenario(output="I am sorry, I cannot draw.")
     await agency.ended((await agency.task(AD)).json()["job_id"], "failed")
     assert await agency.balance() == 100

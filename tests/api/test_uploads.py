@@ -91,7 +91,7 @@ async def test_a_hostile_name_is_harmless_in_storage(local: MediaApi, name: str,
         (CLIP, "audio/mp4", "audio/mp4"),
     ],
 )
-async def test_pictures_and_sound_are_uploaded_the_same_way(
+async def test_images_and_sound_are_uploaded_the_same_way(
     local: MediaApi, content: bytes, mime_type: str, stored: str
 ) -> None:
     file = await local.uploaded(content, mime_type=mime_type)

@@ -194,7 +194,7 @@ async def test_only_the_run_that_goes_on_is_heard(local: MediaApi) -> None:
 
 
 @pytest.mark.parametrize(("kind", "disposition"), [("image/png", None), ("image/svg+xml", "attachment")])
-async def test_a_preview_is_a_picture_that_can_do_no_harm(local: MediaApi, kind: str, disposition: str | None) -> None:
+async def test_a_preview_is_an_image_that_can_do_no_harm(local: MediaApi, kind: str, disposition: str | None) -> None:
     video = await local.video()
     address = f"/api/videos/{video['id']}/preview"
     assert_refused(await local.ask("GET", address), 404, "not_found")

@@ -70,7 +70,7 @@ async def test_a_clock_with_fractions_does_not_cost_the_lease(worker_harness: Wo
         assert row["elapsed_ms"] == kept
 
 
-async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_a_picture_is_served_as_a_picture(
+async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_an_image_is_served_as_an_image(
     worker_harness: WorkerHarness,
 ) -> None:
     worker = await worker_harness.worker()

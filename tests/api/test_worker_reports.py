@@ -261,7 +261,7 @@ class TestHeartbeats:
             ({"mime_type": "image/png"}, "preview.data"),
         ],
     )
-    async def test_a_preview_is_a_small_picture(
+    async def test_a_preview_is_a_small_image(
         self, worker_harness: WorkerHarness, preview: dict[str, str], field: str
     ) -> None:
         worker = await worker_harness.worker()

@@ -269,7 +269,7 @@ async def test_another_user_of_the_tab_does_not_get_the_file(signed_in: Page, st
 
 
 @pytest.mark.thorough
-async def test_a_phone_takes_a_picture(chromium: Browser, stack: Stack, account: Account, tmp_path: Path) -> None:
+async def test_a_phone_takes_an_image(chromium: Browser, stack: Stack, account: Account, tmp_path: Path) -> None:
     context = await chromium.new_context(
         base_url=stack.url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )

@@ -123,7 +123,7 @@ async def test_an_engine_that_refuses_every_connection_is_waited_for_with_the_su
 
 
 @pytest.mark.few_forms
-async def test_a_run_that_an_absent_engine_never_took_has_not_begun(bench: Bench, engine_away: None) -> None:
+async def test_a_run_that_an_absent_engine_never_took_has_not_started(bench: Bench, engine_away: None) -> None:
     await bench.kill()
     error = await failed(bench.begin(engine=bench.with_patience(absent=0.3)))
     assert isinstance(error, NotBegun)
@@ -165,7 +165,7 @@ async def cloud_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> A
     ("trouble", "type"),
     [("lost", "run_lost"), ("forgotten", "run_lost"), ("canceled", "run_removed"), ("away", "engine_unreachable")],
 )
-async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_begun(
+async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_started(
     cloud_bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: str, type: str
 ) -> None:
     stranger = provider_for(cloud_bench.stage, cloud_bench.line)
@@ -205,7 +205,7 @@ async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_begun(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("comes_back", [True, False], ids=["restarted", "away"])
-async def test_a_run_that_is_lost_from_the_queue_has_not_begun(own_bench: Bench, comes_back: bool) -> None:
+async def test_a_run_that_is_lost_from_the_queue_has_not_started(own_bench: Bench, comes_back: bool) -> None:
     stranger = provider_for(own_bench.stage, own_bench.line)
     foreign = own_bench.begin(engine=stranger)
     await until(lambda: own_bench.seen.starts)

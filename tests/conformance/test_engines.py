@@ -59,7 +59,7 @@ async def test_an_image_comes_back_as_it_was_made(bench: Bench, tmp_path: Path) 
         assert colour_of(content) == COLOUR
 
 
-async def test_a_run_is_heard_to_start_once_to_progress_and_to_show_pictures(bench: Bench) -> None:
+async def test_a_run_is_heard_to_start_once_to_progress_and_to_show_images(bench: Bench) -> None:
     running = bench.begin()
     await until(lambda: bench.seen.previews)
     bench.stage.release()
@@ -116,7 +116,7 @@ async def test_kept_files_go_before_temporary_ones_where_no_node_is_named(bench:
     assert [output.name for output in outputs] == ["final_00001_.png"]
 
 
-async def test_pictures_that_come_over_the_socket_only_are_outputs_like_others(bench: Bench, tmp_path: Path) -> None:
+async def test_images_that_come_over_the_socket_only_are_outputs_like_others(bench: Bench, tmp_path: Path) -> None:
     outputs = await bench.run("websocket")
     assert [output.name for output in outputs] == ["picture-2-00001.png", "picture-2-00002.png"]
     for output in reversed(outputs):
@@ -127,7 +127,7 @@ async def test_pictures_that_come_over_the_socket_only_are_outputs_like_others(b
             assert colour_of(content) == (0x29, 0x98, 0x1B)
 
 
-async def test_pictures_that_went_with_a_lost_socket_are_missed_and_the_run_may_be_tried_again(bench: Bench) -> None:
+async def test_images_that_went_with_a_lost_socket_are_missed_and_the_run_may_be_tried_again(bench: Bench) -> None:
     graph = held_graph() | {"2": node("SaveImageWebsocket", images=["3", 0])}
     running = bench.begin(new_run(graph))
     await until(lambda: bench.seen.previews)

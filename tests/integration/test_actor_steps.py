@@ -65,7 +65,7 @@ async def test_a_preview_has_the_payload_of_the_first_task_and_its_price(pipelin
     assert (shown.jobs, shown.cost) == (2, 2 * COST)
 
 
-async def test_the_parents_picture_is_an_address_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:
+async def test_the_parents_image_is_an_address_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:
     pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"))
     run = await run_of(pipelines, BASE, CHILD)
     await pipelines.tick()

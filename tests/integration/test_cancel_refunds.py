@@ -76,7 +76,7 @@ async def test_time_counts_from_when_the_engine_began_where_it_is_more_than_the_
     assert 50 <= kept <= 60
 
 
-async def test_a_job_that_no_engine_has_begun_gets_everything_back(core: Core, ann: Member) -> None:
+async def test_a_job_that_no_engine_has_started_gets_everything_back(core: Core, ann: Member) -> None:
     started = await running(core, ann, run_limit_seconds=10)
     await core.rows(ann.pool, AGO, started.lease.job_id, 9.0)
     await cancel(core, ann, started.lease.job_id)

@@ -98,7 +98,7 @@ def test_the_stages_of_the_job_are_shown_in_their_order(first: tuple[Path, Resul
     assert shown == ["queue", "lease", "render", "upload", "done"]
 
 
-def test_what_is_on_offer_takes_images_videos_words_and_pictures(callsheet: Callsheet) -> None:
+def test_what_is_on_offer_takes_images_videos_words_and_images(callsheet: Callsheet) -> None:
     effects = {each["slug"]: each for each in callsheet.call("effects", "list", "--json").json}
     workflows = {each["slug"]: each for each in callsheet.call("workflows", "list", "--json").json}
     assert len(effects) >= 6

@@ -98,7 +98,7 @@ def test_words_are_written_on_the_video_as_they_are(callsheet: Callsheet, clip: 
 
 
 @pytest.mark.thorough
-def test_a_picture_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Path) -> None:
+def test_an_image_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Path) -> None:
     Image.fromarray(flat(64, 64, (255, 0, 255))).save(clip.with_name("logo.png"))
     chosen = ("--set", "logo=logo.png", "--set", "position=top-left", "--set", "size=0.5")
     done = callsheet.succeed("submit", "watermark", clip.name, *chosen, "--watch", "--json").json

@@ -28,7 +28,7 @@ def ended(client: httpx.Client, task: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_a_picture_is_made_with_nothing_else_started(callsheet: Callsheet) -> None:
+def test_an_image_is_made_with_nothing_else_started(callsheet: Callsheet) -> None:
     everything = callsheet.having(LIGHTBOX__PORT="0")
     everything.succeed("tenants", "create", "acme")
     everything.succeed("users", "create", "ann@example.com", "--tenant", "acme")

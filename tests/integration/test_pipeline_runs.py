@@ -74,7 +74,7 @@ async def test_at_one_job_at_a_time_the_same_seed_makes_the_same_tree(pipelines:
     assert one != other
 
 
-async def test_what_a_job_gets_is_the_runs_prompt_its_parents_picture_and_a_seed_of_its_own(
+async def test_what_a_job_gets_is_the_runs_prompt_its_parents_image_and_a_seed_of_its_own(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.run(
@@ -100,7 +100,7 @@ async def test_what_a_job_gets_is_the_runs_prompt_its_parents_picture_and_a_seed
     assert job["input_file_ids"] == [candidate["file_id"]]
 
 
-async def test_a_jobs_picture_moves_to_the_runs_folder_and_nothing_is_left_where_it_was(
+async def test_a_jobs_image_moves_to_the_runs_folder_and_nothing_is_left_where_it_was(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.finish(
@@ -118,7 +118,7 @@ async def test_a_jobs_picture_moves_to_the_runs_folder_and_nothing_is_left_where
     assert file.url is not None
 
 
-async def test_a_job_that_made_several_pictures_makes_a_candidate_of_each(pipelines: PipelineHarness) -> None:
+async def test_a_job_that_made_several_images_makes_a_candidate_of_each(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=3), target_leaves=3)
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start(), pictures=3)
@@ -254,7 +254,7 @@ async def test_a_workflow_that_was_switched_off_holds_the_run_which_says_so(pipe
     assert (await pipelines.finish(run)).status is RunStatus.COMPLETED
 
 
-async def test_a_parent_whose_picture_was_deleted_is_left_alone(pipelines: PipelineHarness) -> None:
+async def test_a_parent_whose_image_was_deleted_is_left_alone(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=1)
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())

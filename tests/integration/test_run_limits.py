@@ -86,7 +86,7 @@ async def test_a_run_waits_while_its_user_has_no_room_for_files_and_says_so(
     assert (await pipelines.shown(run)).reason is None
 
 
-async def test_no_parent_gets_more_children_than_it_may_however_many_pictures_a_job_makes(
+async def test_no_parent_gets_more_children_than_it_may_however_many_images_a_job_makes(
     core: Core, ann: Member, media: MediaHarness
 ) -> None:
     pipelines = open_pipeline_harness(
@@ -163,7 +163,7 @@ async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_f
     await pipelines.check(run)
 
 
-async def test_a_job_without_a_picture_is_a_strike_and_was_paid_for(pipelines: PipelineHarness) -> None:
+async def test_a_job_without_an_image_is_a_strike_and_was_paid_for(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=1)
     for _ in range(3):
         await pipelines.tick()
@@ -175,7 +175,7 @@ async def test_a_job_without_a_picture_is_a_strike_and_was_paid_for(pipelines: P
     assert "made no image" in (run.reason_detail or "")
 
 
-async def test_what_is_no_picture_is_nobodys_parent_and_holds_up_nobody(pipelines: PipelineHarness) -> None:
+async def test_what_is_no_image_is_nobodys_parent_and_holds_up_nobody(pipelines: PipelineHarness) -> None:
     """A job may make a video beside its image; the next step takes images."""
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=2)
     await pipelines.tick()
@@ -188,7 +188,9 @@ async def test_what_is_no_picture_is_nobodys_parent_and_holds_up_nobody(pipeline
     await pipelines.check(run)
 
 
-async def test_a_first_step_that_makes_only_films_does_not_spend_the_budget_on_more(pipelines: PipelineHarness) -> None:
+async def test_a_first_step_that_makes_only_videos_spends_no_budget_on_more(
+    pipelines: PipelineHarness,
+) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=2)
     for _ in range(10):
         await pipelines.tick()

@@ -49,7 +49,7 @@ async def with_base(planes: Planes) -> Run:
     return run
 
 
-async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begun(planes: Planes) -> None:
+async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_started(planes: Planes) -> None:
     run = await with_base(planes)
     async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
@@ -62,7 +62,7 @@ async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begu
     await planes.one.check(run)
 
 
-async def test_a_task_whose_parent_was_killed_meanwhile_is_not_begun(planes: Planes) -> None:
+async def test_a_task_whose_parent_was_killed_meanwhile_is_not_started(planes: Planes) -> None:
     run = await with_base(planes)
     ann = principal_of(planes.two.ann)
     async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
@@ -74,7 +74,7 @@ async def test_a_task_whose_parent_was_killed_meanwhile_is_not_begun(planes: Pla
     await planes.one.check(run)
 
 
-async def test_a_plane_that_dies_before_its_task_is_in_the_queue_has_begun_it_once(planes: Planes) -> None:
+async def test_a_plane_that_dies_before_its_task_is_in_the_queue_has_started_it_once(planes: Planes) -> None:
     run = await begun(planes, BASE)
     assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, planes.one.room.scheduler.tick(NOW))
     assert [slot["status"] for slot in await planes.two.slots(run)] == ["open"]

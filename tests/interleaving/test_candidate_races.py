@@ -272,7 +272,7 @@ async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_t
     await race.one.check()
 
 
-async def test_a_job_whose_submit_waited_for_a_kill_is_not_begun(juries: Juries) -> None:
+async def test_a_job_whose_submit_waited_for_a_kill_is_not_started(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()
     balance = await race.one.balance(race.ann)

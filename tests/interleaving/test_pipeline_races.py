@@ -125,7 +125,7 @@ async def test_a_crash_between_the_copy_and_the_candidate_leaves_nothing_but_wha
 
 
 @pytest.mark.parametrize("point", [CHOSEN, Failpoint.SUBMIT_BEFORE_RELAY, Failpoint.RELAY_BEFORE_QUEUED])
-async def test_a_crash_while_a_job_is_begun_loses_no_place_and_fills_none_twice(
+async def test_a_crash_while_a_job_is_started_loses_no_place_and_fills_none_twice(
     planes: Planes, point: Failpoint
 ) -> None:
     run = await planes.run("base", "fix")

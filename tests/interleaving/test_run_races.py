@@ -73,7 +73,7 @@ async def test_of_two_different_requests_with_one_key_the_later_is_refused(race:
     assert await runs_of(planes[0]) == 1
 
 
-async def test_of_two_runs_begun_at_once_the_one_too_many_is_refused(race: Race, planes: Planes) -> None:
+async def test_of_two_runs_started_at_once_the_one_too_many_is_refused(race: Race, planes: Planes) -> None:
     pipeline = await planes[0].pipeline("base")
     paused, _ = await begin(planes[0], pipeline)
     ann = principal_of(planes[0].ann)

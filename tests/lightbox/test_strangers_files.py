@@ -64,7 +64,7 @@ async def test_an_upload_makes_no_folder_outside(
     assert not list(lightbox_engine.folders.input.parent.parent.rglob("evil"))
 
 
-async def test_a_picture_with_a_program_in_it_is_not_shown_as_one(lightbox_client: httpx.AsyncClient) -> None:
+async def test_an_image_with_a_program_in_it_is_not_shown_as_one(lightbox_client: httpx.AsyncClient) -> None:
     program = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
     await lightbox_client.post("/upload/image", files={"image": ("program.svg", program)})
     seen = await lightbox_client.get("/view", params={"filename": "program.svg", "type": "input"})
@@ -87,7 +87,7 @@ async def test_a_file_that_names_others_does_not_have_them_read(
     assert (await render(lightbox_client, video_saved("other.mp4")))["status"]["status_str"] == "success"
 
 
-async def test_a_small_file_with_a_huge_picture_is_refused_before_it_is_decoded(
+async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
     lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
     side = int(MOST_PIXELS**0.5) + 100
@@ -108,7 +108,7 @@ async def test_a_small_file_with_a_huge_picture_is_refused_before_it_is_decoded(
     assert error_of(await render(lightbox_client, video_saved("huge.mov")))
 
 
-async def test_no_node_makes_a_picture_that_is_too_large(lightbox_client: httpx.AsyncClient) -> None:
+async def test_no_node_makes_an_image_that_is_too_large(lightbox_client: httpx.AsyncClient) -> None:
     huge = node("EmptyImage", width=16384, height=16384, batch_size=1, color=0)
     assert "16384x16384 has more" in error_of(await render(lightbox_client, picture_saved(**huge)))
     graph = {
@@ -118,7 +118,7 @@ async def test_no_node_makes_a_picture_that_is_too_large(lightbox_client: httpx.
     assert "16000x16000 has more" in error_of(await render(lightbox_client, graph))
 
 
-async def test_a_thin_strip_as_an_overlay_stays_within_the_picture(
+async def test_a_thin_strip_as_an_overlay_stays_within_the_image(
     lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
     Image.new("RGB", (1, 60_000), (255, 0, 0)).save(lightbox_engine.folders.input / "strip.png")
@@ -139,7 +139,7 @@ async def test_a_thin_strip_as_an_overlay_stays_within_the_picture(
     assert red.any(axis=0).sum() == 1
 
 
-async def test_a_text_without_spaces_stays_within_the_picture(
+async def test_a_text_without_spaces_stays_within_the_image(
     lightbox_client: httpx.AsyncClient, lightbox_engine: RunningLightbox
 ) -> None:
     graph = {
@@ -191,7 +191,7 @@ async def test_a_directory_or_an_address_that_cannot_be_used_is_one_sentence(tmp
 
 
 @pytest.mark.parametrize("content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n"])
-def test_a_picture_that_is_a_program_is_not_opened(tmp_path: Path, content: bytes) -> None:
+def test_an_image_that_is_a_program_is_not_opened(tmp_path: Path, content: bytes) -> None:
     """Pillow would have Ghostscript run it."""
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(UnidentifiedImageError), opened_picture(tmp_path / "x.png"):

@@ -110,7 +110,7 @@ async def test_speed_changes_the_length_and_keeps_rate_and_pitch(speed: float, f
     assert (await cinema.seen(graph)).sound_codec is None
 
 
-async def test_every_effect_works_on_frames_as_on_pictures(cinema: Cinema) -> None:
+async def test_every_effect_works_on_frames_as_on_images(cinema: Cinema) -> None:
     steps = (
         ("ImageScale", {"upscale_method": "bicubic", "width": 128, "height": 96, "crop": "disabled"}),
         ("ImageCrop", {"width": 101, "height": 75, "x": 4, "y": 4}),
@@ -166,7 +166,7 @@ async def test_an_untouched_video_is_copied_without_a_loss(cinema: Cinema, sourc
     assert after.sound_seconds == pytest.approx(before.sound_seconds, abs=0.05)
 
 
-async def test_sound_after_a_hole_stays_with_its_picture(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_sound_after_a_hole_stays_with_its_image(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
     make_clip(lightbox_engine.folders.input / "hole.mkv", hole=(0.5, 1.5))
     after = await cinema.seen(video_graph("hole.mkv", ("ImageInvert", {})))
     assert len(after.frames) == 24

@@ -43,7 +43,7 @@ def test_exactly_one_product_is_needed(model: type[UserRequest]) -> None:
     assert wrong_fields(model, product={}) == ["product.title"]
 
 
-def test_a_film_needs_a_script_or_a_product() -> None:
+def test_a_video_needs_a_script_or_a_product() -> None:
     for body in ({"script": "Look."}, {"product": LAMP}, {"product_id": ID}, {"product_id": ID, "script": "Look."}):
         assert wrong_fields(GenerateVideo, **body) == []
     assert wrong_fields(GenerateVideo) == ["script"]

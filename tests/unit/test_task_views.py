@@ -71,7 +71,7 @@ def test_what_a_running_task_says_is_shown() -> None:
 
 
 @pytest.mark.parametrize(("lease_seq", "cycle", "count"), [(0, 1, 0), (1, 1, 0), (3, 1, 2), (0, 2, 1), (2, 3, 3)])
-def test_a_retry_is_every_time_it_was_begun_again(lease_seq: int, cycle: int, count: int) -> None:
+def test_a_retry_is_every_time_it_was_started_again(lease_seq: int, cycle: int, count: int) -> None:
     task = task_view(row(lease_seq=lease_seq, charge_cycle=cycle), job(JobStatus.QUEUED))
     assert (task.retry_count, task.max_retries) == (count, 3)
     assert task.progress.message == (f"Retrying (attempt {lease_seq + 1})" if lease_seq else "Queued")

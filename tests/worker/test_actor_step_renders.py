@@ -31,7 +31,7 @@ WORDS = {"workflow": "actor:media", "needs_run_prompt": True, "needs_run_variabl
 
 
 @pytest.mark.thorough
-async def test_actors_and_workflows_take_each_others_pictures(settings: Settings, tmp_path: Path) -> None:
+async def test_actors_and_workflows_take_each_others_images(settings: Settings, tmp_path: Path) -> None:
     async with lightbox_here(tmp_path / "lightbox") as lightbox:
         provider = settings.providers.lightbox.model_copy(update={"url": lightbox.url})
         # No private network is allowed: the image comes from our own storage, wherever that is.

@@ -48,7 +48,7 @@ ALL_KINDS = [".flac", ".gif", ".mp3", ".mp4", ".png", ".png", ".webm", ".webp"]
 
 
 @dataclass
-class CatalogApi:
+class MetadataJobs:
     site: Site
     folders: Folders
     person: Person
@@ -74,19 +74,19 @@ class CatalogApi:
 
 
 @pytest.fixture
-async def catalog_api(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[CatalogApi]:
+async def metadata_jobs(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[MetadataJobs]:
     async with lightbox_here(tmp_path / "lightbox") as lightbox, open_site(plane, tmp_path / "agent") as site:
         site.agent(engines=[ComfyUI(lightbox.url, patience=QUICK)])
-        yield CatalogApi(site, lightbox.folders, await site.person())
+        yield MetadataJobs(site, lightbox.folders, await site.person())
 
 
 async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(
-    catalog_api: CatalogApi, tmp_path: Path
+    metadata_jobs: MetadataJobs, tmp_path: Path
 ) -> None:
-    results = await catalog_api.results(tmp_path / "results")
+    results = await metadata_jobs.results(tmp_path / "results")
     assert sorted(path.suffix for path in results.values()) == ALL_KINDS
     for name, path in results.items():
-        original = catalog_api.original(name)
+        original = metadata_jobs.original(name)
         if path.suffix != ".gif":
             assert b"class_type" in original.read_bytes(), name
         for text in (b"class_type", b"widgets_values", SECRET.encode(), b"EmptyImage", b"prompt"):
@@ -97,9 +97,9 @@ async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(
 
 @pytest.mark.thorough
 async def test_a_workflow_that_keeps_metadata_delivers_files_as_they_are(
-    catalog_api: CatalogApi, tmp_path: Path
+    metadata_jobs: MetadataJobs, tmp_path: Path
 ) -> None:
-    results = await catalog_api.results(tmp_path / "results", keep_metadata=True)
+    results = await metadata_jobs.results(tmp_path / "results", keep_metadata=True)
     assert sorted(path.suffix for path in results.values()) == ALL_KINDS
     for name, path in results.items():
-        assert path.read_bytes() == catalog_api.original(name).read_bytes(), name
+        assert path.read_bytes() == metadata_jobs.original(name).read_bytes(), name

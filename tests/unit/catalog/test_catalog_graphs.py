@@ -124,7 +124,7 @@ def test_a_chain_that_exceeds_the_engines_recursion_is_refused() -> None:
     assert "chain" in problem(chain(501))[1]
 
 
-def test_a_graph_of_a_picture_loses_what_hides_a_changed_file() -> None:
+def test_a_graph_of_an_image_loses_what_hides_a_changed_file() -> None:
     graph = {"1": {**NODE, "is_changed": ["abc"], "_meta": {"title": "x"}}}
     assert normalized(graph) == {"1": {**NODE, "_meta": {"title": "x"}}}
     assert "is_changed" in graph["1"]

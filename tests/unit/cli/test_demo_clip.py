@@ -22,7 +22,7 @@ def original(tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_the_sample_clip_has_pictures_and_sound_and_nothing_lies_beside_it(tmp_path: Path) -> None:
+def test_the_sample_clip_has_images_and_sound_and_nothing_lies_beside_it(tmp_path: Path) -> None:
     make_clip(tmp_path / "sample.mp4")
     seen = clips.decode(tmp_path / "sample.mp4")
     assert (len(seen.frames), seen.rate, seen.video_codec, seen.sound_codec) == (72, 24, "h264", "aac")

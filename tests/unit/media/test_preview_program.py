@@ -54,7 +54,7 @@ def test_transparency_stays() -> None:
     assert opened(small(encoded(Image.new("RGBA", (600, 600), (0, 0, 0, 0))))).has_transparency_data
 
 
-def test_a_image_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_camera() -> None:
+def test_an_image_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_camera() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     exif[0x010F] = "a camera"
@@ -63,7 +63,7 @@ def test_a_image_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_ca
     assert not made.getexif()
 
 
-def test_a_image_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_header() -> None:
+def test_an_image_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_header() -> None:
     side = int(MOST_PIXELS**0.5) + 1
     with pytest.raises(NoPreview, match="pixels"):
         small(encoded(Image.new("1", (side, side))))

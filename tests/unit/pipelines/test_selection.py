@@ -115,7 +115,7 @@ def test_children_come_from_the_highest_step_that_has_an_eligible_parent(tree: T
 
 
 @given(trees())
-def test_a_base_is_begun_only_where_nobody_can_go_on_and_leaves_and_jobs_in_flight_are_fewer_than_the_target(
+def test_a_base_is_started_only_where_nobody_can_go_on_and_leaves_and_jobs_in_flight_are_fewer_than_the_target(
     tree: Tree,
 ) -> None:
     choice = next_group(tree.state(FINISH))

@@ -44,7 +44,7 @@ def style(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-class CatalogApi:
+class StyledProvider:
     """A provider of one style before the service."""
 
     def __init__(self, service: MediaService, style: str, directory: Path):
@@ -70,27 +70,27 @@ class CatalogApi:
 
 
 @pytest.fixture
-def catalog_api(service: MediaService, style: str, tmp_path: Path) -> CatalogApi:
+def styled_provider(service: MediaService, style: str, tmp_path: Path) -> StyledProvider:
     directory = tmp_path / "made"
     directory.mkdir()
-    return CatalogApi(service, style, directory)
+    return StyledProvider(service, style, directory)
 
 
-async def test_a_job_is_submitted_asked_for_and_downloaded(catalog_api: CatalogApi, style: str) -> None:
-    made = await catalog_api.make()
+async def test_a_job_is_submitted_asked_for_and_downloaded(styled_provider: StyledProvider, style: str) -> None:
+    made = await styled_provider.make()
     [file] = made.files
     assert (file.path.read_bytes(), file.name, file.mime_type) == (PNG, f"{style}-1.png", "image/png")
-    assert file.path.parent == catalog_api.directory
+    assert file.path.parent == styled_provider.directory
     assert made.provider_job_id == "job/1 ü"
-    assert [catalog_api.service.count(call) for call in ("submit", "poll", "file", "cancel")] == [1, 3, 1, 0]
+    assert [styled_provider.service.count(call) for call in ("submit", "poll", "file", "cancel")] == [1, 3, 1, 0]
 
 
-async def test_every_output_is_fetched_once_and_keeps_its_kind(catalog_api: CatalogApi) -> None:
-    service = catalog_api.service
+async def test_every_output_is_fetched_once_and_keeps_its_kind(styled_provider: StyledProvider) -> None:
+    service = styled_provider.service
     film = b"\0\0\0\x18ftypisom" + bytes(500)
     first, second = service.file("a", PNG), service.file("b.bin", film)
     service.outputs = [first, second, first]
-    assert [(file.name[-5:], file.mime_type) for file in (await catalog_api.make()).files] == [
+    assert [(file.name[-5:], file.mime_type) for file in (await styled_provider.make()).files] == [
         ("1.png", "image/png"),
         ("2.mp4", "video/mp4"),
     ]
@@ -98,9 +98,9 @@ async def test_every_output_is_fetched_once_and_keeps_its_kind(catalog_api: Cata
 
 async def test_values_go_in_with_their_types_and_quotes_change_nothing(service: MediaService, tmp_path: Path) -> None:
     hostile = 'a "lighthouse", {"width": 1} {params.width} {secret} \\'
-    await CatalogApi(service, "leonardo", tmp_path).make(prompt=hostile, params={"width": 640})
+    await StyledProvider(service, "leonardo", tmp_path).make(prompt=hostile, params={"width": 640})
     assert service.sent("submit") == [{"prompt": hostile, "width": 640, "height": 768, "num_images": 1}]
-    await CatalogApi(service, "midjourney", tmp_path).make(
+    await StyledProvider(service, "midjourney", tmp_path).make(
         prompt=hostile, params={"aspect_ratio": "16:9", "mode": "fast"}
     )
     assert service.sent("submit")[1] == {"prompt": f"{hostile} --ar 16:9", "process_mode": "fast"}
@@ -118,68 +118,70 @@ async def test_no_value_leads_to_another_address_of_the_service(
     assert problems == (["params.model"] if is_refused else [])
 
 
-async def test_the_key_is_sent_to_the_service_and_not_to_where_the_outputs_are(catalog_api: CatalogApi) -> None:
-    await catalog_api.make()
-    for asked in catalog_api.service.asked:
+async def test_the_key_is_sent_to_the_service_and_not_to_where_the_outputs_are(styled_provider: StyledProvider) -> None:
+    await styled_provider.make()
+    for asked in styled_provider.service.asked:
         assert (SECRET in str(asked.headers)) is (asked.call != "file")
 
 
 async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on_its_own_host(
-    catalog_api: CatalogApi,
+    styled_provider: StyledProvider,
 ) -> None:
-    service = catalog_api.service
+    service = styled_provider.service
     service.outputs = [service.file("a", PNG), service.file("b", PNG).replace("127.0.0.1", "127.0.0.2")]
     with pytest.raises(ProviderUnavailable):
         # No server listens at the second URL; the test is about the headers sent to the first.
-        await catalog_api.make(download={"send_headers": True})
+        await styled_provider.make(download={"send_headers": True})
     [asked] = [each for each in service.asked if each.path == "/files/a"]
     assert SECRET in str(asked.headers)
 
 
 async def test_percent_and_status_are_told(service: MediaService, tmp_path: Path) -> None:
-    catalog_api = CatalogApi(service, "midjourney", tmp_path)
+    styled_provider = StyledProvider(service, "midjourney", tmp_path)
     service.polls_until_done = 3
-    await catalog_api.make()
-    assert catalog_api.said.percents == [0.0, 25.0, 50.0, 75.0]
-    assert catalog_api.said.messages[1:] == ["processing"] * 3
+    await styled_provider.make()
+    assert styled_provider.said.percents == [0.0, 25.0, 50.0, 75.0]
+    assert styled_provider.said.messages[1:] == ["processing"] * 3
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 async def test_a_service_that_has_no_time_is_unavailable_and_not_asked_again_at_once(
-    catalog_api: CatalogApi, status: int
+    styled_provider: StyledProvider, status: int
 ) -> None:
-    catalog_api.service.always["submit"] = answered(status, {"error": "busy"})
-    failed = await catalog_api.fail()
+    styled_provider.service.always["submit"] = answered(status, {"error": "busy"})
+    failed = await styled_provider.fail()
     assert isinstance(failed, ProviderUnavailable)
-    assert (failed.details["status"], failed.retryable, catalog_api.service.count("submit")) == (status, True, 1)
+    assert (failed.details["status"], failed.retryable, styled_provider.service.count("submit")) == (status, True, 1)
 
 
-async def test_a_short_pause_that_the_service_asks_for_is_made(catalog_api: CatalogApi) -> None:
-    catalog_api.service.faults["submit"] = [answered(429, Retry_After="0"), answered(503, Retry_After="0")]
-    assert (await catalog_api.make()).provider_job_id == "job/1 ü"
-    assert catalog_api.service.count("submit") == 3
+async def test_a_short_pause_that_the_service_asks_for_is_made(styled_provider: StyledProvider) -> None:
+    styled_provider.service.faults["submit"] = [answered(429, Retry_After="0"), answered(503, Retry_After="0")]
+    assert (await styled_provider.make()).provider_job_id == "job/1 ü"
+    assert styled_provider.service.count("submit") == 3
 
 
-async def test_a_long_pause_is_left_to_the_queue(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["submit"] = answered(429, Retry_After="3600")
-    failed = await catalog_api.fail()
+async def test_a_long_pause_is_left_to_the_queue(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["submit"] = answered(429, Retry_After="3600")
+    failed = await styled_provider.fail()
     assert isinstance(failed, ProviderUnavailable)
-    assert (failed.details["retry_after_seconds"], catalog_api.service.count("submit")) == (3600.0, 1)
+    assert (failed.details["retry_after_seconds"], styled_provider.service.count("submit")) == (3600.0, 1)
 
 
-async def test_a_lost_answer_to_a_submit_is_not_repeated_here(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["submit"] = dropped
-    assert isinstance(await catalog_api.fail(), ProviderUnavailable)
-    assert catalog_api.service.count("submit") == 1
+async def test_a_lost_answer_to_a_submit_is_not_repeated_here(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["submit"] = dropped
+    assert isinstance(await styled_provider.fail(), ProviderUnavailable)
+    assert styled_provider.service.count("submit") == 1
 
 
-async def test_a_refusal_fails_for_good_and_is_told_without_addresses_and_secrets(catalog_api: CatalogApi) -> None:
+async def test_a_refusal_fails_for_good_and_shows_no_urls_and_no_secrets(
+    styled_provider: StyledProvider,
+) -> None:
     said = f"prompt was blocked, see https://example.com/x?token=1 \n password=hunter2 {SECRET} " + "x" * 1000
-    catalog_api.service.always["submit"] = answered(400, {"error": {"message": said}})
-    failed = await catalog_api.fail()
+    styled_provider.service.always["submit"] = answered(400, {"error": {"message": said}})
+    failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_refused", False)
     assert failed.message.startswith(
-        f"{catalog_api.style} refused the request (400): prompt was blocked, see [address] "
+        f"{styled_provider.style} refused the request (400): prompt was blocked, see [address] "
     )
     assert len(failed.message) < 400
     for hidden in ("example.com", "hunter2", "\n"):
@@ -187,16 +189,16 @@ async def test_a_refusal_fails_for_good_and_is_told_without_addresses_and_secret
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_wrong_key_is_told_as_one(catalog_api: CatalogApi, status: int) -> None:
-    catalog_api.service.always["submit"] = answered(status, {"message": "who are you"})
-    failed = await catalog_api.fail()
+async def test_a_wrong_key_is_told_as_one(styled_provider: StyledProvider, status: int) -> None:
+    styled_provider.service.always["submit"] = answered(status, {"message": "who are you"})
+    failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_refused_key", False)
 
 
-async def test_a_service_that_redirects_is_not_followed_with_the_key(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["submit"] = redirected(f"{catalog_api.service.url}/elsewhere", 307)
-    failed = await catalog_api.fail()
-    assert (failed.type, len(catalog_api.service.asked)) == ("provider_moved", 1)
+async def test_a_service_that_redirects_is_not_followed_with_the_key(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["submit"] = redirected(f"{styled_provider.service.url}/elsewhere", 307)
+    failed = await styled_provider.fail()
+    assert (failed.type, len(styled_provider.service.asked)) == ("provider_moved", 1)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ async def test_a_service_that_redirects_is_not_followed_with_the_key(catalog_api
 )
 async def test_an_answer_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
     service.always["submit"] = answered(200, answer)
-    failed = await CatalogApi(service, "midjourney", tmp_path).fail()
+    failed = await StyledProvider(service, "midjourney", tmp_path).fail()
     assert failed.type == "provider_answer"
 
 
@@ -218,18 +220,18 @@ async def test_an_id_that_is_too_long_to_be_kept_does_not_cost_the_result(
         return "x" * 300
 
     monkeypatch.setattr(service, "_take", take)
-    made = await CatalogApi(service, "midjourney", tmp_path).make()
+    made = await StyledProvider(service, "midjourney", tmp_path).make()
     assert made.provider_job_id is None
     assert made.files
 
 
-async def test_a_page_instead_of_json_is_no_answer(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["submit"] = with_a_page
-    assert isinstance(await catalog_api.fail(), ProviderUnavailable)
+async def test_a_page_instead_of_json_is_no_answer(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["submit"] = with_a_page
+    assert isinstance(await styled_provider.fail(), ProviderUnavailable)
 
 
-async def test_a_job_that_was_taken_survives_a_service_that_stumbles(catalog_api: CatalogApi) -> None:
-    catalog_api.service.faults["poll"] = [
+async def test_a_job_that_was_taken_survives_a_service_that_stumbles(styled_provider: StyledProvider) -> None:
+    styled_provider.service.faults["poll"] = [
         answered(404, {"error": "not yet"}),
         answered(500, {}),
         dropped,
@@ -238,22 +240,22 @@ async def test_a_job_that_was_taken_survives_a_service_that_stumbles(catalog_api
         answered(200, {"status": {"nested": 1}}),
         answered(200, {}),
     ]
-    assert len((await catalog_api.make()).files) == 1
-    assert catalog_api.service.count("submit") == 1
+    assert len((await styled_provider.make()).files) == 1
+    assert styled_provider.service.count("submit") == 1
 
 
 async def test_patience_with_a_service_that_says_nothing_ends_and_so_does_the_job_there(
     service: MediaService, tmp_path: Path
 ) -> None:
     service.always["poll"] = answered(503, {})
-    failed = await CatalogApi(service, "leonardo", tmp_path).fail(poll={"patience_seconds": 0})
+    failed = await StyledProvider(service, "leonardo", tmp_path).fail(poll={"patience_seconds": 0})
     assert isinstance(failed, ProviderUnavailable)
     assert service.canceled == ["job/1 ü"]
 
 
-async def test_a_job_that_the_service_knows_no_more_is_lost(catalog_api: CatalogApi) -> None:
-    catalog_api.service.faults["poll"] = [answered(200, pending(catalog_api.style)), answered(404, {})]
-    failed = await catalog_api.fail()
+async def test_a_job_that_the_service_knows_no_more_is_lost(styled_provider: StyledProvider) -> None:
+    styled_provider.service.faults["poll"] = [answered(200, pending(styled_provider.style)), answered(404, {})]
+    failed = await styled_provider.fail()
     assert (failed.type, failed.details["status"]) == ("provider_refused", 404)
 
 
@@ -261,39 +263,39 @@ def pending(style: str) -> dict[str, Any]:
     return {"generations_by_pk": {"status": "PENDING"}} if style == "leonardo" else {"status": "processing"}
 
 
-async def test_a_job_that_failed_there_fails_here_with_the_reason(catalog_api: CatalogApi) -> None:
-    catalog_api.service.failure = "content policy, see https://example.com/policy"
-    failed = await catalog_api.fail()
+async def test_a_job_that_failed_there_fails_here_with_the_reason(styled_provider: StyledProvider) -> None:
+    styled_provider.service.failure = "content policy, see https://example.com/policy"
+    failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_failed", False)
-    assert failed.message == f"{catalog_api.style} failed: content policy, see [address]"
+    assert failed.message == f"{styled_provider.style} failed: content policy, see [address]"
 
 
-async def test_a_job_that_ends_without_outputs_fails(catalog_api: CatalogApi) -> None:
-    catalog_api.service.outputs = []
-    assert (await catalog_api.fail()).type == "no_output"
+async def test_a_job_that_ends_without_outputs_fails(styled_provider: StyledProvider) -> None:
+    styled_provider.service.outputs = []
+    assert (await styled_provider.fail()).type == "no_output"
 
 
-async def test_more_outputs_than_are_accepted_fail_the_job(catalog_api: CatalogApi) -> None:
-    catalog_api.service.outputs = [f"{catalog_api.service.url}/files/{number}" for number in range(21)]
-    assert (await catalog_api.fail()).type == "too_many_outputs"
-    assert catalog_api.service.count("file") == 0
+async def test_more_outputs_than_are_accepted_fail_the_job(styled_provider: StyledProvider) -> None:
+    styled_provider.service.outputs = [f"{styled_provider.service.url}/files/{number}" for number in range(21)]
+    assert (await styled_provider.fail()).type == "too_many_outputs"
+    assert styled_provider.service.count("file") == 0
 
 
 @pytest.mark.thorough
 async def test_a_job_that_takes_too_long_is_canceled_there_and_fails(service: MediaService, tmp_path: Path) -> None:
     service.polls_until_done = 10**9
-    failed = await CatalogApi(service, "leonardo", tmp_path).fail(limit_seconds=3)
+    failed = await StyledProvider(service, "leonardo", tmp_path).fail(limit_seconds=3)
     assert (failed.type, failed.retryable, service.canceled) == ("run_limit", False, ["job/1 ü"])
 
 
-async def test_nobody_waits_for_a_service_that_never_answers(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["submit"] = silent
-    assert isinstance(await catalog_api.fail(request_seconds=0.2), ProviderUnavailable)
+async def test_nobody_waits_for_a_service_that_never_answers(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["submit"] = silent
+    assert isinstance(await styled_provider.fail(request_seconds=0.2), ProviderUnavailable)
 
 
 async def test_a_run_that_is_stopped_is_canceled_there(service: MediaService, tmp_path: Path) -> None:
     service.polls_until_done = 10**9
-    run = asyncio.create_task(CatalogApi(service, "leonardo", tmp_path).make())
+    run = asyncio.create_task(StyledProvider(service, "leonardo", tmp_path).make())
     await until(lambda: service.count("poll") > 0)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -312,7 +314,7 @@ async def test_a_run_that_is_stopped_while_it_is_submitted_is_canceled_there_too
         return await service._leonardo_submit(request)
 
     service.faults["submit"] = [slow]
-    run = asyncio.create_task(CatalogApi(service, "leonardo", tmp_path).make())
+    run = asyncio.create_task(StyledProvider(service, "leonardo", tmp_path).make())
     await arrived.wait()
     run.cancel()
     go_on.set()
@@ -325,77 +327,77 @@ async def test_a_run_that_is_stopped_while_it_is_submitted_is_canceled_there_too
     "content", [HTML, b"", b"{}", b"#!/bin/sh\n" + bytes(100), b"<svg onload=alert(1)>" + bytes(100)]
 )
 async def test_what_is_no_medium_by_its_bytes_is_refused_whatever_it_calls_itself(
-    catalog_api: CatalogApi, content: bytes
+    styled_provider: StyledProvider, content: bytes
 ) -> None:
-    catalog_api.service.outputs = [catalog_api.service.file("picture.png", content)]
-    failed = await catalog_api.fail()
+    styled_provider.service.outputs = [styled_provider.service.file("picture.png", content)]
+    failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("output_not_media", False)
 
 
-async def test_a_film_where_pictures_were_asked_for_is_refused(catalog_api: CatalogApi) -> None:
-    catalog_api.service.outputs = [catalog_api.service.file("a.png", b"\0\0\0\x18ftypisom" + bytes(500))]
-    failed = await catalog_api.fail(download={"types": ["image/*"]})
+async def test_a_video_where_images_were_asked_for_is_refused(styled_provider: StyledProvider) -> None:
+    styled_provider.service.outputs = [styled_provider.service.file("a.png", b"\0\0\0\x18ftypisom" + bytes(500))]
+    failed = await styled_provider.fail(download={"types": ["image/*"]})
     assert (failed.type, failed.details["found"]) == ("output_not_media", "video/mp4")
 
 
 @pytest.mark.parametrize("address", [METADATA_SERVICE, "http://localhost:1/", "http://[::1]/a.png", "http://10.0.0.1/"])
-async def test_an_output_in_a_private_network_is_not_fetched(catalog_api: CatalogApi, address: str) -> None:
-    catalog_api.service.outputs = [address]
-    failed = await catalog_api.fail(networks=())
+async def test_an_output_in_a_private_network_is_not_fetched(styled_provider: StyledProvider, address: str) -> None:
+    styled_provider.service.outputs = [address]
+    failed = await styled_provider.fail(networks=())
     assert (failed.type, failed.retryable) == ("output_refused", False)
     assert address not in failed.message
 
 
-async def test_an_output_that_redirects_into_a_private_network_is_not_fetched(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["file"] = redirected(METADATA_SERVICE)
-    failed = await catalog_api.fail()
-    assert (failed.type, catalog_api.service.count("file")) == ("output_refused", 1)
+async def test_an_output_that_redirects_into_a_private_network_is_not_fetched(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["file"] = redirected(METADATA_SERVICE)
+    failed = await styled_provider.fail()
+    assert (failed.type, styled_provider.service.count("file")) == ("output_refused", 1)
 
 
 @pytest.mark.parametrize(
     "address",
     ["ftp://example.com/a.png", "javascript:alert(1)", "file:///etc/passwd", "data:image/png,x", "http://[", "//["],
 )
-async def test_an_output_at_an_address_of_another_kind_is_not_fetched(catalog_api: CatalogApi, address: str) -> None:
-    catalog_api.service.outputs = [address]
-    failed = await catalog_api.fail()
+async def test_an_output_with_another_kind_of_url_is_not_fetched(styled_provider: StyledProvider, address: str) -> None:
+    styled_provider.service.outputs = [address]
+    failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("output_refused", False)
 
 
-async def test_an_output_without_end_is_cut_off(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["file"] = endless
-    failed = await catalog_api.fail(download={"max_bytes": 1_000_000})
+async def test_an_output_without_end_is_cut_off(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["file"] = endless
+    failed = await styled_provider.fail(download={"max_bytes": 1_000_000})
     assert (failed.type, failed.retryable) == ("output_too_large", False)
 
 
-async def test_an_output_that_never_comes_is_given_up(catalog_api: CatalogApi) -> None:
-    catalog_api.service.always["file"] = silent
-    assert isinstance(await catalog_api.fail(download={"limit_seconds": 0.05}), ProviderUnavailable)
+async def test_an_output_that_never_comes_is_given_up(styled_provider: StyledProvider) -> None:
+    styled_provider.service.always["file"] = silent
+    assert isinstance(await styled_provider.fail(download={"limit_seconds": 0.05}), ProviderUnavailable)
 
 
-async def test_an_output_that_was_cut_off_on_the_way_is_fetched_again(catalog_api: CatalogApi) -> None:
-    catalog_api.service.faults["file"] = [cut_off, answered(503)]
-    [file] = (await catalog_api.make()).files
+async def test_an_output_that_was_cut_off_on_the_way_is_fetched_again(styled_provider: StyledProvider) -> None:
+    styled_provider.service.faults["file"] = [cut_off, answered(503)]
+    [file] = (await styled_provider.make()).files
     assert file.path.read_bytes() == PNG
-    assert catalog_api.service.count("file") == 3
+    assert styled_provider.service.count("file") == 3
 
 
-async def test_an_output_that_is_gone_fails_the_job(catalog_api: CatalogApi) -> None:
-    catalog_api.service.files.clear()
-    assert (await catalog_api.fail()).type == "output_unreadable"
+async def test_an_output_that_is_gone_fails_the_job(styled_provider: StyledProvider) -> None:
+    styled_provider.service.files.clear()
+    assert (await styled_provider.fail()).type == "output_unreadable"
 
 
-async def test_a_large_output_arrives_whole(catalog_api: CatalogApi) -> None:
+async def test_a_large_output_arrives_whole(styled_provider: StyledProvider) -> None:
     content = PNG + bytes(3_000_000)
-    catalog_api.service.outputs = [catalog_api.service.file("large.png", content)]
-    [file] = (await catalog_api.make()).files
+    styled_provider.service.outputs = [styled_provider.service.file("large.png", content)]
+    [file] = (await styled_provider.make()).files
     assert file.path.read_bytes() == content
 
 
-async def test_no_secret_is_logged(catalog_api: CatalogApi, logged: io.StringIO) -> None:
-    await catalog_api.make()
-    catalog_api.service.always["submit"] = answered(400, {"error": SECRET})
+async def test_no_secret_is_logged(styled_provider: StyledProvider, logged: io.StringIO) -> None:
+    await styled_provider.make()
+    styled_provider.service.always["submit"] = answered(400, {"error": SECRET})
     with pytest.raises(ProviderError):
-        await catalog_api.make()
+        await styled_provider.make()
     assert "provider.call" in logged.getvalue()
     assert SECRET not in logged.getvalue()

@@ -59,14 +59,14 @@ def graph(seconds: float = 0, class_type: str = "ProbeSleep") -> dict[str, Any]:
     }
 
 
-async def test_words_become_as_many_pictures_of_that_size_as_were_asked_for(engine_url: str, tmp_path: Path) -> None:
+async def test_words_become_as_many_images_of_that_size_as_were_asked_for(engine_url: str, tmp_path: Path) -> None:
     wanted = {"width": 64, "height": 48, "batch_size": 2, "seed": 9, "steps": 1}
     result = await made(engine_url, tmp_path, Generation("txt2img", "hills", wanted))
     assert [picture_in(file).size for file in result.files] == [(64, 48)] * 2
     assert result.details == {"params": wanted}
 
 
-async def test_a_picture_is_changed_by_words(engine_url: str, service: MediaService, tmp_path: Path) -> None:
+async def test_an_image_is_changed_by_words(engine_url: str, service: MediaService, tmp_path: Path) -> None:
     given = Image.new("RGB", (40, 30), "red")
     content = BytesIO()
     given.save(content, "PNG")
@@ -78,7 +78,7 @@ async def test_a_picture_is_changed_by_words(engine_url: str, service: MediaServ
 
 
 @pytest.mark.parametrize("address", ["inner", "redirect", "page", "endless", "nowhere"])
-async def test_a_picture_that_must_not_be_fetched_fails_the_task_and_not_the_engine(
+async def test_an_image_that_must_not_be_fetched_fails_the_task_and_not_the_engine(
     engine_url: str, service: MediaService, tmp_path: Path, address: str
 ) -> None:
     url = service.file("picture.png", HTML)
@@ -97,7 +97,7 @@ async def test_a_picture_that_must_not_be_fetched_fails_the_task_and_not_the_eng
     assert names_in(tmp_path) == []
 
 
-async def test_a_picture_of_our_own_storage_is_fetched_wherever_that_is(
+async def test_an_image_of_our_own_storage_is_fetched_wherever_that_is(
     engine_url: str, service: MediaService, tmp_path: Path
 ) -> None:
     content = BytesIO()

@@ -70,7 +70,7 @@ def check_described(path: Path, fetched: Fetched | None) -> None:
 
 
 @pytest.mark.parametrize("tagged", PICTURES, indirect=True)
-def test_a_picture_loses_the_graph_and_shows_the_same(tagged: Path) -> None:
+def test_an_image_loses_the_graph_and_shows_the_same(tagged: Path) -> None:
     before = shown(tagged)
     check_described(tagged, stripped(tagged))
     assert shown(tagged) == before
@@ -81,7 +81,7 @@ def test_a_picture_loses_the_graph_and_shows_the_same(tagged: Path) -> None:
 
 
 @pytest.mark.parametrize("tagged", ["png", "jpg", "webp"], indirect=True)
-def test_a_picture_keeps_its_orientation_and_its_colours(tagged: Path) -> None:
+def test_an_image_keeps_its_orientation_and_its_colours(tagged: Path) -> None:
     stripped(tagged)
     with Image.open(tagged) as image:
         assert dict(image.getexif()) == {ORIENTATION: SIDEWAYS}
@@ -90,7 +90,7 @@ def test_a_picture_keeps_its_orientation_and_its_colours(tagged: Path) -> None:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("tagged", FILMS, indirect=True)
-def test_a_film_or_a_sound_loses_the_graph_and_keeps_every_packet(tagged: Path) -> None:
+def test_a_video_or_a_sound_loses_the_graph_and_keeps_every_packet(tagged: Path) -> None:
     before = packets(tagged)
     check_described(tagged, stripped(tagged))
     assert packets(tagged) == before
@@ -151,7 +151,7 @@ async def test_a_graph_in_a_file_of_an_unknown_kind_fails_the_job_and_says_what_
     assert "--disable-metadata" in failed.value.details["advice"]
 
 
-def test_a_graph_behind_the_end_of_a_picture_is_left_out_or_refused(tmp_path: Path) -> None:
+def test_a_graph_behind_the_end_of_an_image_is_left_out_or_refused(tmp_path: Path) -> None:
     behind = tmp_path / "result.png"
     PICTURES["png"](behind)
     behind.write_bytes(behind.read_bytes() + TEXT.encode())
@@ -164,7 +164,7 @@ def test_a_graph_behind_the_end_of_a_picture_is_left_out_or_refused(tmp_path: Pa
         stripped(photo)
 
 
-def test_a_compressed_graph_in_a_picture_that_is_cut_off_is_found(tmp_path: Path) -> None:
+def test_a_compressed_graph_in_an_image_that_is_cut_off_is_found(tmp_path: Path) -> None:
     path = tmp_path / "result.png"
     info = PngInfo()
     info.add_text("workflow", TEXT, zip=True)

@@ -24,7 +24,7 @@ from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, is_one_of, 
         ("BMP", "image/bmp"),
     ],
 )
-def test_pictures_are_known_as_they_are_written(name: str, media_type: str) -> None:
+def test_images_are_known_as_they_are_written(name: str, media_type: str) -> None:
     written = BytesIO()
     Image.new("RGB", (3, 3)).save(written, name)
     assert media_type_of(written.getvalue()[:SNIFFED_BYTES]) == media_type
@@ -48,7 +48,7 @@ def test_pictures_are_known_as_they_are_written(name: str, media_type: str) -> N
         (b"OggS\0\2\0\0", "audio/ogg"),
     ],
 )
-def test_films_and_sounds_are_known_by_their_beginnings(beginning: bytes, media_type: str) -> None:
+def test_videos_and_sounds_are_known_by_their_beginnings(beginning: bytes, media_type: str) -> None:
     assert media_type_of(beginning) == media_type
     assert media_type in EXTENSIONS
 

@@ -13,7 +13,7 @@ SECRET = b"a secret of at least thirty-two bytes"
 TENANT, JOB = uuid4(), uuid4()
 
 
-def test_the_address_is_the_same_wherever_it_is_derived() -> None:
+def test_the_url_is_the_same_wherever_it_is_derived() -> None:
     one, two = CallbackUrls(SECRET, "https://a.test"), CallbackUrls(SECRET, "https://a.test")
     known = hash_of(one.id_of(TENANT, JOB, 1))
     assert known is not None
@@ -22,7 +22,7 @@ def test_the_address_is_the_same_wherever_it_is_derived() -> None:
     assert address == f"https://a.test/api/webhooks/replicate/{one.id_of(TENANT, JOB, 1)}"
 
 
-def test_a_call_keeps_its_address_while_the_secret_is_rotated() -> None:
+def test_a_call_keeps_its_url_while_the_secret_is_rotated() -> None:
     old, new = CallbackUrls(SECRET, ""), CallbackUrls(KeyPair(b"another " + SECRET, SECRET), "")
     before, after = hash_of(old.id_of(TENANT, JOB, 1)), hash_of(new.id_of(TENANT, JOB, 1))
     assert before is not None

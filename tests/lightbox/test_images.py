@@ -22,7 +22,7 @@ def picture(lightbox_engine: RunningLightbox) -> Picture:
     return make_picture(lightbox_engine.folders.input / "in.png")
 
 
-class CatalogApi:
+class ImageRuns:
     def __init__(self, engine: RunningLightbox, client: httpx.AsyncClient) -> None:
         self._engine = engine
         self._client = client
@@ -44,55 +44,55 @@ class CatalogApi:
 
 
 @pytest.fixture
-def catalog_api(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient) -> CatalogApi:
-    return CatalogApi(lightbox_engine, lightbox_client)
+def image_runs(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient) -> ImageRuns:
+    return ImageRuns(lightbox_engine, lightbox_client)
 
 
-async def test_invert_is_255_minus_every_value(catalog_api: CatalogApi, picture: Picture) -> None:
-    assert np.array_equal(await catalog_api.changed(("ImageInvert", {})), 255 - picture)
+async def test_invert_is_255_minus_every_value(image_runs: ImageRuns, picture: Picture) -> None:
+    assert np.array_equal(await image_runs.changed(("ImageInvert", {})), 255 - picture)
 
 
-async def test_crop_takes_the_very_pixels(catalog_api: CatalogApi, picture: Picture) -> None:
-    cropped = await catalog_api.changed(("ImageCrop", {"width": 20, "height": 10, "x": 30, "y": 15}))
+async def test_crop_takes_the_very_pixels(image_runs: ImageRuns, picture: Picture) -> None:
+    cropped = await image_runs.changed(("ImageCrop", {"width": 20, "height": 10, "x": 30, "y": 15}))
     assert np.array_equal(cropped, picture[15:25, 30:50])
-    outside = await catalog_api.changed(("ImageCrop", {"width": 9999, "height": 9999, "x": 60, "y": 40}))
+    outside = await image_runs.changed(("ImageCrop", {"width": 9999, "height": 9999, "x": 60, "y": 40}))
     assert outside.shape == (8, 4, 3)
 
 
 @pytest.mark.parametrize("method", ["nearest-exact", "bilinear", "area", "bicubic", "lanczos"])
-async def test_scale_gives_the_size_asked_for(method: str, catalog_api: CatalogApi) -> None:
-    scaled = await catalog_api.changed(
+async def test_scale_gives_the_size_asked_for(method: str, image_runs: ImageRuns) -> None:
+    scaled = await image_runs.changed(
         ("ImageScale", {"upscale_method": method, "width": 32, "height": 32, "crop": "center"})
     )
     assert scaled.shape == (32, 32, 3)
-    kept = await catalog_api.changed(
+    kept = await image_runs.changed(
         ("ImageScale", {"upscale_method": method, "width": 32, "height": 0, "crop": "disabled"})
     )
     assert kept.shape == (24, 32, 3)
-    doubled = await catalog_api.changed(("ImageScaleBy", {"upscale_method": method, "scale_by": 2.0}))
+    doubled = await image_runs.changed(("ImageScaleBy", {"upscale_method": method, "scale_by": 2.0}))
     assert doubled.shape == (96, 128, 3)
     assert tuple(doubled[5, 5]) == tuple(scene(0)[2, 2])
 
 
-async def test_flip_turns_the_picture_over(catalog_api: CatalogApi, picture: Picture) -> None:
-    flipped = await catalog_api.changed(("ImageFlip", {"flip_method": "x-axis: vertically"}))
+async def test_flip_turns_the_image_over(image_runs: ImageRuns, picture: Picture) -> None:
+    flipped = await image_runs.changed(("ImageFlip", {"flip_method": "x-axis: vertically"}))
     assert np.array_equal(flipped, picture[::-1])
-    mirrored = await catalog_api.changed(("ImageFlip", {"flip_method": "y-axis: horizontally"}))
+    mirrored = await image_runs.changed(("ImageFlip", {"flip_method": "y-axis: horizontally"}))
     assert np.array_equal(mirrored, picture[:, ::-1])
 
 
-async def test_blur_softens_edges_and_sharpen_hardens_them(catalog_api: CatalogApi, picture: Picture) -> None:
+async def test_blur_softens_edges_and_sharpen_hardens_them(image_runs: ImageRuns, picture: Picture) -> None:
     def steepest(image: Picture) -> int:
         return int(np.abs(np.diff(image[10].astype(int), axis=0)).max())
 
-    blurred = await catalog_api.changed(("ImageBlur", {"blur_radius": 5, "sigma": 4.0}))
+    blurred = await image_runs.changed(("ImageBlur", {"blur_radius": 5, "sigma": 4.0}))
     assert steepest(blurred) < steepest(picture) / 3
     assert farthest(blurred, picture) > 1
-    sharpened = await catalog_api.changed(
+    sharpened = await image_runs.changed(
         ("ImageBlur", {"blur_radius": 2, "sigma": 1.0}),
         ("ImageSharpen", {"sharpen_radius": 3, "sigma": 2.0, "alpha": 2.0}),
     )
-    assert steepest(sharpened) > steepest(await catalog_api.changed(("ImageBlur", {"blur_radius": 2, "sigma": 1.0})))
+    assert steepest(sharpened) > steepest(await image_runs.changed(("ImageBlur", {"blur_radius": 2, "sigma": 1.0})))
 
 
 def graded(**values: float) -> Step:
@@ -101,15 +101,15 @@ def graded(**values: float) -> Step:
 
 
 async def test_a_grade_of_one_changes_nothing_and_others_do_what_they_say(
-    catalog_api: CatalogApi, picture: Picture
+    image_runs: ImageRuns, picture: Picture
 ) -> None:
-    assert np.array_equal(await catalog_api.changed(graded()), picture)
-    assert (await catalog_api.changed(graded(brightness=0.0))).max() == 0
-    grey = await catalog_api.changed(graded(saturation=0.0))
+    assert np.array_equal(await image_runs.changed(graded()), picture)
+    assert (await image_runs.changed(graded(brightness=0.0))).max() == 0
+    grey = await image_runs.changed(graded(saturation=0.0))
     assert np.ptp(grey.astype(int), axis=2).max() <= 1
-    halved = await catalog_api.changed(graded(brightness=0.5))
+    halved = await image_runs.changed(graded(brightness=0.5))
     assert np.abs(halved.astype(int) * 2 - picture).max() <= 1
-    warm = await catalog_api.changed(graded(warmth=1.0))
+    warm = await image_runs.changed(graded(warmth=1.0))
     assert warm[..., 0].mean() > picture[..., 0].mean()
     assert warm[..., 2].mean() < picture[..., 2].mean()
 
@@ -123,25 +123,23 @@ async def test_a_grade_of_one_changes_nothing_and_others_do_what_they_say(
         ("difference", lambda below, above: abs(below - above)),
     ],
 )
-async def test_blend_mixes_as_its_mode_says(
-    mode: str, expected: Any, catalog_api: CatalogApi, picture: Picture
-) -> None:
+async def test_blend_mixes_as_its_mode_says(mode: str, expected: Any, image_runs: ImageRuns, picture: Picture) -> None:
     above = node("EmptyImage", width=32, height=32, batch_size=1, color=0x4080C0)
     blend = {"image2": ["above", 0], "blend_factor": 0.5, "blend_mode": mode}
-    mixed = await catalog_api.changed(("ImageBlend", blend), above=above)
+    mixed = await image_runs.changed(("ImageBlend", blend), above=above)
     below = picture.astype(float)
     wanted = (below + expected(below, flat(64, 48, (0x40, 0x80, 0xC0)).astype(float))) / 2
     assert np.abs(mixed - wanted).max() <= 2
 
 
 async def test_an_overlay_lies_where_it_is_put_and_nowhere_else(
-    catalog_api: CatalogApi, picture: Picture, lightbox_engine: RunningLightbox
+    image_runs: ImageRuns, picture: Picture, lightbox_engine: RunningLightbox
 ) -> None:
     logo = Image.new("RGBA", (16, 16), (255, 0, 0, 255))
     logo.paste((0, 0, 0, 0), (0, 0, 8, 16))
     logo.save(lightbox_engine.folders.input / "logo.png")
     overlay = {"overlay": ["logo", 0], "mask": ["logo", 1], "position": "top-left", "size": 0.25, "opacity": 1.0}
-    drawn = await catalog_api.changed(("LightboxOverlay", overlay), logo=node("LoadImage", image="logo.png"))
+    drawn = await image_runs.changed(("LightboxOverlay", overlay), logo=node("LoadImage", image="logo.png"))
     changed = np.argwhere((drawn != picture).any(axis=2))
     assert changed[:, 0].max() < 20
     assert changed[:, 1].max() < 20
@@ -149,13 +147,13 @@ async def test_an_overlay_lies_where_it_is_put_and_nowhere_else(
     assert tuple(drawn[8, 14]) == (255, 0, 0)
     assert tuple(drawn[8, 4]) == tuple(picture[8, 4])
     faint = {**overlay, "opacity": 0.5}
-    half = await catalog_api.changed(("LightboxOverlay", faint), logo=node("LoadImage", image="logo.png"))
+    half = await image_runs.changed(("LightboxOverlay", faint), logo=node("LoadImage", image="logo.png"))
     assert np.abs(half[8, 14].astype(int) - (picture[8, 14].astype(int) + np.array((255, 0, 0))) / 2).max() <= 2
 
 
-async def test_a_masked_composite_keeps_what_the_mask_leaves_out(catalog_api: CatalogApi, picture: Picture) -> None:
+async def test_a_masked_composite_keeps_what_the_mask_leaves_out(image_runs: ImageRuns, picture: Picture) -> None:
     above = node("EmptyImage", width=16, height=16, batch_size=1, color=0xFF0000)
-    drawn = await catalog_api.changed(
+    drawn = await image_runs.changed(
         ("ImageCompositeMasked", {"source": ["above", 0], "x": 10, "y": 5, "resize_source": False}), above=above
     )
     assert (drawn[5:21, 10:26] == (255, 0, 0)).all()
@@ -164,15 +162,15 @@ async def test_a_masked_composite_keeps_what_the_mask_leaves_out(catalog_api: Ca
 
 @pytest.mark.parametrize("text", ["Hello", "ünïcödé 日本語 🎬", "many words " * 40, "<b>&{{x}}</b>"])
 async def test_text_is_written_at_the_bottom(
-    text: str, catalog_api: CatalogApi, lightbox_engine: RunningLightbox
+    text: str, image_runs: ImageRuns, lightbox_engine: RunningLightbox
 ) -> None:
     large = make_picture(lightbox_engine.folders.input / "large.png", 320, 240)
     step = {"text": text, "position": "bottom", "size": 0.08, "color": "#ffff00", "opacity": 1.0}
-    drawn = await catalog_api.picture(picture_graph("large.png", ("LightboxTextOverlay", step)))
+    drawn = await image_runs.picture(picture_graph("large.png", ("LightboxTextOverlay", step)))
     changed = np.argwhere((drawn != large).any(axis=2))
     assert len(changed) > 50
     assert changed[:, 0].mean() > 80
-    blank = await catalog_api.picture(picture_graph("large.png", ("LightboxTextOverlay", {**step, "text": "  "})))
+    blank = await image_runs.picture(picture_graph("large.png", ("LightboxTextOverlay", {**step, "text": "  "})))
     assert np.array_equal(blank, large)
 
 
@@ -184,32 +182,32 @@ def imagined(text: str, seed: int, **values: Any) -> Graph:
     }
 
 
-async def test_words_and_seed_decide_the_picture(catalog_api: CatalogApi, lightbox_client: httpx.AsyncClient) -> None:
-    first = await catalog_api.picture(imagined("a red sunset", 1))
+async def test_words_and_seed_decide_the_image(image_runs: ImageRuns, lightbox_client: httpx.AsyncClient) -> None:
+    first = await image_runs.picture(imagined("a red sunset", 1))
     await lightbox_client.post("/free", json={"free_memory": True})
-    assert np.array_equal(first, await catalog_api.picture(imagined("a red sunset", 1)))
+    assert np.array_equal(first, await image_runs.picture(imagined("a red sunset", 1)))
     for other in (imagined("a red sunset", 2), imagined("the ocean", 1), imagined("", 1)):
-        picture = await catalog_api.picture(other)
+        picture = await image_runs.picture(other)
         assert picture.shape == (64, 96, 3)
         assert not np.array_equal(first, picture)
     assert first.std() > 20
 
 
-async def test_a_batch_of_imagined_pictures_is_saved_one_by_one(catalog_api: CatalogApi) -> None:
-    files = await catalog_api.files(imagined("night", 7, batch_size=3))
+async def test_a_batch_of_imagined_images_is_saved_one_by_one(image_runs: ImageRuns) -> None:
+    files = await image_runs.files(imagined("night", 7, batch_size=3))
     assert len({file.read_bytes() for file in files}) == 3
 
 
-async def test_the_graph_is_kept_in_the_picture(catalog_api: CatalogApi) -> None:
+async def test_the_graph_is_kept_in_the_image(image_runs: ImageRuns) -> None:
     graph = picture_graph("in.png", prefix="kept")
-    (file,) = await catalog_api.files(graph, extra_data={"extra_pnginfo": {"workflow": {"id": "w"}}})
+    (file,) = await image_runs.files(graph, extra_data={"extra_pnginfo": {"workflow": {"id": "w"}}})
     with Image.open(file) as opened:
         kept = json.loads(opened.info["prompt"])
         assert {key: {k: v for k, v in each.items() if k != "is_changed"} for key, each in kept.items()} == graph
         assert json.loads(opened.info["workflow"]) == {"id": "w"}
 
 
-async def test_pictures_of_every_kind_are_loaded(catalog_api: CatalogApi, lightbox_engine: RunningLightbox) -> None:
+async def test_images_of_every_kind_are_loaded(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:
     made = {
         "grey16.png": Image.fromarray(np.full((8, 8), 32896, np.uint16)),
         "palette.gif": Image.new("P", (8, 8), 3),
@@ -219,27 +217,27 @@ async def test_pictures_of_every_kind_are_loaded(catalog_api: CatalogApi, lightb
     }
     for name, image in made.items():
         image.save(lightbox_engine.folders.input / name)
-        assert (await catalog_api.picture(picture_graph(name))).shape == (8, 8, 3)
-    assert (await catalog_api.picture(picture_graph("grey16.png")))[0, 0, 0] == 128
+        assert (await image_runs.picture(picture_graph(name))).shape == (8, 8, 3)
+    assert (await image_runs.picture(picture_graph("grey16.png")))[0, 0, 0] == 128
     turned = Image.new("RGB", (16, 8))
     exif = turned.getexif()
     exif[274] = 6
     turned.save(lightbox_engine.folders.input / "turned.jpg", exif=exif)
-    assert (await catalog_api.picture(picture_graph("turned.jpg"))).shape == (16, 8, 3)
+    assert (await image_runs.picture(picture_graph("turned.jpg"))).shape == (16, 8, 3)
 
 
-async def test_an_animated_picture_is_a_batch(catalog_api: CatalogApi, lightbox_engine: RunningLightbox) -> None:
+async def test_an_animated_image_is_a_batch(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:
     pictures = [Image.fromarray(scene(index * 20)) for index in range(5)]
     pictures[0].save(
         lightbox_engine.folders.input / "anim.webp", save_all=True, append_images=pictures[1:], lossless=True
     )
-    files = await catalog_api.files(picture_graph("anim.webp", ("ImageInvert", {})))
+    files = await image_runs.files(picture_graph("anim.webp", ("ImageInvert", {})))
     assert len(files) == 5
     with Image.open(files[4]) as last:
         assert np.array_equal(np.asarray(last), 255 - scene(80))
 
 
-async def test_masks_become_pictures(catalog_api: CatalogApi, lightbox_engine: RunningLightbox) -> None:
+async def test_masks_become_images(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:
     Image.new("RGBA", (8, 8), (200, 100, 50, 64)).save(lightbox_engine.folders.input / "mask.png")
     for channel, value in (("red", 200), ("blue", 50), ("alpha", 191)):
         graph = {
@@ -247,11 +245,11 @@ async def test_masks_become_pictures(catalog_api: CatalogApi, lightbox_engine: R
             "2": node("MaskToImage", mask=["1", 0]),
             "3": node("SaveImage", images=["2", 0], filename_prefix="mask"),
         }
-        assert (await catalog_api.picture(graph) == value).all()
+        assert (await image_runs.picture(graph) == value).all()
 
 
 @pytest.mark.thorough
-async def test_a_picture_too_large_for_memory_is_an_error_of_the_run(lightbox_client: httpx.AsyncClient) -> None:
+async def test_an_image_too_large_for_memory_is_an_error_of_the_run(lightbox_client: httpx.AsyncClient) -> None:
     # 400 megapixels of nothing in a few kilobytes: Pillow refuses to unpack it.
     await lightbox_client.post("/upload/image", files={"image": ("bomb.png", blank_png(20_000))})
     entry = await render(lightbox_client, picture_graph("bomb.png"))
