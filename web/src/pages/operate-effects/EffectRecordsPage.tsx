@@ -1,8 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Images, Plus } from "lucide-react";
-import { Button, Empty, Input, PageHead, Segments, Select, Skeleton } from "@/design";
+import { useCallback } from "react";
+import { Button, Empty, PageHead, Segments, Select, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { SearchField } from "@/parts/SearchField";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { EffectGrid } from "@/parts/workflow/EffectGrid";
@@ -16,9 +18,9 @@ const PREFIX = "=";
 
 export function EffectRecordsPage() {
   useTitle(texts.title);
-  const search = useSearch({ from: "/framed/operator/operate/effects" });
-  const { view = "all", category, q = "", new: wanted } = search;
+  const { view = "all", category, q = "", new: wanted } = useSearch({ from: "/framed/operator/operate/effects" });
   const navigate = useNavigate({ from: "/operate/effects" });
+  const search = useCallback((words: string) => void navigate({ search: (now) => ({ ...now, q: words || undefined }), replace: true, resetScroll: false }), [navigate]);
   const effects = useQuery(effectRecordsQuery());
   const workflows = useQuery(workflowChoicesQuery);
   const { mayOperate: mayChange } = useRole();
@@ -48,7 +50,7 @@ export function EffectRecordsPage() {
           choices={[{ value: ALL, label: texts.allCategories }, ...categories.map((name) => ({ value: PREFIX + name, label: name || texts.noCategory }))]}
           onChange={(chosen) => change({ category: chosen === ALL ? undefined : chosen.slice(PREFIX.length) })}
         />
-        <Input type="search" aria-label={texts.search} placeholder={texts.search} value={q} className="w-full sm:w-56!" onChange={(event) => change({ q: event.target.value || undefined })} />
+        <SearchField label={texts.search} value={q} onChange={search} className="w-full sm:w-64" />
       </div>
       {effects.isError && effects.data === undefined ? (
         <ProblemPanel error={effects.error} onRetry={() => void effects.refetch()} />
