@@ -161,7 +161,7 @@ async def test_a_change_keeps_the_rest_and_the_old_graph(catalog_api: CatalogApi
     made = await catalog_api.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     renamed = (await catalog_api.call("PATCH", address, {"name": "Better", "description": None})).json()
-    untouched = made.keys() - {"name", "updated_at"}
+    untouched = made.keys() - {"name", "updated_at", "version"}
     assert {name: renamed[name] for name in untouched} == {name: made[name] for name in untouched}
     graph = copy.deepcopy(GRAPH)
     graph["5"]["inputs"]["steps"] = 30
@@ -451,7 +451,8 @@ async def test_an_asset_is_uploaded_confirmed_and_never_overwritten(
     await catalog_api.put(created["upload"], PNG)
     answers = await asyncio.gather(*(catalog_api.call("POST", f"{address}/confirm") for _ in range(3)))
     assert [(answer.status_code, answer.json()["sha256"]) for answer in answers] == [(200, sha256)] * 3
-    assert answers[0].json() == (await catalog_api.call("GET", address)).json()
+    # Each response has a signed URL of its own.
+    assert {**answers[0].json(), "url": None} == {**(await catalog_api.call("GET", address)).json(), "url": None}
     # The signed URL still works, but writes an object that no request reads.
     await catalog_api.put(created["upload"], PNG)
     kept = [entry.key async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]

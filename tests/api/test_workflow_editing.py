@@ -106,6 +106,18 @@ async def test_each_change_of_a_workflow_is_a_version_that_can_be_read(catalog_a
     assert_refused(await catalog_api.call("GET", "/api/admin/workflows/missing/versions"), 404, "not_found")
 
 
+async def test_a_change_of_an_outdated_version_is_refused(catalog_api: CatalogApi) -> None:
+    made = await catalog_api.workflow()
+    path = f"/api/admin/workflows/{made['slug']}"
+    assert made["version"] == 1
+    first = await catalog_api.call("PATCH", path, {"name": "First", "version": 1})
+    assert first.json()["version"] == 2
+    second = await catalog_api.call("PATCH", path, {"name": "Second", "version": 1})
+    assert "version 2" in assert_refused(second, 409, "wrong_state", "version")["detail"]
+    kept = (await catalog_api.call("GET", path)).json()
+    assert (kept["name"], kept["version"]) == ("First", 2)
+
+
 async def test_versions_are_listed_page_by_page(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     path = f"/api/admin/workflows/{made['slug']}"

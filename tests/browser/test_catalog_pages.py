@@ -430,3 +430,25 @@ async def test_a_page_of_the_catalog_fits_every_screen_and_is_accessible(
         if width in (390, 1440):
             await assert_accessible_at_top(page)
     await screenshots.take(page, name)
+
+
+async def test_what_another_operator_saved_is_not_overwritten(page: Page, stack: Stack) -> None:
+    slug = await painting(stack, "Shared painting")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/workflows/{slug}?tab=settings")
+    await page.get_by_role("textbox", name="Longest run, in seconds").fill("60")
+    async with stack.client(stack.operator) as client:
+        changed = await client.patch(f"/api/admin/workflows/{slug}", json={"description": "Of another operator"})
+        assert changed.is_success, changed.text
+    bar = page.get_by_role("region", name="Unsaved changes")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(bar).to_contain_text("Another operator saved a newer version")
+    await bar.get_by_role("button", name="Use the newer version").click()
+    await expect(page.get_by_role("textbox", name="Description")).to_have_value("Of another operator")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Shared painting is saved.")).to_be_visible()
+    async with stack.client(stack.operator) as client:
+        saved = (await client.get(f"/api/admin/workflows/{slug}")).json()
+    assert (saved["run_limit_seconds"], saved["description"], saved["version"]) == (60, "Of another operator", 3)

@@ -149,6 +149,25 @@ async def test_two_changes_of_a_workflow_are_both_there(catalogs: Two) -> None:
     assert (now.name, now.graph, now.properties[4].limits.max) == ("Renamed", graph, 8)
 
 
+async def test_of_two_changes_made_of_the_same_version_of_a_workflow_the_second_is_refused(catalogs: Two) -> None:
+    slug = await catalogs.workflow()
+    works: list[Any] = [
+        room.workflows.update(slug, UpdateWorkflow(name=name, version=1), ACTOR)
+        for room, name in ((catalogs.one, "One"), (catalogs.two, "Two"))
+    ]
+    async with open_transaction(catalogs.databases.central, HOLD, slug):
+        tasks = await start_blocked(catalogs.databases.central, *works)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    [made] = [each for each in outcomes if not isinstance(each, BaseException)]
+    [refused] = [each for each in outcomes if isinstance(each, BaseException)]
+    assert isinstance(refused, WrongState)
+    assert refused.errors[0].field == "version"
+    now = await catalogs.one.workflows.get(slug)
+    assert (now.version, now.name) == (2, made.name)
+    listed = await catalogs.one.versions.list(slug, None, 10)
+    assert [each.version for each in listed.items] == [2, 1]
+
+
 async def test_a_workflow_of_a_name_is_made_once(catalogs: Two) -> None:
     request = catalogs.request()
     works = [room.workflows.create(request, ACTOR) for room in (catalogs.one, catalogs.two)]

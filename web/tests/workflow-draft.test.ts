@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
 import { changedNodes, diffOf, isEmptyDiff } from "@/parts/workflow/diff";
-import { draftOf, keyOf, keysByNode, placesOf, retyped, slugOf, withGraph, withOutput, withoutProperty, withProperty, type Draft, type Property } from "@/parts/workflow/draft";
+import { draftOf, rebased, keyOf, keysByNode, placesOf, retyped, slugOf, withGraph, withOutput, withoutProperty, withProperty, type Draft, type Property } from "@/parts/workflow/draft";
 import { ExactNumber, parseExact, same, shownValue } from "@/parts/workflow/exact";
 
 const SEED = "18446744073709551615";
@@ -87,6 +87,12 @@ describe("a draft of a workflow", () => {
   it("keeps limits that fit another type only", () => {
     expect(retyped(property({ default: "noir", limits: { integer: false, max_length: 5 } }), "choice").limits).toEqual({ integer: false, choices: ["noir"] });
     expect(retyped(property({ type: "image", default: "id", is_primary_input: true }), "video")).toMatchObject({ default: null, is_primary_input: true });
+  });
+
+  it("keeps what another person changed where one changed nothing", () => {
+    const mine = draft({ name: "Mine", run_limit_seconds: 60 });
+    const theirs = draft({ name: "Theirs", description: "New", properties: [] });
+    expect(rebased(draft(), mine, theirs)).toMatchObject({ name: "Mine", run_limit_seconds: 60, description: "New", properties: [] });
   });
 
   it("makes keys and slugs that the API takes", () => {

@@ -75,6 +75,9 @@ WHERE w.id = :id
            last.output_extension, last.output_mime_type, last.keep_metadata, last.run_limit_seconds,
            last.lease_seconds, last.max_attempts, last.refund_on_cancel, last.requirements))
 
+-- name: version_of_workflow
+SELECT max(version) FROM workflow_versions WHERE workflow_id = :id
+
 -- name: list_versions
 SELECT version, actor, created_at, name, comfyui_workflow_path FROM workflow_versions
 WHERE workflow_id = :workflow_id AND version < coalesce(:before, 2147483647)

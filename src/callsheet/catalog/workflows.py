@@ -108,20 +108,23 @@ class Workflows:
             await judge(connection, row.id, required)
             await SQL["keep_version"].run(connection, id=row.id, actor=actor)
             await record(connection, actor, "workflow.create", "workflow", request.slug, graph=path)
-        return WorkflowDetail(**row._asdict(), graph=graph)
+        return WorkflowDetail(**row._asdict(), graph=graph, version=1)
 
     async def update(self, slug: str, request: UpdateWorkflow, actor: str) -> WorkflowDetail:
         """Replaces the given fields. The whole workflow is checked again, together with its effects."""
         given = request.model_dump(mode="json", exclude_unset=True)
+        expected = given.pop("version", None)
         given = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
         while True:
             row = await self._row(slug)
-            updated = await self._try_update(row, given, actor)
+            updated = await self._try_update(row, given, expected, actor)
             # None if another request changed the workflow meanwhile: then the check here was of mixed values.
             if updated is not None:
                 return updated
 
-    async def _try_update(self, row: WorkflowRow, given: dict[str, Any], actor: str) -> WorkflowDetail | None:
+    async def _try_update(
+        self, row: WorkflowRow, given: dict[str, Any], expected: int | None, actor: str
+    ) -> WorkflowDetail | None:
         values = {name: given.get(name, getattr(row, name)) for name in COLUMNS}
         properties = [Property.model_validate(each) for each in values["properties"]]
         path = row.comfyui_workflow_path
@@ -136,6 +139,10 @@ class Workflows:
                 return None
             # What a release without versions wrote is kept before it is replaced.
             await SQL["keep_version"].run(connection, id=row.id, actor=None)
+            current = await SQL["version_of_workflow"].value(connection, id=row.id)
+            if expected is not None and expected != current:
+                reason = f"Another request changed the workflow to version {current}. Read it again."
+                raise WrongState(reason, errors=[FieldProblem("version", reason)])
             if "properties" in given:
                 await _require_assets(connection, properties)
                 await _require_effects_fit(connection, row.id, properties)
@@ -150,11 +157,12 @@ class Workflows:
             )
             assert changed is not None
             await SQL["keep_version"].run(connection, id=row.id, actor=actor)
+            version = await SQL["version_of_workflow"].value(connection, id=row.id)
             if _stored(required) != row.required:
                 await judge(connection, row.id, required)
             details = {"fields": sorted(given), "graph": path, "is_active": values["is_active"]}
             await record(connection, actor, "workflow.update", "workflow", row.slug, **details)
-        return WorkflowDetail(**changed._asdict(), graph=graph)
+        return WorkflowDetail(**changed._asdict(), graph=graph, version=version)
 
     async def delete(self, slug: str, actor: str) -> None:
         """Deletes a workflow that is inactive and was never used: the history of jobs refers to workflows. Its graph
@@ -176,8 +184,11 @@ class Workflows:
 
     async def get(self, slug: str) -> WorkflowDetail:
         row = await self._row(slug)
+        async with self._databases.central.connection() as connection:
+            version = await SQL["version_of_workflow"].value(connection, id=row.id)
         path = row.comfyui_workflow_path
-        return WorkflowDetail(**row._asdict(), graph=await self._graphs.read(path) if path is not None else None)
+        graph = await self._graphs.read(path) if path is not None else None
+        return WorkflowDetail(**row._asdict(), graph=graph, version=version)
 
     async def list(
         self, is_active: bool | None, before: int | None, limit: int, *, with_actors: bool = False

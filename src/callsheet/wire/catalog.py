@@ -218,6 +218,11 @@ class UpdateWorkflow(UserRequest):
     )
     requirements: Requirements | None = Field(None, description="Replaces all requirements.")
     is_active: Switch | None = None
+    version: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = Field(
+        None,
+        description="The version that you read. If the workflow was changed since then, the request is refused with "
+        "409.",
+    )
 
 
 class WorkflowSummary(Answer):
@@ -249,6 +254,11 @@ class WorkflowSummary(Answer):
 
 class WorkflowDetail(WorkflowSummary):
     graph: dict[str, Any] | None = None
+    version: int | None = Field(
+        None,
+        description="Number of the current version. Send it with a change: the change is refused if the version is "
+        "outdated. Null until the first change of a workflow of an earlier release.",
+    )
 
 
 class CreateEffect(UserRequest):

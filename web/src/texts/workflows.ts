@@ -134,7 +134,8 @@ export const workflowsTexts = {
   saveTitle: "Save these changes?",
   saveText: (published: number) =>
     published === 0 ? "Jobs that were already submitted do not change." : `${published === 1 ? "1 published effect uses" : `${published} published effects use`} this workflow, and new jobs use the change at once. Jobs that were already submitted do not change.`,
-  changedMeanwhile: "This workflow was changed by another operator. Fields that you did not change keep the other operator's values.",
+  changedMeanwhile: "Another operator saved a newer version of this workflow. Put your changes on top of it, then review them.",
+  goOn: "Use the newer version",
   cannotSave: "Not saved. The fields are marked.",
 
   versions: "Versions",

@@ -4,7 +4,7 @@ import { Badge, Field, Skeleton, Switch } from "@/design";
 import { labelOf } from "@/parts/form/values";
 import { isFileType, type Property } from "@/parts/workflow/draft";
 import { shownValue } from "@/parts/workflow/exact";
-import { workflowQuery } from "@/parts/workflow/queries";
+import { assetChoicesQuery, workflowQuery } from "@/parts/workflow/queries";
 import { ValueControl } from "@/parts/workflow/ValueControl";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import type { EffectEditing } from "./useEffectDraft";
@@ -59,6 +59,8 @@ interface ValueProps {
 function Value({ property, value, error, mayChange, onChange }: ValueProps) {
   const label = labelOf({ key: property.key, label: property.label ?? "" });
   const isSet = value !== undefined;
+  const assets = useQuery({ ...assetChoicesQuery, enabled: isFileType(property.type) && !isSet });
+  const asset = assets.data?.find((each) => each.id === property.default)?.name ?? texts.asset;
   const mustSet = !property.user_configurable && property.required && property.default == null;
   return (
     <li className="grid gap-2 py-3">
@@ -79,7 +81,7 @@ function Value({ property, value, error, mayChange, onChange }: ValueProps) {
         </fieldset>
       ) : (
         <p className={error || mustSet ? "text-s text-bad" : "line-clamp-2 text-s text-muted [overflow-wrap:anywhere]"}>
-          {error ?? (mustSet ? texts.mustSet : property.default == null ? texts.noDefault : texts.usesDefault(isFileType(property.type) ? texts.asset : shownValue(property.default)))}
+          {error ?? (mustSet ? texts.mustSet : property.default == null ? texts.noDefault : texts.usesDefault(isFileType(property.type) ? asset : shownValue(property.default)))}
         </p>
       )}
     </li>

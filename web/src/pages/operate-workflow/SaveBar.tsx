@@ -1,9 +1,9 @@
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { explain } from "@/api/problems";
+import { explain, hasStatus } from "@/api/problems";
 import { Button, Dialog } from "@/design";
 import { DiffView, diffSummary } from "@/parts/workflow/DiffView";
-import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
+import { effectRecordsQuery, workflowQuery, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import type { useSaveWorkflow } from "./useWorkflowActions";
 import type { Editing } from "./useWorkflowDraft";
@@ -17,33 +17,45 @@ interface Props {
 /** In reach on every part of the page while something is not saved. */
 export function SaveBar({ workflow, editing, save }: Props) {
   const [asked, setAsked] = useState<"save" | "discard" | null>(null);
+  const client = useQueryClient();
   const effects = useQuery(effectRecordsQuery(workflow.slug));
   const published = effects.data?.filter((each) => each.is_published).length ?? 0;
   const close = () => setAsked(null);
+  const isRefused = hasStatus(save.error, 409);
+  const goOn = async () => {
+    editing.rebase(await client.fetchQuery({ ...workflowQuery(workflow.slug), staleTime: 0 }));
+    save.reset();
+  };
   const saveIt = () => {
     close();
-    save.mutate({ saved: editing.saved, draft: editing.draft });
+    save.mutate({ saved: editing.saved, draft: editing.draft, version: editing.version });
   };
   return (
     <section
       aria-label={workflowsTexts.unsaved}
       className="appear sticky bottom-[calc(4rem+env(safe-area-inset-bottom))] z-20 mt-6 grid gap-2 rounded-m border bg-panel/95 px-4 py-3 shadow-high backdrop-blur-md md:bottom-4"
     >
-      {editing.isOutdated && <p className="text-s text-warn">{workflowsTexts.changedMeanwhile}</p>}
       {save.error !== null && (
         <p role="alert" className="text-s text-bad [overflow-wrap:anywhere]">
-          {explain(save.error)}
+          {isRefused ? workflowsTexts.changedMeanwhile : explain(save.error)}
         </p>
       )}
+      {editing.isOutdated && !isRefused && <p className="text-s text-warn">{workflowsTexts.changedMeanwhile}</p>}
       <div className="flex flex-wrap items-center justify-between gap-3">
         <p className="min-w-0">
           <span className="font-[550]">{workflowsTexts.unsaved}</span> <span className="text-muted">{diffSummary(editing.diff)}</span>
         </p>
         <div className="flex gap-2">
           <Button onClick={() => setAsked("discard")}>{workflowsTexts.discard}</Button>
-          <Button look="go" busy={save.isPending} onClick={() => setAsked("save")}>
-            {workflowsTexts.review}
-          </Button>
+          {isRefused || editing.isOutdated ? (
+            <Button look="go" onClick={() => void goOn()}>
+              {workflowsTexts.goOn}
+            </Button>
+          ) : (
+            <Button look="go" busy={save.isPending} onClick={() => setAsked("save")}>
+              {workflowsTexts.review}
+            </Button>
+          )}
         </div>
       </div>
       <Dialog

@@ -50,6 +50,7 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
   return (
     <>
       <PageHead
+        isTight
         above={
           <Link to="/operate/workflows" className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
             <ArrowLeft size={14} aria-hidden />

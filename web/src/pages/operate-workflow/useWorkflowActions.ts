@@ -8,7 +8,7 @@ import { same } from "@/parts/workflow/exact";
 import { exactly, type Fleet, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 
-/** Only what was changed: what another operator changed meanwhile stays. */
+/** Only what was changed. */
 function changes(saved: Draft, draft: Draft): Partial<Draft> {
   return Object.fromEntries(DRAFT_FIELDS.filter((name) => !same(saved[name] ?? null, draft[name] ?? null)).map((name) => [name, draft[name]]));
 }
@@ -16,8 +16,10 @@ function changes(saved: Draft, draft: Draft): Partial<Draft> {
 export function useSaveWorkflow(slug: string, onDone: () => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: ({ saved, draft }: { saved: Draft; draft: Draft }) =>
-      exactly<WorkflowDetail>(api.PATCH("/api/admin/workflows/{workflow}", { params: { path: { workflow: slug } }, body: changes(saved, draft) as Schemas["UpdateWorkflow"], parseAs: "text" })),
+    mutationFn: ({ saved, draft, version }: { saved: Draft; draft: Draft; version: number | null }) => {
+      const body = { ...changes(saved, draft), version } as Schemas["UpdateWorkflow"];
+      return exactly<WorkflowDetail>(api.PATCH("/api/admin/workflows/{workflow}", { params: { path: { workflow: slug } }, body, parseAs: "text" }));
+    },
     onSuccess: (workflow) => {
       client.setQueryData(keys.workflow(slug), workflow);
       onDone();

@@ -1,6 +1,6 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { diffOf, isEmptyDiff, type WorkflowDiff } from "@/parts/workflow/diff";
-import { draftOf, type Draft } from "@/parts/workflow/draft";
+import { draftOf, rebased, type Draft } from "@/parts/workflow/draft";
 import { keepDraft, keptDraft } from "@/parts/workflow/drafts";
 import type { WorkflowDetail } from "@/parts/workflow/queries";
 
@@ -11,35 +11,44 @@ export interface Editing {
   draft: Draft;
   diff: WorkflowDiff;
   isDirty: boolean;
+  /** The version that the changes are made of; null where no version is kept yet. */
+  version: number | null;
   /** Another person saved the workflow after the first change here. */
   isOutdated: boolean;
   change: (update: (draft: Draft) => Draft) => void;
   discard: () => void;
+  /** Puts the changes on top of what another person saved. */
+  rebase: (latest: WorkflowDetail) => void;
 }
 
 /** The unsaved changes of a workflow. They outlast a look at another page, and the tab asks before it is closed. */
 export function useWorkflowDraft(workflow: WorkflowDetail): Editing {
   const saved = useMemo(() => draftOf(workflow), [workflow]);
-  const [edited, setEdited] = useState<Draft | null>(() => keptDraft(workflow.slug));
-  const basedOn = useRef(workflow.updated_at);
-  const draft = edited ?? saved;
+  const newest = workflow.version ?? null;
+  const [edit, setEdit] = useState(() => keptDraft(workflow.slug));
+  const draft = edit?.draft ?? saved;
   const diff = useMemo(() => diffOf(saved, draft), [saved, draft]);
   const isDirty = !isEmptyDiff(diff);
-  useEffect(() => keepDraft(workflow.slug, isDirty ? edited : null), [workflow.slug, isDirty, edited]);
+  const version = isDirty && edit !== null ? edit.version : newest;
+  useEffect(() => keepDraft(workflow.slug, isDirty ? edit : null), [workflow.slug, isDirty, edit]);
   useEffect(() => {
     if (!isDirty) return;
     const ask = (event: BeforeUnloadEvent) => event.preventDefault();
     window.addEventListener("beforeunload", ask);
     return () => window.removeEventListener("beforeunload", ask);
   }, [isDirty]);
-  if (edited === null) basedOn.current = workflow.updated_at;
   return {
     saved,
     draft,
     diff,
     isDirty,
-    isOutdated: isDirty && basedOn.current !== workflow.updated_at,
-    change: (update) => setEdited((now) => update(now ?? saved)),
-    discard: () => setEdited(null),
+    version,
+    isOutdated: version !== newest,
+    change: (update) => setEdit((now) => (isDirty && now !== null ? { ...now, draft: update(now.draft) } : { base: saved, draft: update(saved), version: newest })),
+    discard: () => setEdit(null),
+    rebase: (latest) => {
+      const theirs = draftOf(latest);
+      setEdit((now) => now && { base: theirs, draft: rebased(now.base, now.draft, theirs), version: latest.version ?? null });
+    },
   };
 }

@@ -36,7 +36,11 @@ export function useCreateWorkflow(onDone: (slug: string) => void) {
 export function useOpenTaken(onDone: (slug: string) => void) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: async ({ slug, proposal }: Omit<Wish, "name">) => keepDraft(slug, withGraph(draftOf(await client.fetchQuery(workflowQuery(slug))), proposal)),
+    mutationFn: async ({ slug, proposal }: Omit<Wish, "name">) => {
+      const workflow = await client.fetchQuery({ ...workflowQuery(slug), staleTime: 0 });
+      const base = draftOf(workflow);
+      keepDraft(slug, { base, draft: withGraph(base, proposal), version: workflow.version ?? null });
+    },
     onSuccess: (_, { slug }) => onDone(slug),
     onError: (error) => void notifyError(error),
   });

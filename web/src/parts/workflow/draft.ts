@@ -1,6 +1,6 @@
 // A workflow that is being edited: what a version holds, and the changes that people make. Pure.
 import type { Schemas } from "@/api/types";
-import { ExactNumber } from "./exact";
+import { ExactNumber, same } from "./exact";
 
 export type Property = Schemas["Property"];
 export type PropertyType = Schemas["PropertyType"];
@@ -30,6 +30,12 @@ export type Draft = Pick<Schemas["WorkflowDetail"], Exclude<(typeof FIELDS)[numb
 /** Of a workflow or of one of its versions. */
 export function draftOf(detail: Omit<Draft, "graph"> & { graph?: ApiGraph | null }): Draft {
   return Object.fromEntries(FIELDS.map((name) => [name, detail[name] ?? null])) as unknown as Draft;
+}
+
+/** What one changed in `base`, on top of what another person saved meanwhile. A field that both changed is one's own. */
+export function rebased(base: Draft, mine: Draft, theirs: Draft): Draft {
+  const changed = FIELDS.filter((name) => !same(base[name] ?? null, mine[name] ?? null));
+  return { ...theirs, ...Object.fromEntries(changed.map((name) => [name, mine[name]])) };
 }
 
 const FILES: readonly PropertyType[] = ["image", "video"];

@@ -1,13 +1,20 @@
 // Changes that are not saved, by workflow: they outlast a look at another page of this tab.
 import type { Draft } from "./draft";
 
-const kept = new Map<string, Draft>();
+export interface Edit {
+  /** What was changed, and the version that this is. */
+  base: Draft;
+  version: number | null;
+  draft: Draft;
+}
 
-export function keptDraft(slug: string): Draft | null {
+const kept = new Map<string, Edit>();
+
+export function keptDraft(slug: string): Edit | null {
   return kept.get(slug) ?? null;
 }
 
-export function keepDraft(slug: string, draft: Draft | null): void {
-  if (draft === null) kept.delete(slug);
-  else kept.set(slug, draft);
+export function keepDraft(slug: string, edit: Edit | null): void {
+  if (edit === null) kept.delete(slug);
+  else kept.set(slug, edit);
 }
