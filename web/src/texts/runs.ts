@@ -24,9 +24,6 @@ export const runsTexts = {
 };
 
 export const runTexts = {
-  notFound: "There is no such run",
-  notFoundText: "The link may be wrong, or the run belongs to another user.",
-  toRuns: "Go to runs",
   tabs: { tree: "Tree", gallery: "Gallery", compare: "Compare", gates: "Gates", winners: "Winners", budget: "Budget" },
   tabsLabel: "Views of the run",
   startedFrom: (pipeline: string, version: number) => `${pipeline}, version ${version}`,

@@ -2,18 +2,18 @@ import { Link } from "@tanstack/react-router";
 import { GitFork } from "lucide-react";
 import { Button } from "@/design/Button";
 import { Empty } from "@/design/Empty";
-import { runTexts } from "@/texts/runs";
+import { runNotFoundTexts } from "@/texts/run-not-found";
 
 export function RunNotFound() {
   return (
     <Empty
       isPage
       icon={<GitFork size={20} />}
-      title={runTexts.notFound}
-      text={runTexts.notFoundText}
+      title={runNotFoundTexts.title}
+      text={runNotFoundTexts.text}
       action={
         <Button asChild>
-          <Link to="/runs">{runTexts.toRuns}</Link>
+          <Link to="/runs">{runNotFoundTexts.toRuns}</Link>
         </Button>
       }
     />
