@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
 
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
 from tests.browser.watching import Watch
 from tools.chromium import ARGUMENTS, ROOT, chromium_path
 
-DESKTOP = {"width": 1440, "height": 900}
+DESKTOP: ViewportSize = {"width": 1440, "height": 900}
 # A page that is slow on a busy machine is not wrong.
 PATIENCE_MS = 180_000
 expect.set_options(timeout=PATIENCE_MS)

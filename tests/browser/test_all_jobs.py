@@ -9,10 +9,10 @@ import sys
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.conftest import PATIENCE_MS
+from tests.browser.conftest import DESKTOP, PATIENCE_MS
 from tests.browser.failing import failed_jobs
 from tests.browser.making import sell, submit
 from tests.browser.screenshots import Screenshots
@@ -23,8 +23,8 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.thorough
 
 MEMORY = [f"CUDA out of memory. Tried to allocate {number}.50 GiB on GPU 0" for number in range(2, 5)]
-MODEL = "<b>dreamshaper_8.safetensors</b> is not in the list of checkpoints"
-PHONE = {"width": 390, "height": 844}
+MODEL = "<b>dreamshaper_8.safetensors is not in the list of checkpoints"
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 async def listed(stack: Stack, **wanted: Any) -> list[dict[str, Any]]:
@@ -58,6 +58,14 @@ def rows_of(page: Page) -> Any:
     return page.get_by_role("list", name="Jobs").get_by_role("listitem")
 
 
+async def fits(page: Page) -> None:
+    """At both widths, in both themes."""
+    for size in (PHONE, DESKTOP):
+        await page.set_viewport_size(size)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"], size
+        await assert_accessible(page)
+
+
 async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_one_the_same(
     page: Page, stack: Stack, chromium: Browser, watch: Watch, screenshots: Screenshots
 ) -> None:
@@ -70,7 +78,7 @@ async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_on
     await expect(page.get_by_role("heading", name="Jobs of all tenants")).to_be_visible()
     await expect(rows_of(page).first).to_contain_text("Patient painting")
     await expect(rows_of(page).first).to_contain_text(accounts[0].email)
-    await assert_accessible(page)
+    await fits(page)
     await screenshots.take(page, "operate-jobs")
 
     # A row changes in place.
@@ -91,14 +99,14 @@ async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_on
     await expect(table.get_by_role("row")).to_have_count(3)
     await expect(table.get_by_role("row").nth(1)).to_contain_text("CUDA out of memory")
     await expect(table.get_by_role("row").nth(1).get_by_role("cell").nth(1)).to_have_text("6")
-    await expect(table.get_by_role("row").nth(2)).to_contain_text("<b>dreamshaper_8.safetensors</b>")
-    await assert_accessible(page)
+    await expect(table.get_by_role("row").nth(2)).to_contain_text("<b>dreamshaper_8.safetensors")
+    await fits(page)
     await screenshots.take(page, "operate-errors")
     await table.get_by_role("link", name="CUDA out of memory").click()
     await expect(rows_of(page)).to_have_count(6)
     await expect(page.get_by_text("6 jobs of 2 tenants failed like this")).to_be_visible()
     await expect(page).to_have_url(re.compile(r"error=[0-9a-f%2]+"))
-    await assert_accessible(page)
+    await fits(page)
     await screenshots.take(page, "operate-jobs-error")
 
     # The link, in another browser.
@@ -116,8 +124,7 @@ async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_on
         )
     # A viewer selects nothing.
     await expect(other.get_by_role("checkbox")).to_have_count(0)
-    assert await other.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    await assert_accessible(other)
+    await fits(other)
     await context.close()
 
     # An id in the search field is enough.
@@ -147,7 +154,7 @@ async def test_the_priority_of_selected_jobs_is_set_and_a_job_is_canceled(
     await dialog.get_by_role("textbox", name="Priority").fill("many")
     await expect(dialog).to_contain_text("Enter a whole number")
     await dialog.get_by_role("textbox", name="Priority").fill("7")
-    await assert_accessible(page)
+    await fits(page)
     await screenshots.take(page, "operate-jobs-question")
     await dialog.get_by_role("button", name="Set priority").click()
     await expect(page.get_by_text("2 of 2 done")).to_be_visible()
@@ -163,7 +170,7 @@ async def test_the_priority_of_selected_jobs_is_set_and_a_job_is_canceled(
     actions = page.get_by_role("list", name="Bulk actions").get_by_role("listitem")
     await expect(actions.filter(has_text="1 selected job · a test")).to_contain_text("Completed")
     await expect(actions.filter(has_text="Set priority to 7").first).to_contain_text("2 of 2 done")
-    await assert_accessible(page)
+    await fits(page)
     await screenshots.take(page, "operate-bulk-actions")
 
 

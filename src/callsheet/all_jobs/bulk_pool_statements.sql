@@ -36,11 +36,12 @@ ON CONFLICT DO NOTHING
 
 -- name: open_jobs
 -- The next jobs, and whether this action changed them before: then the process that did it crashed before it wrote the
--- outcome.
-SELECT item.tenant_id, item.job_id, item.charge_cycle, EXISTS (
-    SELECT FROM job_events e
+-- outcome. With EXISTS, the planner may read all events of all jobs into a hash table.
+SELECT item.tenant_id, item.job_id, item.charge_cycle, (
+    SELECT e.seq FROM job_events e
     WHERE e.tenant_id = item.tenant_id AND e.job_id = item.job_id AND e.event = 'job.transition' AND e.actor = :actor
-) AS is_changed
+    LIMIT 1
+) IS NOT NULL AS is_changed
 FROM bulk_action_jobs item
 WHERE item.bulk_action_id = :bulk_action_id AND item.outcome IS NULL
 ORDER BY item.tenant_id, item.job_id LIMIT :limit

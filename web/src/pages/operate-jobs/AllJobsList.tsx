@@ -33,7 +33,9 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
     if (now !== top) setTop(now);
   });
   const virtual = useWindowVirtualizer({ count: jobs.length, estimateSize: () => height, overscan: 6, scrollMargin: top, getItemKey: (index) => jobs[index]?.id ?? index });
-  useEffect(() => virtual.measure(), [virtual, height]);
+  useEffect(() => {
+    virtual.measure();
+  }, [virtual, height]);
   const rows = virtual.getVirtualItems();
   const last = rows.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;

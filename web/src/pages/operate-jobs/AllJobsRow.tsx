@@ -72,7 +72,7 @@ function Owner({ job, search }: { job: OperatedJob; search: AllJobsSearch }) {
   const user = job.user ?? allJobsTexts.deletedUser;
   const link = "relative z-1 block max-w-full truncate rounded-s leading-6 hover:text-text hover:underline";
   return (
-    <div className="flex min-w-0 gap-2 text-s max-md:pr-20 md:grid">
+    <div className="flex min-w-0 gap-2 text-s max-md:pr-20 md:grid md:gap-0">
       <Link to="/operate/jobs" search={{ ...search, tenant: job.tenant_id }} title={allJobsTexts.onlyTenant(job.tenant)} className={classes(link, "justify-self-start")}>
         {job.tenant}
       </Link>

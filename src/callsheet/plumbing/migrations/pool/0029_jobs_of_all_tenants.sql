@@ -37,10 +37,10 @@ CREATE TABLE bulk_action_scans (
 );
 
 -- The newest jobs of one source, whatever other filters say: at most `most`, with ids from `since` to below `before`. Each
--- source has its index.
+-- source has its index. With the default of 1,000 rows, the planner would read all jobs of a table of some ten thousand.
 CREATE FUNCTION newest_jobs(
     source text, of_tenant uuid, of_user uuid, of_fingerprint text, of_ids uuid[], since uuid, before uuid, most integer
-) RETURNS TABLE (tenant_id uuid, id uuid) LANGUAGE plpgsql STABLE AS $$
+) RETURNS TABLE (tenant_id uuid, id uuid) LANGUAGE plpgsql STABLE ROWS 100 AS $$
 BEGIN
     CASE source
         WHEN 'all' THEN RETURN QUERY
