@@ -214,3 +214,39 @@ async def test_an_unknown_action_or_error_is_not_found(jobs_api: JobsApi) -> Non
     for path in (f"bulk-actions/{uuid4()}", "job-errors/0123456789abcdef", f"jobs/{uuid4()}/error-group"):
         response = await jobs_api.client.get(f"/api/admin/{path}", headers=jobs_api.admin.headers)
         assert_refused(response, 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"action": "delete"}, "action"),
+        ({"filter": {"colour": "red"}}, "filter.colour"),
+        ({"filter": {"status": ["completed"]}}, "filter.status"),
+        ({"filter": {"created_from": 1700000000}}, "filter.created_from"),
+        ({"priority": 5}, "priority"),
+        ({"action": "set_priority"}, "priority"),
+        ({"reason": "a\nb"}, "reason"),
+    ],
+)
+async def test_a_bulk_action_that_makes_no_sense_is_refused_with_its_field(
+    jobs_api: JobsApi, change: dict[str, Any], field: str
+) -> None:
+    response = await jobs_api.post("/api/admin/bulk-actions", {"action": "retry", "filter": {}, **change})
+    assert_refused(response, 422, "invalid_request", field)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\x00b", "\x7f"])
+async def test_texts_that_no_database_can_hold_are_refused(jobs_api: JobsApi, text: str) -> None:
+    for body in ({"filter": {"q": text}}, {"filter": {}, "reason": text}, {"filter": {"worker_id": text}}):
+        response = await jobs_api.post("/api/admin/bulk-actions", {"action": "retry", **body})
+        assert response.status_code in (400, 422), response.text
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_times_at_the_ends_of_the_calendar_are_no_failure(jobs_api: JobsApi, time: str) -> None:
+    for path, names in (("jobs", ("created_from", "created_to")), ("job-errors", ("since", "until"))):
+        for name in names:
+            response = await jobs_api.client.get(
+                f"/api/admin/{path}", params={name: time}, headers=jobs_api.admin.headers
+            )
+            assert response.status_code in (200, 422), response.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import (
@@ -61,8 +62,17 @@ def _written_out(value: object) -> object:
     return value
 
 
+def _in_calendar(value: datetime) -> datetime:
+    # Such a time does not exist in another zone, and the database keeps all times in one.
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("Use a time between the years 1 and 9999.") from None
+    return value
+
+
 # A time with its zone.
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_calendar)]
 
 # A boolean and nothing that could be taken for one: 0 and "no" are as wrong as the document says.
 Switch = Annotated[bool, Field(strict=True)]

@@ -83,7 +83,6 @@ export const allJobsTexts = {
   noErrors: "No job failed in this time",
   noErrorsText: "Choose a longer time to see older errors.",
   errorsPartial: "There are more errors than could be counted. Choose a shorter time for exact counts.",
-  showJobs: "Show jobs",
   group: (count: string, tenants: number) => `${jobs(count)} of ${tenants === 1 ? "1 tenant" : `${tenants} tenants`} failed like this`,
   firstSeen: "First seen",
   lastSeen: "Last seen",

@@ -58,7 +58,6 @@ function columnsOf(search: AllJobsSearch): Column<Group>[] {
           to="/operate/jobs"
           search={{ error: group.fingerprint, tenant: search.tenant, workflow: search.workflow }}
           className="block rounded-s hover:underline"
-          aria-label={`${allJobsTexts.showJobs}: ${group.example.message}`}
         >
           <span className="line-clamp-2 font-[550] break-words">{group.example.message}</span>
           <span className="text-xs text-muted">{group.example.type}</span>
