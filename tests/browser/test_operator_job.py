@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
@@ -100,13 +101,17 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     page: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     effect = await sell(stack, "Broken lens", is_broken=True)
-    job_id = await submit(stack, account, effect, prompt="a portrait")
-    await ended(stack, account, job_id)
+    other, job_id = [await submit(stack, account, effect, prompt="a portrait") for _ in range(2)]
+    for each in (other, job_id):
+        await ended(stack, account, each)
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/jobs/{job_id}")
     error = page.get_by_role("region", name="Error")
     await expect(error).to_contain_text("NoSuchNode")
     await expect(error).to_contain_text("What to do:")
+    # Other jobs with the same error are a click away, and lead back to their own pages.
+    alike = page.get_by_role("region", name="Jobs that failed like this one")
+    await expect(alike.get_by_role("link", name="Show these jobs")).to_have_attribute("href", re.compile("error="))
     await assert_fits(page)
     await screenshots.take(page, "operate-job-failed")
     await page.get_by_role("button", name="Replay").click()
@@ -118,6 +123,19 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     table = page.get_by_role("region", name="Where the time went")
     await expect(table.get_by_role("row").filter(has_text="Attempt 2 on")).to_be_visible()
     await expect(page.get_by_role("button", name="Replay")).to_be_visible()
+
+
+async def test_the_node_that_runs_is_lit_until_the_job_is_canceled(page: Page, stack: Stack, account: Account) -> None:
+    effect = await sell(stack, "Slow painting")
+    job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=200)
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/jobs/{job_id}")
+    await expect(page.locator(".graph-box.is-running")).to_contain_text("LightboxTextToImage")
+    await page.get_by_role("button", name="Cancel job").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
+    table = page.get_by_role("region", name="Where the time went")
+    await expect(table.get_by_role("row").filter(has_text="Canceled").last).to_be_visible()
+    await expect(page.locator(".graph-box.is-running")).to_have_count(0)
 
 
 async def test_a_graph_of_200_nodes_with_markup_in_its_titles_stays_text(

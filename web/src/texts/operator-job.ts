@@ -56,6 +56,7 @@ export const operatorJobTexts = {
   } as Readonly<Record<string, string>>,
   callbackOf: (provider: string, deliveries: number) => (deliveries > 1 ? `Callback of ${provider}, delivered ${deliveries} times` : `Callback of ${provider}`),
   atProvider: (provider: string) => `At ${provider}`,
+  noTime: "< 1 ms",
   cached: "cached",
   running: "running",
   goesOn: "goes on",

@@ -3,7 +3,7 @@ import { Button } from "@/design";
 import type { GraphNode } from "@/parts/graph/graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import type { NodeTimes } from "./node-marks";
-import { shortDuration } from "./waterfall";
+import { spentTime } from "./waterfall";
 
 const LONGEST_VALUE = 2_000;
 
@@ -36,7 +36,7 @@ export function NodePanel({ node, times, onClose }: { node: GraphNode; times: No
 function ranOf(times: NodeTimes | undefined): string {
   if (times === undefined) return "";
   if (times.runs === 0) return texts.cached;
-  return times.runs === 1 ? texts.ran(shortDuration(times.milliseconds)) : texts.ranTimes(shortDuration(times.milliseconds), times.runs);
+  return times.runs === 1 ? texts.ran(spentTime(times.milliseconds)) : texts.ranTimes(spentTime(times.milliseconds), times.runs);
 }
 
 function shown(value: unknown): string {

@@ -1,6 +1,6 @@
 import { classes } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import { shortDuration, type Row, type Tick } from "./waterfall";
+import { shortDuration, spentTime, type Row, type Tick } from "./waterfall";
 import { WaterfallBar } from "./WaterfallBar";
 
 /** A table that is read row by row; its bars say the same to those who see them. */
@@ -8,21 +8,16 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
   return (
     <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={texts.waterfall}>
       <table className="num w-full table-fixed border-collapse text-s">
-        <colgroup>
-          <col className="md:w-[34%] xl:w-[26%]" />
-          <col className="max-md:w-0" />
-          <col className="w-24" />
-        </colgroup>
         <thead>
           <tr className="text-muted">
-            <th scope="col" className="pb-2 text-left font-medium">
+            <th scope="col" className="pb-2 text-left font-medium md:w-[34%] xl:w-[26%]">
               {texts.columns.what}
             </th>
             <th scope="col" className="pb-2 text-left font-medium max-md:hidden">
               <span className="sr-only">{texts.columns.time}</span>
               <Axis ticks={ticks} />
             </th>
-            <th scope="col" className="pb-2 text-right font-medium">
+            <th scope="col" className="w-20 pb-2 text-right font-medium">
               {texts.columns.duration}
             </th>
           </tr>
@@ -39,7 +34,7 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
                     {row.note}
                   </span>
                 )}
-                <span className="mt-1 block md:hidden">
+                <span className={classes("mt-1 block md:hidden", row.isPart && "-ml-5")}>
                   <WaterfallBar row={row} />
                 </span>
               </th>
@@ -47,7 +42,7 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
                 <span className="sr-only">{`${texts.columns.started} ${shortDuration(Math.max(0, Date.parse(row.span.started_at) - start))}`}</span>
                 <WaterfallBar row={row} ticks={ticks} />
               </td>
-              <td className="py-1.5 text-right whitespace-nowrap">{row.span.cached ? <span className="text-muted">{texts.cached}</span> : row.span.kind === "ended" || row.span.kind === "callback" ? "" : shortDuration(row.span.duration_ms)}</td>
+              <td className="py-1.5 text-right whitespace-nowrap">{row.span.cached ? <span className="text-muted">{texts.cached}</span> : row.span.kind === "ended" || row.span.kind === "callback" ? "" : spentTime(row.span.duration_ms)}</td>
             </tr>
           ))}
         </tbody>

@@ -1,7 +1,7 @@
 // How the graph of a job shows what ran: time, heat, the running node and the failed one. Pure.
 import type { NodeMark } from "@/parts/graph/Graph";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
-import { shortDuration, type Span, type Waterfall } from "./waterfall";
+import { spentTime, type Span, type Waterfall } from "./waterfall";
 
 export interface NodeTimes {
   milliseconds: number;
@@ -30,7 +30,7 @@ export function marksOf(times: ReadonlyMap<string, NodeTimes>, runningNode: stri
   const marks = new Map<string, NodeMark>();
   for (const [id, { milliseconds, runs }] of times) {
     // The root of the share, so that nodes which took a tenth of the longest are warm too.
-    marks.set(id, runs === 0 ? { badges: [texts.cached] } : { badges: [shortDuration(milliseconds)], heat: Math.sqrt(milliseconds / most) });
+    marks.set(id, runs === 0 ? { badges: [texts.cached] } : { badges: [spentTime(milliseconds)], heat: Math.sqrt(milliseconds / most) });
   }
   if (failedNode !== null) marks.set(failedNode, { ...marks.get(failedNode), tone: "bad", badges: [texts.outcomes["failed"]!, ...(marks.get(failedNode)?.badges ?? [])] });
   if (runningNode !== null) marks.set(runningNode, { badges: [texts.running], tone: "run", isRunning: true });

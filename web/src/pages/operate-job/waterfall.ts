@@ -52,7 +52,7 @@ export function rangeOf(waterfall: Waterfall, attempt: number | undefined): Rang
 
 export function rowsOf(waterfall: Waterfall, range: Range, graph: Graph | null, areAllShown: boolean): Row[] {
   const names = new Map(graph?.nodes.map((node) => [node.id, node]));
-  const shown = waterfall.spans.filter((span) => Date.parse(span.started_at) <= range.end && endOf(span) >= range.start);
+  const shown = waterfall.spans.filter((span) => isIn(span, range));
   const kept = areAllShown ? null : longestNodes(shown);
   return shown
     .filter((span) => span.kind !== "node" || kept === null || kept.has(span.id))
@@ -73,7 +73,7 @@ export function rowsOf(waterfall: Waterfall, range: Range, graph: Graph | null, 
 }
 
 export function nodesIn(waterfall: Waterfall, range: Range): number {
-  return waterfall.spans.filter((span) => span.kind === "node" && Date.parse(span.started_at) <= range.end && endOf(span) >= range.start).length;
+  return waterfall.spans.filter((span) => span.kind === "node" && isIn(span, range)).length;
 }
 
 /** Nodes that took longest, of each attempt. Those that were cached took no time. */
@@ -113,6 +113,17 @@ export function shortDuration(milliseconds: number): string {
   const [smaller, smallerUnit] = unit === "d" ? [3_600, "h"] : unit === "h" ? [60, "m"] : [1, "s"];
   const rest = Math.floor((seconds % size) / smaller);
   return rest === 0 ? `${Math.floor(seconds / size)} ${unit}` : `${Math.floor(seconds / size)} ${unit} ${rest} ${smallerUnit}`;
+}
+
+/** How long something took. Engines run many a node in less than a millisecond. */
+export function spentTime(milliseconds: number): string {
+  return milliseconds < 1 ? texts.noTime : shortDuration(milliseconds);
+}
+
+/** A wait that ended when the range starts is not in it. */
+function isIn(span: Span, range: Range): boolean {
+  const start = Date.parse(span.started_at);
+  return start <= range.end && (start >= range.start || endOf(span) > range.start);
 }
 
 function endOf(span: Span): number {

@@ -66,7 +66,7 @@ export default function GraphDrawing({ label, graph, layout, marks, selected = [
         zoomOnDoubleClick={false}
         onlyRenderVisibleElements={graph.nodes.length > VERY_MANY}
       >
-        {graph.nodes.length >= MANY && <MiniMap className="max-md:hidden" ariaLabel={graphTexts.map} pannable nodeColor="var(--line-strong)" />}
+        {graph.nodes.length >= MANY && <MiniMap position="top-right" className="max-md:hidden" ariaLabel={graphTexts.map} pannable nodeColor="var(--line-strong)" />}
         <GraphControls />
       </ReactFlow>
     </ReactFlowProvider>
