@@ -19,7 +19,7 @@ export function RunHead({ run }: { run: Run }) {
         actions={me && me.role !== "viewer" ? <Actions run={run} /> : undefined}
       />
       <div className="num mb-6 flex flex-wrap items-end gap-x-8 gap-y-2 text-s text-muted max-md:gap-x-5">
-        <div className="grid w-80 gap-1.5 max-md:w-full">
+        <div className="grid w-80 gap-1.5 max-lg:w-full">
           {runsTexts.finished(run.leaves, run.target_leaves)}
           <Progress percent={percentOf(run)} label={runsTexts.progressOf(run.name)} />
         </div>

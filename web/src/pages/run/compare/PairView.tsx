@@ -15,9 +15,9 @@ interface Props {
 export function PairView({ pairs, onChoose, isDisabled }: Props) {
   const [first] = pairs;
   return (
-    <div role="region" aria-label={compareTexts.pair} data-pair={first && keyOf(first)} className="relative h-[max(18rem,calc(100dvh-32rem))] max-md:h-[max(24rem,62dvh)]">
+    <div role="region" aria-label={compareTexts.pair} data-pair={first && keyOf(first)} className="relative h-[max(18rem,calc(100dvh-32rem))] max-lg:h-[max(24rem,52dvh)]">
       {pairs.slice(0, PRELOADED).map((pair, place) => (
-        <div key={keyOf(pair)} aria-hidden={place > 0} inert={place > 0} className={classes("absolute inset-0 grid gap-3 max-md:grid-rows-2 md:grid-cols-2", place > 0 && "invisible")}>
+        <div key={keyOf(pair)} aria-hidden={place > 0} inert={place > 0} className={classes("absolute inset-0 grid gap-3 max-lg:grid-rows-2 lg:grid-cols-2", place > 0 && "invisible")}>
           <Side candidate={pair[0]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("left")} />
           <Side candidate={pair[1]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("right")} />
         </div>
