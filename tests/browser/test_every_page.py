@@ -26,6 +26,11 @@ PAGES = {
     "tasks": "/tasks/new?actor=copy",
     "tasks-media": "/tasks/new?actor=media",
     "tasks-answer": "/tasks/new?actor=copy&job={task}",
+    "pipelines": "/pipelines",
+    "pipeline": "/pipelines/{pipeline}",
+    "pipeline-versions": "/pipelines/{pipeline}?tab=versions",
+    "pipeline-new": "/pipelines/new?template=explore-an-idea",
+    "pipeline-not-found": "/pipelines/none",
     "jobs": "/jobs",
     "jobs-found": "/jobs?q=lighthouse&status=completed",
     "jobs-none": "/jobs?q=nothing",
@@ -98,6 +103,15 @@ async def library(stack: Stack) -> tuple[Account, dict[str, str]]:
         made["task"] = task.json()["job_id"]
         share = await client.post(f"/api/ai-jobs/{made['image']}/shares", json={"show_input": True})
         made["share"] = share.json()["url"].rpartition("/")[2]
+        steps = [
+            {"name": "A first image of a very long name that does not fit", "workflow": "demo-imagine"},
+            {"name": "Relight", "workflow": "demo-relight", "needs_parent_image_path": True},
+        ]
+        steps[0] |= {"needs_run_prompt": True, "requires_approval": True}
+        pipeline = await client.post("/api/pipelines", json={"slug": "hills", "name": "Hills", "steps": steps})
+        assert pipeline.status_code == 201, pipeline.text
+        made["pipeline"] = "hills"
+        await client.patch("/api/pipelines/hills", json={"steps": [{**steps[0], "max_children": 2}, steps[1]]})
     await ended(stack, account, made["task"])
     pipeline = await add_pipeline(stack, account, "Landscapes", IMAGINE, GLOW)
     made["run"] = await start_run(stack, account, pipeline, "Dunes, at dawn and at dusk, " * 4, target_leaves=2)

@@ -32,6 +32,8 @@ import { workerRoute } from "./pages/operate-worker/route";
 import { workersRoute } from "./pages/operate-workers/route";
 import { workflowRoute } from "./pages/operate-workflow/route";
 import { workflowsRoute } from "./pages/operate-workflows/route";
+import { newPipelineRoute, pipelineRoute } from "./pages/pipeline/route";
+import { pipelinesRoute } from "./pages/pipelines/route";
 import { runRoute } from "./pages/run/route";
 import { runsRoute } from "./pages/runs/route";
 import { shareRoute } from "./pages/share/route";
@@ -44,7 +46,7 @@ const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, accountRoute, operatorRoute.addChildren(operatorPages), otherRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, runsRoute, runRoute, newTaskRoute, pipelinesRoute, newPipelineRoute, pipelineRoute, accountRoute, operatorRoute.addChildren(operatorPages), otherRoute]),
 ]);
 
 const router = createRouter({

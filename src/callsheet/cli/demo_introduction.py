@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from callsheet.cli.console import err
+from callsheet.cli.demo_pipeline import PIPELINE
 from callsheet.cli.display import Stage
 from callsheet.cli.login import Login
 from callsheet.cli.profile_store import DEMO, is_logged_in
@@ -48,7 +49,8 @@ def introduce(
     err.print(f"  API key   {login.api_key}")
     err.print(f"  Before    {_typed(sample)}")
     err.print(f"  After     {_typed(shown.file)}")
-    err.print(f"  Effects   {', '.join(effects)}\n")
+    err.print(f"  Effects   {', '.join(effects)}")
+    err.print(f"  Pipeline  {login.url}/pipelines/{PIPELINE.slug}\n")
     err.print("  Try it in another terminal, in this directory:", style="dim")
     err.print(f"    curl -H 'Authorization: Bearer {login.api_key}' {login.url}/api/wallet")
     command = _command()

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from callsheet.wire.base import Answer, UserRequest
-from callsheet.wire.catalog import EffectPreview, EffectProperty, Paragraph
+from callsheet.wire.catalog import EffectPreview, EffectProperty, Paragraph, PropertyValue
 from callsheet.wire.pipelines import (
     DEFAULT_LEAVES,
     Children,
@@ -82,7 +82,7 @@ class TemplateStep(Answer):
     workflow: str
     effect: str | None = None
     payload: dict[str, Any] | None = None
-    values: dict[str, Any]
+    values: dict[str, PropertyValue]
     needs_run_prompt: bool
     needs_parent_image_path: bool
     needs_run_variables: bool

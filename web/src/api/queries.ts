@@ -84,3 +84,10 @@ export const uploadLimitsQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/videos/uploads/limits", { signal })),
   staleTime: 5 * 60_000,
 });
+
+/** Who can be asked for a task, or be a step of a pipeline. */
+export const actorsQuery = queryOptions({
+  queryKey: keys.actors,
+  queryFn: ({ signal }) => data(api.GET("/api/actors", { signal })),
+  staleTime: 60_000,
+});

@@ -1,12 +1,14 @@
 import { Link } from "@tanstack/react-router";
 import { frameTexts } from "@/texts/frame";
 import { ActiveDot } from "./ActiveCount";
-import { PLACES } from "./navigation";
+import { ACCOUNT, PLACES } from "./navigation";
 import { useOperatePlaces } from "./usePlaces";
 
 /** The pages on phones, in reach of a thumb. */
 export function BottomBar() {
-  const places = [...PLACES, ...useOperatePlaces().slice(0, 1)];
+  const operate = useOperatePlaces().slice(0, 1);
+  // Six fit into the width of a small phone. The account has a button at the top, too.
+  const places = operate.length > 0 ? [...PLACES.filter((place) => place !== ACCOUNT), ...operate] : PLACES;
   return (
     <nav aria-label={frameTexts.navigation} className="fixed inset-x-0 bottom-0 z-20 grid auto-cols-fr grid-flow-col border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden">
       {places.map((place) => (

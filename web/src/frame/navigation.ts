@@ -1,4 +1,4 @@
-import { Activity, Boxes, Building2, Cpu, GitFork, HeartPulse, ImagePlus, Images, ListTree, ListVideo, Plug, Scale, ScrollText, SlidersHorizontal, Sparkles, Store, UserRound, UsersRound, Workflow, type LucideIcon } from "lucide-react";
+import { Activity, Boxes, Building2, Cpu, GitFork, HeartPulse, ImagePlus, Images, ListTree, ListVideo, Plug, Scale, ScrollText, SlidersHorizontal, Sparkles, Store, UserRound, UsersRound, Waypoints, Workflow, type LucideIcon } from "lucide-react";
 import type { Me } from "@/api/types";
 import { accountTexts } from "@/texts/account";
 import { frameTexts } from "@/texts/frame";
@@ -8,6 +8,7 @@ export interface Place {
   to:
     | "/effects"
     | "/tasks/new"
+    | "/pipelines"
     | "/jobs"
     | "/runs"
     | "/account"
@@ -36,6 +37,7 @@ export interface Place {
 export const CREATE: readonly Place[] = [
   { to: "/effects", label: frameTexts.effects, icon: Images, key: "e" },
   { to: "/tasks/new", label: frameTexts.tasks, icon: Sparkles, key: "t" },
+  { to: "/pipelines", label: frameTexts.pipelines, icon: Waypoints, key: "p" },
 ];
 export const LIBRARY: readonly Place[] = [
   { to: "/jobs", label: frameTexts.jobs, icon: ListVideo, key: "j" },

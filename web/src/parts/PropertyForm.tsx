@@ -1,5 +1,6 @@
 import { labelOf, type FormValue, type FormValues, type Property } from "./form/values";
 import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields";
+import { Templatable } from "./form/Templatable";
 import { acceptanceOf, type InstallationLimits } from "./upload/acceptance";
 import { UploadField, type FileValue } from "./UploadField";
 
@@ -27,11 +28,23 @@ export function PropertyForm({ name, properties, values, onChange, problems, lim
       case "text":
         return <TextField key={key} {...shared} value={typeof value === "string" ? value : ""} maxLength={property.limits.max_length} onChange={change} />;
       case "number":
-        return <NumberField key={key} {...shared} value={typeof value === "number" ? value : null} limits={property.limits} onChange={change} />;
+        return (
+          <Templatable key={key} name={key} shared={shared} value={value} onChange={(next) => change(next ?? null)}>
+            <NumberField {...shared} value={typeof value === "number" ? value : null} limits={property.limits} onChange={change} />
+          </Templatable>
+        );
       case "boolean":
-        return <BooleanField key={key} {...shared} value={value === true} onChange={change} />;
+        return (
+          <Templatable key={key} name={key} shared={shared} value={value} onChange={(next) => change(next ?? null)}>
+            <BooleanField {...shared} value={value === true} onChange={change} />
+          </Templatable>
+        );
       case "choice":
-        return <ChoiceField key={key} {...shared} value={value as string | number | boolean | null} choices={property.limits.choices ?? []} onChange={change} />;
+        return (
+          <Templatable key={key} name={key} shared={shared} value={value} onChange={(next) => change(next ?? null)}>
+            <ChoiceField {...shared} value={value as string | number | boolean | null} choices={property.limits.choices ?? []} onChange={change} />
+          </Templatable>
+        );
       default:
         return (
           <UploadField

@@ -4,6 +4,7 @@ import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields
 import { JsonField } from "./form/JsonField";
 import { ListField } from "./form/ListField";
 import { fieldsOf, valueAt, type Json, type Path, type Schema, type SchemaField } from "./form/schema";
+import { Templatable } from "./form/Templatable";
 import { titled, type PlainValue } from "./form/values";
 
 interface Props {
@@ -50,9 +51,27 @@ function labelOf({ name, schema }: SchemaField): string {
   return schema.title && !/[a-z][A-Z]/.test(schema.title) ? titled(schema.title) : titled(name);
 }
 
-function One({ field, root, value, onChange, problems }: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
-  const { schema, kind, path, required } = field;
-  const shared = { label: labelOf(field), hint: schema.description?.replaceAll("`", ""), required, error: problems[path.join(".")] };
+/** The kinds whose value may come from a variable, too, where there are any. */
+const PLAIN: readonly string[] = ["number", "boolean", "choice"];
+
+function One(props: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
+  const { field, value, onChange, problems } = props;
+  if (!PLAIN.includes(field.kind)) return <Own {...props} />;
+  const shared = sharedOf(field, problems);
+  return (
+    <Templatable name={field.name} shared={shared} value={valueAt(value, field.path)} onChange={(next) => onChange(field.path, next)}>
+      <Own {...props} />
+    </Templatable>
+  );
+}
+
+function sharedOf(field: SchemaField, problems: Record<string, string>) {
+  return { label: labelOf(field), hint: field.schema.description?.replaceAll("`", ""), required: field.required, error: problems[field.path.join(".")] };
+}
+
+function Own({ field, root, value, onChange, problems }: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
+  const { schema, kind, path } = field;
+  const shared = sharedOf(field, problems);
   const given = valueAt(value, path);
   const change = (next: Json | undefined) => onChange(path, next);
   switch (kind) {

@@ -14,4 +14,6 @@ export const formTexts = {
   oneBelow: "One per line.",
   none: "None",
   more: "More options",
+  fromVariable: (label: string) => `Take ${label} from a variable`,
+  ownValue: (label: string) => `Give ${label} a value of its own`,
 };

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { AudioLines, Bot, Clapperboard, Globe, ImagePlus, PenLine, Sparkles, type LucideIcon } from "lucide-react";
 import { classes } from "@/design";
+import type { Actor } from "@/parts/actors";
 import { taskTexts } from "@/texts/tasks";
-import type { Actor } from "./queries";
 
 const ICONS: Record<string, LucideIcon> = { copy: PenLine, scrape: Globe, static_ad: ImagePlus, ugc_video: Clapperboard, tts: AudioLines, media: Sparkles };
 

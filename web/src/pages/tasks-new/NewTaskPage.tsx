@@ -2,12 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot } from "lucide-react";
 import { useRef } from "react";
+import { actorsQuery } from "@/api/queries";
 import { Empty, PageHead, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { taskTexts } from "@/texts/tasks";
 import { ActorPicker } from "./ActorPicker";
-import { actorsQuery, sentQuery } from "./queries";
+import { sentQuery } from "./queries";
 import { TaskAnswer } from "./TaskAnswer";
 import { TaskForm } from "./TaskForm";
 

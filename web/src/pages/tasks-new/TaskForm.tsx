@@ -4,16 +4,15 @@ import { useState, type FormEvent } from "react";
 import { ApiError } from "@/api/problems";
 import { walletQuery } from "@/api/queries";
 import { Button, Field, formatTokens, Select } from "@/design";
+import { schemaOf, variantLabel, variantOf, type Actor, type Payload } from "@/parts/actors";
 import { JsonField } from "@/parts/form/JsonField";
 import { initialOf, payloadOf, problemsOf, withValue, type Json, type Path, type Problem } from "@/parts/form/schema";
-import { titled } from "@/parts/form/values";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { useDraft } from "@/parts/useDraft";
 import { effectPageTexts } from "@/texts/effect";
 import { formTexts } from "@/texts/form";
 import { taskTexts } from "@/texts/tasks";
-import { schemaOf, variantOf, type Actor, type Payload } from "./queries";
 import { useSubmitTask } from "./useSubmitTask";
 
 interface Props {
@@ -93,12 +92,6 @@ export function TaskForm({ actor, earlier, from, variant: wanted, onVariant, onS
       </Button>
     </form>
   );
-}
-
-/** "lightbox: txt2img" as "Text to image · Lightbox". */
-function variantLabel(title: string): string {
-  const [provider = "", action = ""] = title.split(": ");
-  return [taskTexts.actions[action] ?? titled(action), taskTexts.providers[provider] ?? titled(provider)].filter(Boolean).join(" · ");
 }
 
 function sentences(problems: Record<string, Problem>): Record<string, string> {

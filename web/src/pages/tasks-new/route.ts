@@ -1,6 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { actorsQuery } from "@/api/queries";
 import { framedRoute } from "@/frame/routes";
-import { actorsQuery } from "./queries";
 
 export interface TaskSearch {
   actor?: string;

@@ -3,7 +3,7 @@ import { useRef } from "react";
 import { api, data } from "@/api/client";
 import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
-import type { Payload } from "./queries";
+import type { Payload } from "@/parts/actors";
 
 /** One task, however often the button is pressed. */
 export function useSubmitTask(actor: string, onSubmitted: (jobId: string) => void) {

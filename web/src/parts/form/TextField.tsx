@@ -1,6 +1,7 @@
 import { classes, Field, Input, Textarea } from "@/design";
 import { formTexts } from "@/texts/form";
 import type { Shared } from "./fields";
+import { useTemplates } from "./templates";
 
 // Longer texts get several lines.
 const ONE_LINE = 80;
@@ -18,6 +19,7 @@ interface Props extends Shared {
 }
 
 export function TextField({ value, maxLength, onChange, isLine = maxLength != null && maxLength <= ONE_LINE, type = "text", placeholder, ...shared }: Props) {
+  const templates = useTemplates();
   // As the server counts: an emoji is one.
   const used = [...value].length;
   const counter = maxLength != null && ((!isLine && maxLength <= MUCH_TEXT) || used > maxLength / 2) && (
@@ -25,7 +27,9 @@ export function TextField({ value, maxLength, onChange, isLine = maxLength != nu
   );
   return (
     <Field {...shared} aside={counter || undefined}>
-      {isLine ? (
+      {templates !== null ? (
+        <templates.Control value={value} isLine={isLine} placeholder={placeholder} onChange={onChange} />
+      ) : isLine ? (
         <Input type={type} value={value} placeholder={placeholder} autoComplete="off" onChange={(event) => onChange(event.target.value)} />
       ) : (
         <Textarea value={value} placeholder={placeholder} onChange={(event) => onChange(event.target.value)} />

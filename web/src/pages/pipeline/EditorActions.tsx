@@ -1,0 +1,64 @@
+import { Link } from "@tanstack/react-router";
+import { EllipsisVertical, GitFork, Save, Trash2, Undo2 } from "lucide-react";
+import { useState } from "react";
+import { Button, Dialog, Menu, MenuItem } from "@/design";
+import { editorTexts } from "@/texts/pipelines";
+import type { Pipeline } from "./queries";
+import type { useEditor } from "./useEditor";
+import { useDeletePipeline } from "./usePipelineActions";
+
+interface Props {
+  editor: ReturnType<typeof useEditor>;
+  pipeline: Pipeline;
+  onDiscard: () => void;
+}
+
+export function EditorActions({ editor, pipeline, onDiscard }: Props) {
+  const [asks, setAsks] = useState<"remove" | "discard" | null>(null);
+  const remove = useDeletePipeline(pipeline.id);
+  const close = () => setAsks(null);
+  const isRemoving = asks === "remove";
+  return (
+    <>
+      <Button asChild>
+        <Link to="/runs" search={{ pipeline: pipeline.slug }}>
+          <GitFork size={16} aria-hidden />
+          {editorTexts.runs}
+        </Link>
+      </Button>
+      <Button look="go" busy={editor.isSaving} disabled={!editor.isDirty} onClick={() => void editor.save()} icon={<Save size={16} aria-hidden />}>
+        {editor.isSaving ? editorTexts.saving : editorTexts.save}
+      </Button>
+      <Menu trigger={<Button size="icon" aria-label={editorTexts.actions} icon={<EllipsisVertical size={18} />} />}>
+        <MenuItem disabled={!editor.isDirty} onSelect={() => setAsks("discard")} icon={<Undo2 size={16} />}>
+          {editorTexts.discard}
+        </MenuItem>
+        <MenuItem danger onSelect={() => setAsks("remove")} icon={<Trash2 size={16} />}>
+          {editorTexts.remove}
+        </MenuItem>
+      </Menu>
+      <Dialog
+        open={asks !== null}
+        onOpenChange={(open) => !open && close()}
+        title={isRemoving ? editorTexts.removeTitle : editorTexts.discardTitle}
+        text={isRemoving ? editorTexts.removeText : editorTexts.discardText}
+        actions={
+          <>
+            <Button onClick={close}>{isRemoving ? editorTexts.cancel : editorTexts.keep}</Button>
+            <Button
+              look="danger"
+              busy={remove.isPending}
+              onClick={() => {
+                if (isRemoving) remove.mutate();
+                else onDiscard();
+                close();
+              }}
+            >
+              {isRemoving ? editorTexts.remove : editorTexts.discard}
+            </Button>
+          </>
+        }
+      />
+    </>
+  );
+}

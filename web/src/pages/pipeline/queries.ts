@@ -1,0 +1,56 @@
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+import type { StepWorkflow } from "./draft";
+
+export type Pipeline = Schemas["Pipeline"];
+export type PipelineVersion = Schemas["PipelineVersion"];
+export type PreviewRequest = Schemas["PreviewRun"];
+export type RunPreview = Schemas["RunPreview"];
+
+export const pipelineQuery = (slug: string) =>
+  queryOptions({
+    queryKey: keys.pipeline(slug),
+    queryFn: ({ signal }) => data(api.GET("/api/pipelines/{pipeline}", { params: { path: { pipeline: slug } }, signal })),
+    staleTime: 10_000,
+  });
+
+const PER_PAGE = 200;
+const MOST_PAGES = 5;
+
+/** All that a step can use: people filter them as they choose. */
+export const stepWorkflowsQuery = queryOptions({
+  queryKey: keys.stepWorkflows,
+  queryFn: async ({ signal }) => {
+    const found: StepWorkflow[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < MOST_PAGES; page += 1) {
+      const answer = await data(api.GET("/api/pipeline-workflows", { params: { query: { cursor, limit: PER_PAGE } }, signal }));
+      found.push(...answer.items);
+      cursor = answer.next_cursor ?? undefined;
+      if (cursor === undefined) break;
+    }
+    return found.sort((one, other) => one.name.localeCompare(other.name));
+  },
+  staleTime: 60_000,
+});
+
+export const versionsQuery = (slug: string) =>
+  infiniteQueryOptions({
+    queryKey: keys.pipelineVersions(slug),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/pipelines/{pipeline}/versions", { params: { path: { pipeline: slug }, query: { cursor: pageParam } }, signal })),
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: (page) => (page.next_cursor == null ? undefined : Number(page.next_cursor)),
+  });
+
+/** What a run of these steps would do. The same question is asked once. */
+export const previewQuery = (body: PreviewRequest) =>
+  queryOptions({
+    queryKey: keys.runPreview(body),
+    queryFn: ({ signal }) => data(api.POST("/api/pipelines/preview", { body, signal })),
+    placeholderData: keepPreviousData,
+    retry: false,
+    staleTime: 60_000,
+    gcTime: 60_000,
+  });

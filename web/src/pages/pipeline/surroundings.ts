@@ -1,0 +1,9 @@
+// What a text of a step can name: given by the card of the step to all its fields.
+import { createContext, useContext } from "react";
+import type { Surroundings } from "./variables";
+
+export const SurroundingsContext = createContext<Surroundings>({ isFirst: true, takesParent: false, known: [] });
+
+export function useSurroundings(): Surroundings {
+  return useContext(SurroundingsContext);
+}

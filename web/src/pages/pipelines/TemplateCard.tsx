@@ -1,0 +1,41 @@
+import { Link } from "@tanstack/react-router";
+import { Play } from "lucide-react";
+import { Button, formatTokens } from "@/design";
+import { expectedCounts } from "@/parts/pipeline/chain";
+import { ChainPicture } from "@/parts/pipeline/ChainPicture";
+import { pipelinesTexts } from "@/texts/pipelines";
+import type { PipelineTemplate } from "./queries";
+
+const numbers = new Intl.NumberFormat("en");
+
+export function TemplateCard({ template, mayStart }: { template: PipelineTemplate; mayStart: boolean }) {
+  const counts = expectedCounts(template.steps, template.run.target_leaves, template.run.strategy);
+  const links = template.steps.map((step, index) => ({ name: step.name, count: counts[index]!, hasGate: step.requires_approval, best: step.top_k }));
+  return (
+    <article className="panel grid content-start gap-3 p-4">
+      <div>
+        <h3 className="text-l!">{template.name}</h3>
+        <p className="text-s text-muted">{template.description}</p>
+      </div>
+      <ChainPicture links={links} isSmall />
+      <p className="num mt-auto text-s text-muted">
+        {pipelinesTexts.about(numbers.format(template.jobs), template.jobs)} · {formatTokens(template.cost)}
+      </p>
+      {mayStart && (
+        <div className="flex flex-wrap gap-2">
+          <Button asChild look="go" size="s">
+            <Link to="/pipelines" search={{ start: template.slug }} resetScroll={false} aria-label={`${pipelinesTexts.start}: ${template.name}`}>
+              <Play size={14} aria-hidden />
+              {pipelinesTexts.start}
+            </Link>
+          </Button>
+          <Button asChild look="quiet" size="s">
+            <Link to="/pipelines/new" search={{ template: template.slug }} aria-label={`${pipelinesTexts.use}: ${template.name}`}>
+              {pipelinesTexts.use}
+            </Link>
+          </Button>
+        </div>
+      )}
+    </article>
+  );
+}

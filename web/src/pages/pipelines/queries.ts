@@ -1,0 +1,25 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+
+export type ListedPipeline = Schemas["ListedPipeline"];
+export type PipelineTemplate = Schemas["PipelineTemplate"];
+
+const PER_PAGE = 50;
+const REFRESH_MS = 10_000;
+
+export const pipelinesQuery = infiniteQueryOptions({
+  queryKey: keys.pipelines,
+  queryFn: ({ pageParam, signal }) => data(api.GET("/api/pipelines", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next_cursor ?? undefined,
+  // Runs that go on change what is shown of their pipelines.
+  refetchInterval: (query) => (query.state.data?.pages.some((page) => page.items.some((each) => each.last_run?.status === "active")) ? REFRESH_MS : false),
+});
+
+export const templatesQuery = queryOptions({
+  queryKey: keys.pipelineTemplates,
+  queryFn: ({ signal }) => data(api.GET("/api/pipeline-templates", { signal })),
+  staleTime: 60_000,
+});

@@ -1,0 +1,19 @@
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { framedRoute } from "@/frame/routes";
+import { pipelinesQuery, templatesQuery } from "./queries";
+
+export interface PipelinesSearch {
+  /** The template that a run is started from. */
+  start?: string;
+}
+
+export const pipelinesRoute = createRoute({
+  getParentRoute: () => framedRoute,
+  path: "/pipelines",
+  validateSearch: (search: Record<string, unknown>): PipelinesSearch => ({ start: typeof search["start"] === "string" ? search["start"].slice(0, 100) : undefined }),
+  loader: ({ context }) => {
+    void context.queryClient.prefetchInfiniteQuery(pipelinesQuery);
+    void context.queryClient.prefetchQuery(templatesQuery);
+  },
+  component: lazyRouteComponent(() => import("./PipelinesPage"), "PipelinesPage"),
+});

@@ -1,0 +1,75 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useRef } from "react";
+import { api, data } from "@/api/client";
+import { IdempotencyKey } from "@/api/idempotency";
+import { keys } from "@/api/keys";
+import { ApiError } from "@/api/problems";
+import type { Schemas } from "@/api/types";
+import type { PipelineTemplate } from "./queries";
+
+export interface TemplateInputs {
+  prompt: string | null;
+  variables: Record<string, string>;
+  budget: number;
+}
+
+// Pipelines of the same template that somebody has changed.
+const MOST_NAMES = 20;
+
+/** Creates the pipeline where it is missing, and starts one run, however often the button is pressed. */
+export function useStartTemplate(template: PipelineTemplate) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const key = useRef(new IdempotencyKey());
+  const isBusy = useRef(false);
+  const mutation = useMutation({
+    mutationFn: async (inputs: TemplateInputs) => {
+      const slug = await pipelineFor(template);
+      const { target_leaves, strategy } = template.run;
+      const body = { name: template.name, target_leaves, strategy, ...inputs };
+      return data(api.POST("/api/pipelines/{pipeline}/runs", { params: { path: { pipeline: slug } }, body: { ...body, idempotency_key: key.current.of(body) } }));
+    },
+    onSuccess: (run) => {
+      for (const each of [keys.allPipelines, keys.wallet, keys.activeJobs]) void client.invalidateQueries({ queryKey: each });
+      void navigate({ to: "/runs/$id", params: { id: run.id } });
+    },
+    onSettled: (_run, error) => {
+      key.current.settle(error);
+      isBusy.current = false;
+    },
+  });
+  return {
+    ...mutation,
+    submit: (inputs: TemplateInputs) => {
+      if (isBusy.current) return;
+      isBusy.current = true;
+      mutation.mutate(inputs);
+    },
+  };
+}
+
+/** The slug of a pipeline with the steps of the template: one that is there, or a new one. */
+async function pipelineFor(template: PipelineTemplate): Promise<string> {
+  const steps: Schemas["NewStep"][] = template.steps;
+  for (let number = 1; number <= MOST_NAMES; number += 1) {
+    const slug = number === 1 ? template.slug : `${template.slug}-${number}`;
+    const name = number === 1 ? template.name : `${template.name} ${number}`;
+    try {
+      await data(api.POST("/api/pipelines", { body: { slug, name, description: template.description, steps } }));
+      return slug;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 409 || error.fieldReason("slug") === null) throw error;
+      if (await isUnchanged(slug, steps)) return slug;
+    }
+  }
+  throw new Error(template.slug);
+}
+
+/** Whether sending the steps again would make no new version. */
+async function isUnchanged(slug: string, steps: Schemas["NewStep"][]): Promise<boolean> {
+  const path = { pipeline: slug };
+  const found = await data(api.GET("/api/pipelines/{pipeline}", { params: { path } }));
+  const planned = await data(api.PATCH("/api/pipelines/{pipeline}", { params: { path, query: { dry_run: true } }, body: { steps } }));
+  return planned.version === found.version;
+}

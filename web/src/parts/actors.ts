@@ -1,0 +1,33 @@
+// Actors, and what each of the things that they can make takes. Pure.
+import type { Schemas } from "@/api/types";
+import { taskTexts } from "@/texts/tasks";
+import type { Json, Schema } from "./form/schema";
+import { titled } from "./form/values";
+
+export type Actor = Schemas["ActorInfo"];
+export type Variant = Schemas["ActorVariant"];
+export type Payload = { [name: string]: Json };
+
+/** The one that is asked for by title, the one that such a payload is of, or the first that needs nothing but a prompt. */
+export function variantOf(actor: Actor, title: string | undefined, payload: Payload | null): Variant | null {
+  const variants = actor.variants ?? [];
+  const isOf = (variant: Variant) => payload !== null && Object.entries(variant.values).every(([name, value]) => payload[name] === value);
+  return variants.find((each) => each.title === title) ?? variants.find(isOf) ?? variants.find((each) => !needsParameters(each)) ?? variants[0] ?? null;
+}
+
+function needsParameters(variant: Variant): boolean {
+  const parameters = (variant.payload_schema as Schema).properties?.["params"];
+  return (parameters?.required ?? []).length > 0;
+}
+
+/** What it takes; null where it does not say, and its payload is written as JSON. */
+export function schemaOf(actor: Actor, variant: Variant | null): Schema | null {
+  const schema = (variant?.payload_schema ?? actor.payload_schema) as Schema;
+  return Object.keys(schema.properties ?? {}).length > 0 ? schema : null;
+}
+
+/** "lightbox: txt2img" as "Text to image · Lightbox". */
+export function variantLabel(title: string): string {
+  const [provider = "", action = ""] = title.split(": ");
+  return [taskTexts.actions[action] ?? titled(action), taskTexts.providers[provider] ?? titled(provider)].filter(Boolean).join(" · ");
+}

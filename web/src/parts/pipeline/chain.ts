@@ -1,0 +1,65 @@
+// How many candidates each step of a pipeline makes, and a drawing of it. Pure; the same rules as the server's preview.
+import type { Schemas } from "@/api/types";
+
+export type Strategy = Schemas["Strategy"];
+
+export interface Link {
+  max_children: number;
+  top_k?: number | null;
+}
+
+/** Of a run that has one job at a time, if no job fails: the number of candidates of each step. */
+export function expectedCounts(chain: readonly Link[], leaves: number, strategy: Strategy): number[] {
+  if (chain.length === 0) return [];
+  const parents = chain.slice(0, -1);
+  const perBase = parents.reduce((product, link) => product * link.max_children, 1);
+  const isWide = strategy === "breadth_first";
+  const counts = [isWide ? leaves : Math.ceil(leaves / perBase)];
+  for (const link of parents) {
+    const before = counts[counts.length - 1]!;
+    // A run that works depth-first does not wait for the best.
+    const chosen = isWide && link.top_k != null ? Math.min(before, link.top_k) : before;
+    counts.push(chosen * link.max_children);
+  }
+  return counts;
+}
+
+/** The counts of one base: 1, then each step multiplied. */
+export function countsPerBase(chain: readonly Link[]): number[] {
+  return chain.reduce<number[]>((counts, _link, index) => [...counts, index === 0 ? 1 : counts[index - 1]! * chain[index - 1]!.max_children], []);
+}
+
+export interface Dot {
+  x: number;
+  y: number;
+  /** No candidate of the next step comes from it. */
+  isLast: boolean;
+}
+
+export interface Drawing {
+  width: number;
+  height: number;
+  columns: Dot[][];
+  lines: { from: Dot; to: Dot }[];
+}
+
+export const MOST_DOTS = 9;
+
+/** Dots in columns, a line from each to those that are made from it. Of many, only the first are drawn. */
+export function drawChain(counts: readonly number[], columnWidth: number, height: number): Drawing {
+  const columns = counts.map((count, index) => column(Math.min(count, MOST_DOTS), columnWidth * (index + 0.5), height));
+  const lines = columns.slice(1).flatMap((dots, index) => {
+    const parents = columns[index]!;
+    return dots.map((to, place) => {
+      const from = parents[Math.floor((place * parents.length) / dots.length)]!;
+      from.isLast = false;
+      return { from, to };
+    });
+  });
+  return { width: columnWidth * Math.max(1, counts.length), height, columns, lines };
+}
+
+function column(count: number, x: number, height: number): Dot[] {
+  const gap = height / Math.max(count, 1);
+  return Array.from({ length: count }, (_, place) => ({ x, y: gap * (place + 0.5), isLast: true }));
+}
