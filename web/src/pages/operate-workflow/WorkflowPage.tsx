@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, Workflow } from "lucide-react";
+import { lazy, Suspense, type ReactNode } from "react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
@@ -8,14 +9,16 @@ import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { workflowQuery, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
-import { DesignTab } from "./DesignTab";
-import { EffectsTab } from "./EffectsTab";
 import { SaveBar } from "./SaveBar";
-import { SettingsTab } from "./SettingsTab";
 import { useWorkflowDraft } from "./useWorkflowDraft";
 import { useSaveWorkflow } from "./useWorkflowActions";
-import { VersionsTab } from "./VersionsTab";
 import { WorkflowActions } from "./WorkflowActions";
+
+// Each is loaded when it is chosen: together they are more than a page may have.
+const DesignTab = lazy(() => import("./DesignTab").then((found) => ({ default: found.DesignTab })));
+const EffectsTab = lazy(() => import("./EffectsTab").then((found) => ({ default: found.EffectsTab })));
+const SettingsTab = lazy(() => import("./SettingsTab").then((found) => ({ default: found.SettingsTab })));
+const VersionsTab = lazy(() => import("./VersionsTab").then((found) => ({ default: found.VersionsTab })));
 
 export function WorkflowPage() {
   const { slug } = useParams({ from: "/framed/operator/operate/workflows/$slug" });
@@ -71,15 +74,19 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
         value={tab}
         onChange={(chosen) => void navigate({ search: (now) => ({ ...now, tab: chosen === "design" ? undefined : chosen }), replace: true, resetScroll: false })}
         tabs={[
-          { value: "design", label: workflowsTexts.tabs.design, content: workflow.graph ? <DesignTab {...shared} /> : <p className="text-muted">{workflowsTexts.noGraph}</p> },
-          { value: "versions", label: workflowsTexts.tabs.versions, content: <VersionsTab {...shared} /> },
-          { value: "settings", label: workflowsTexts.tabs.settings, content: <SettingsTab {...shared} /> },
-          { value: "effects", label: workflowsTexts.tabs.effects, content: <EffectsTab workflow={workflow} mayChange={mayChange} /> },
+          { value: "design", label: workflowsTexts.tabs.design, content: workflow.graph ? later(<DesignTab {...shared} />) : <p className="text-muted">{workflowsTexts.noGraph}</p> },
+          { value: "versions", label: workflowsTexts.tabs.versions, content: later(<VersionsTab {...shared} />) },
+          { value: "settings", label: workflowsTexts.tabs.settings, content: later(<SettingsTab {...shared} />) },
+          { value: "effects", label: workflowsTexts.tabs.effects, content: later(<EffectsTab workflow={workflow} mayChange={mayChange} />) },
         ]}
       />
       {editing.isDirty && mayChange && <SaveBar workflow={workflow} editing={editing} save={save} />}
     </>
   );
+}
+
+function later(tab: ReactNode) {
+  return <Suspense fallback={<Skeleton className="h-96" />}>{tab}</Suspense>;
 }
 
 export interface EditorProps {
