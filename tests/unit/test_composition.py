@@ -18,8 +18,8 @@ COMPOSING = ("app.py", "rooms.py", "room.py", "routers.py", "protocol.py")
 ALLOWED: Mapping[tuple[str, str], str] = {
     (
         "scaling/simulation/waiting_jobs.py",
-        "seat.oldest",
-    ): "The simulator does what the lease statement does: it finds the oldest job of a seat.",
+        "queue.oldest",
+    ): "The simulator does what the lease statement does: it finds the oldest job of a queue.",
     ("cli/demo_clip.py", "video.width"): "A stream of PyAV.",
     ("cli/demo_clip.py", "video.height"): "A stream of PyAV.",
     ("plumbing/application.py", "api.router.default"): "FastAPI has no argument for it.",
