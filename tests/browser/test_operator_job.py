@@ -13,6 +13,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.making import ended, sell, submit, upload
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.support.scripted_worker import ScriptedWorker
 
 pytestmark = pytest.mark.thorough
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -126,16 +127,26 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
 
 
 async def test_the_node_that_runs_is_lit_until_the_job_is_canceled(page: Page, stack: Stack, account: Account) -> None:
-    effect = await sell(stack, "Slow painting")
-    job_id = await submit(stack, account, effect, prompt="a lighthouse", steps=200)
+    effect = await sell(stack, "Slow painting", is_served=False)
+    job_id = await submit(stack, account, effect, prompt="a lighthouse")
     await stack.sign_in(page, await stack.new_account(role="operator"))
-    await page.goto(f"/operate/jobs/{job_id}")
-    await expect(page.locator(".graph-box.is-running")).to_contain_text("LightboxTextToImage")
-    await page.get_by_role("button", name="Cancel job").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
-    table = page.get_by_role("region", name="Where the time went")
-    await expect(table.get_by_role("row").filter(has_text="Canceled").last).to_be_visible()
-    await expect(page.locator(".graph-box.is-running")).to_have_count(0)
+    async with stack.client(stack.operator) as operator, stack.client() as client:
+        place = {"slug": effect, "workflow_slugs": [effect]}
+        fleet = (await operator.post("/api/admin/fleets", json=place)).json()
+        token = (await operator.post(f"/api/admin/fleets/{fleet['id']}/tokens", json={"name": "test"})).json()["token"]
+        # It works on the node for as long as the test wants.
+        worker = await ScriptedWorker(client, effect).register(token, fleet_slug=effect, stage="production")
+        await operator.post(f"/api/admin/workers/{effect}/approve")
+        job = await worker.job(max_concurrency=1, wait_seconds=20)
+        assert (await worker.heartbeat(job, progress={"percent": 10, "node_id": "paint"})).status_code == 200
+        await page.goto(f"/operate/jobs/{job_id}")
+        await expect(page.locator(".graph-box.is-running")).to_contain_text("LightboxTextToImage")
+        await page.get_by_role("button", name="Cancel job").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
+        table = page.get_by_role("region", name="Where the time went")
+        await expect(table.get_by_role("row").filter(has_text="Canceled").last).to_be_visible()
+        await expect(page.locator(".graph-box.is-running")).to_have_count(0)
+        await worker.deregister("the test is over")
 
 
 async def test_a_graph_of_200_nodes_with_markup_in_its_titles_stays_text(
