@@ -1,4 +1,4 @@
-"""What a test run of a workflow is built from: the workflow as it is, or with a change that is not saved."""
+"""Builds the recipe of a test run: the workflow as it is saved, or with changes that are not saved (a draft)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from callsheet.wire.catalog import Property
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, WrongState
 from callsheet.wire.workflow_editing import WorkflowDraft, WorkflowTest
 
-CHANGEABLE = ("output_node_id", "output_extension", "output_mime_type", "keep_metadata")
+OUTPUT_FIELDS = ("output_node_id", "output_extension", "output_mime_type", "keep_metadata")
 
 
 class WorkflowTests:
@@ -26,13 +26,13 @@ class WorkflowTests:
         if not found.is_active:
             raise WrongState(f"Workflow {slug} is not active, so no worker gets its jobs. Activate it first.")
         draft = request.draft or WorkflowDraft()
-        # Null is a value of the output node only: every output of the graph.
+        # A null is ignored, except for the output node, where it means all outputs of the graph.
         given = {
             name: value
             for name in draft.model_fields_set
             if (value := getattr(draft, name)) is not None or name == "output_node_id"
         }
-        values = {name: given.get(name, getattr(found, name)) for name in CHANGEABLE}
+        values = {name: given.get(name, getattr(found, name)) for name in OUTPUT_FIELDS}
         properties: Sequence[Property] = given.get("properties", found.properties)
         try:
             graph = checked(given.get("graph", found.graph), properties, values)
@@ -58,7 +58,8 @@ class WorkflowTests:
             lease_seconds=found.lease_seconds,
             max_attempts=found.max_attempts,
             refund_on_cancel=found.refund_on_cancel,
-            # A draft is stored too: under its hash it is in no way of anything, and is what a save writes again.
+            # The graph of a draft is stored under its hash, so it replaces no other graph. A later save writes the
+            # same file.
             graph_path=await self._graphs.write(slug, graph),
             **values,
         )

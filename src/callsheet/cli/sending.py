@@ -99,7 +99,7 @@ def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
     if not isdir(chosen.parent):
         raise OperatorError(f"There is no directory {chosen.parent}.")
     if not os.access(chosen.parent, os.W_OK | os.X_OK):
-        raise OperatorError(f"Nothing can be written in {chosen.parent}. Name another place with --output.")
+        raise OperatorError(f"You may not write to the directory {chosen.parent}. Choose another one with --output.")
     return chosen, output is not None and chosen is output
 
 

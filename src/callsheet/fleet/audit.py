@@ -1,4 +1,7 @@
-"""The workers' log: events of workers and outcomes of leases, one line each, many lines in one commit."""
+"""The audit log of workers: events of workers and outcomes of leases, one line each.
+
+Concurrent events are written in one commit, because a commit takes longer than the lines.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ from callsheet.toolbox.redaction import redact_json
 
 log = get_logger(__name__)
 
-# `ended`: any other outcome, for example a canceled job or one that waits for a callback. Only the time counts.
+# `ended`: any other outcome, for example a canceled job or one that waits for a callback. The time of such a lease is
+# added to the session's busy time; no job is counted.
 LeaseOutcome = Literal["completed", "failed", "requeued", "ended"]
 
 
@@ -60,7 +64,7 @@ class Event:
 
 
 def outcome_of_requeue(status: str) -> LeaseOutcome:
-    """The outcome of a lease whose job was requeued or ended meanwhile, by the new status of the job."""
+    """The outcome of a lease that was returned, from the status that its job has afterwards."""
     match status:
         case "failed":
             return status
@@ -76,14 +80,14 @@ class Audit:
         self._batcher: Batcher[Event, None] = Batcher(self._record_batch, isolate=(asyncpg.PostgresError,))
 
     async def record(self, event: Event) -> None:
-        """Records the event in one batch with concurrent events. An ended lease also counts for its session, its effect
-        and the estimates of its workflow."""
+        """Records the event in one batch with concurrent events. The outcome of a lease is
+        also added to the counts of its session and its effect, and to the run times of its workflow."""
         await self._batcher(event)
 
     async def note(self, event: Event) -> None:
         """Like `record`, for a change that is committed already: a client disconnect does not cancel the write, and a
-        database outage does not raise. A line that cannot be written goes to the process's own log. After a crash the
-        line is missing, and its lease does not count."""
+        database outage does not raise. A line that cannot be written goes to the process's own log. If the process
+        crashes before the line is written, the line is missing and its lease is not counted."""
         await hit(Failpoint.AUDIT_BEFORE_LINE)
         try:
             await asyncio.shield(self._batcher(event))
@@ -97,7 +101,7 @@ class Audit:
 
 
 async def write(connection: Connection, events: Sequence[Event]) -> None:
-    """Writes the events in the transaction of their change."""
+    """Writes the events on the given connection. A caller that is inside a transaction writes them with its change."""
     if events:
         entries = [event.as_entry(place) for place, event in enumerate(events)]
         await LOG_SQL["record_events"].run(connection, entries=entries)

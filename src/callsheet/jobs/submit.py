@@ -1,4 +1,7 @@
-"""Accepting a job: shape → idempotency → business rules → cap → one commit → relay."""
+"""Accepts a job: one statement checks balance, limits, files and idempotency key, holds the tokens and writes the job.
+
+If the statement writes nothing, the reason is found afterwards. An accepted job is then given to the queue (relay).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_by
 
 
 class SubmitRow(NamedTuple):
-    """The outcome of the statement `submit` for one job: the times of a job that was written, or what refused it."""
+    """The outcome of the statement `submit` for one job: the times of a job that was written, or why it was refused."""
 
     tenant_id: UUID
     job_id: UUID
@@ -89,7 +92,7 @@ class Submission:
         return self._usage.quotas
 
     async def submit(self, new: NewJob) -> SubmittedJob:
-        """After this returns, the job reaches exactly one end, even if processes crash."""
+        """After this returns, the job ends in exactly one final status, even if processes crash."""
         accepted = await self.accept(new)
         if isinstance(accepted, SubmittedJob):
             return accepted
@@ -174,7 +177,8 @@ class Submission:
 
     async def _refused(self, pool: Database, new: NewJob, row: SubmitRow) -> SubmittedJob:
         if new.idempotency_key is not None:
-            # The key has a job already. If another request is writing it, the wallet's lock made this one wait.
+            # There may be a job with the same idempotency key. A concurrent request with that key holds the lock of the
+            # wallet, so it has committed by now.
             earlier = await self._earlier(pool, new)
             if earlier is not None:
                 return earlier
@@ -214,7 +218,7 @@ def _one_per_user(batch: Sequence[NumberedJob]) -> Iterator[list[NumberedJob]]:
     left = list(batch)
     while left:
         first = {(new.tenant_id, new.user_id): (new, job_id) for new, job_id in reversed(left)}
-        # Jobs of runs are counted in total, so they are submitted one after the other too.
+        # The jobs of all runs of a tenant have a common limit, so they are submitted one after the other, too.
         of_run = [numbered for numbered in first.values() if numbered[0].slot is not None]
         together = [numbered for numbered in first.values() if numbered not in of_run[1:]]
         yield together

@@ -23,7 +23,7 @@ Transform = Callable[[Picture], Picture]
 def check_size(width: int, height: int) -> None:
     """Before the memory is taken: the system would end the engine, not the graph that asked for too much."""
     if width * height > MOST_PIXELS:
-        raise ValueError(f"an image of {width}x{height} has more than the {MOST_PIXELS} pixels that are taken")
+        raise ValueError(f"an image of {width}x{height} is too large; use at most {MOST_PIXELS:,} pixels")
 
 
 @dataclass(frozen=True)

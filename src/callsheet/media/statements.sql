@@ -213,7 +213,7 @@ UPDATE output_sweeps SET since = clock_timestamp()
 WHERE tenant_id = :tenant_id AND job_id = :owner_id AND since = :since
 
 -- name: forget_output_sweep
--- The row stays if a newer sweep was requested meanwhile.
+-- The files were deleted, so the request to delete them ends. It stays if it was repeated since this sweep read it.
 DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :owner_id AND since = :since
 
 -- name: find_upload_sweeps

@@ -156,7 +156,8 @@ WHERE (run_id, number, tenant_id) >= (:run_id, :number, :tenant_id)
   AND (run_id, number, tenant_id) <= (:run_id, :number, :tenant_id)
 
 -- name: block_run
--- Changes nothing if something has happened to the run since it was claimed: that may be what it waits for.
+-- Keeps the reason why the run waits, and checks it again later. Every event of a run changes due_at. If it has changed
+-- since the run was claimed, nothing is written: the event may be what the run waits for.
 UPDATE pipeline_runs SET reason = :reason, reason_detail = :reason_detail, updated_at = clock_timestamp(),
     due_at = clock_timestamp() + make_interval(secs => :later_seconds)
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at

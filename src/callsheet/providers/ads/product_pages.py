@@ -1,7 +1,7 @@
 """What a web page says about the product it shows: JSON-LD, then microdata, then OpenGraph, then plain HTML.
 
 Run as a process of its own (`python -m callsheet.providers.ads.product_pages`, the page on standard input): 100 kB of
-tags in tags keep the parser busy for 2 seconds, 2 MB for more than a minute, and only a process can be ended.
+nested tags keep the parser busy for 2 seconds, 2 MB for more than a minute. A process can be ended, a thread cannot.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ Found = dict[str, Any]
 
 
 def read_page(html: str, url: str) -> Found:
-    """The fields of a product; those that the page does not say are missing. Raises ImportError without a parser."""
+    """The fields of a product. Those that the page does not have are empty or None. Raises ImportError if selectolax is
+    not installed."""
     from selectolax.lexbor import LexborHTMLParser
 
     page = LexborHTMLParser(html)
@@ -63,8 +64,8 @@ def read_page(html: str, url: str) -> Found:
 
 
 def price_of(value: object, *, declared: bool = False) -> str | None:
-    """A plain number: `1.299,00`, `1,299.00` and 1299 are the same price. What is `declared` is for machines to read:
-    `1.299` is then not above a thousand."""
+    """A plain number: `1.299,00`, `1,299.00` and 1299 are the same price. In `declared` values, which are
+    written for programs, the dot is the decimal point: `1.299` is less than 2."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if declared and re.fullmatch(r"\d{1,15}(\.\d{1,10})?", str(value).strip()):
@@ -189,7 +190,7 @@ def _plain(page: LexborHTMLParser) -> Found:
 
 
 def _tiny(node: LexborNode) -> bool:
-    """Counters and icons."""
+    """Whether the image is an icon or a tracking pixel."""
     sizes = [node.attributes.get(name) or "" for name in ("width", "height")]
     return any(size.isdecimal() and int(size[:6]) < 50 for size in sizes)
 
@@ -217,7 +218,7 @@ def _plain_text(value: object) -> str | None:
 
 
 def _short(text: str | None, longest: int) -> str:
-    """Lines without runs of blanks and without what no text may have."""
+    """The lines with single spaces, without control characters."""
     kept = "".join(character if character.isprintable() or character == "\n" else " " for character in text or "")
     lines = (" ".join(line.split()) for line in kept.split("\n"))
     return "\n".join(line for line in lines if line)[:longest].strip()
