@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Trash2 } from "lucide-react";
+import { lazy, Suspense } from "react";
 import { explain } from "@/api/problems";
-import { Button, Segments } from "@/design";
+import { Button, Segments, Skeleton } from "@/design";
 import { Art } from "@/parts/Art";
 import { BeforeAfter } from "@/parts/BeforeAfter";
 import { exampleMedia } from "@/parts/effects";
@@ -10,11 +11,12 @@ import { DEFAULT_RATIO, ratioOf } from "@/parts/media";
 import { LoopingClip } from "@/parts/player/LoopingClip";
 import { MediaBox } from "@/parts/player/MediaBox";
 import { workflowQuery, type EffectRecord } from "@/parts/workflow/queries";
-import { TestPanel } from "@/parts/workflow/TestPanel";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
 import { UploadPreview } from "./UploadPreview";
 import { useEffectPreview } from "./useEffectActions";
 
+// Its form comes when a preview is rendered.
+const TestPanel = lazy(async () => ({ default: (await import("@/parts/workflow/TestPanel")).TestPanel }));
 const HEIGHT = "20rem";
 
 /** What the gallery shows of the effect, and how to get it: two files, or a run with a sample. */
@@ -56,22 +58,24 @@ export function PreviewPanel({ effect, mayChange }: { effect: EffectRecord; mayC
         {mayChange && preview === "upload" && <UploadPreview slug={effect.slug} />}
       </section>
       {mayChange && preview === "render" && workflow.data && (
-        <TestPanel
-          slug={effect.workflow}
-          isActive={workflow.data.is_active}
-          properties={workflow.data.properties}
-          overrides={effect.overrides}
-          draft={null}
-          mayRun
-          job={test}
-          onJob={(id) => void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })}
-          onFleets={() => void navigate({ to: "/operate/workflows/$slug", params: { slug: effect.workflow }, search: { tab: "settings" } })}
-          action={(jobId) => (
-            <Button busy={change.isPending} onClick={() => change.mutate({ job_id: jobId })}>
-              {change.isPending ? texts.rendering : texts.useResult}
-            </Button>
-          )}
-        />
+        <Suspense fallback={<Skeleton className="h-64" />}>
+          <TestPanel
+            slug={effect.workflow}
+            isActive={workflow.data.is_active}
+            properties={workflow.data.properties}
+            overrides={effect.overrides}
+            draft={null}
+            mayRun
+            job={test}
+            onJob={(id) => void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })}
+            onFleets={() => void navigate({ to: "/operate/workflows/$slug", params: { slug: effect.workflow }, search: { tab: "settings" } })}
+            action={(jobId) => (
+              <Button busy={change.isPending} onClick={() => change.mutate({ job_id: jobId })}>
+                {change.isPending ? texts.rendering : texts.useResult}
+              </Button>
+            )}
+          />
+        </Suspense>
       )}
     </div>
   );

@@ -1,12 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { FlaskConical } from "lucide-react";
-import type { ReactNode } from "react";
-import { Button, Empty } from "@/design";
+import { lazy, Suspense, type ReactNode } from "react";
+import { Button, Empty, Skeleton } from "@/design";
 import { workflowsTexts } from "@/texts/workflows";
 import type { Draft, Property } from "./draft";
 import { fleetChoicesQuery } from "./queries";
 import { TestForm } from "./TestForm";
-import { TestResult } from "./TestResult";
+
+// Its players come with the first run.
+const TestResult = lazy(async () => ({ default: (await import("./TestResult")).TestResult }));
 
 interface Props {
   slug: string;
@@ -37,7 +39,11 @@ export function TestPanel({ slug, isActive, properties, overrides, draft, mayRun
         <h2>{workflowsTexts.form}</h2>
         <p className="mt-0.5 text-s text-muted">{workflowsTexts.formText}</p>
       </div>
-      {job !== undefined && <TestResult key={job} id={job} action={action} />}
+      {job !== undefined && (
+        <Suspense fallback={<Skeleton className="h-40 rounded-m!" />}>
+          <TestResult key={job} id={job} action={action} />
+        </Suspense>
+      )}
       {properties.length === 0 && !mayRun && <Empty icon={<FlaskConical size={20} />} title={workflowsTexts.noFields} />}
       <TestForm key={slug} slug={slug} properties={properties} overrides={overrides} draft={draft} mayRun={mayRun && isActive} stage={stage} onJob={onJob} />
       {mayRun && !isActive && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{workflowsTexts.inactiveTest}</p>}
