@@ -60,11 +60,11 @@ class BulkHarness:
         await self.core.rows(self.core.databases.central, query, action.id)
 
     async def changes(self, member: Member, job_id: UUID, action: BulkAction) -> list[str]:
-        """What the action did to the job."""
+        """What the action did to the job. A second process that came too late may have left a denied transition."""
         return [
             event["event"]
             for event in await self.core.events(member, job_id)
-            if event["actor"] == f"bulk_action:{action.id}"
+            if event["actor"] == f"bulk_action:{action.id}" and event["event"] == "job.transition"
         ]
 
 
