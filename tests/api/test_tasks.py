@@ -272,6 +272,7 @@ async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(
         "cost": 3,
         "is_active": True,
         "is_ready": True,
+        "makes_images": True,
         "payload_schema": {"type": "object", "additionalProperties": True},
         "example": None,
         "variants": [],

@@ -21,7 +21,7 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.audit import Finding, audit
+from callsheet.wallet.audit import Finding, audit, audit_pool
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
@@ -605,3 +605,10 @@ def test_money_moves_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> N
     }
     names = ("wallet_move(", "wallet_refund(")
     assert not [file for file in SOURCE.rglob("*.py") if any(name in file.read_text("utf-8") for name in names)]
+
+
+async def test_an_audit_counts_round_sums(core: Core) -> None:
+    """PostgreSQL returns a sum as a decimal, and ten thousand as 1E+4."""
+    member = await core.member(tokens=10_000)
+    totals = (await audit_pool(member.pool)).totals
+    assert (totals.wallets, totals.balance, totals.credited, totals.spent) == (1, 10_000, 10_000, 0)

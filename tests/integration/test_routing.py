@@ -119,7 +119,7 @@ async def test_a_raised_limit_wakes_whoever_waits_for_it(core: Core, ann: Member
 async def test_a_queue_forgets_the_criteria_nobody_asks_with_any_more(core: Core) -> None:
     for number in range(1, 50):
         assert await core.room.queue.lease(Criteria((number,)), "worker-1") is None
-    assert core.room.queue._asking == core.room.queue._asking_on == {}
+    assert core.room.queue._polls == core.room.queue._second_polls == {}
 
 
 LIVE = "SELECT count(*) FROM ai_job_dispatches WHERE concurrency_identifier = 'model-x' AND status <> 'queued'"

@@ -64,7 +64,7 @@ async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
     count, first = 0, list[Finding]()
     async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         await connection.execute("SET LOCAL statement_timeout = 0")
-        totals = Totals(**{name: int(str(value)) async for name, value in _totals(connection)})
+        totals = await _totals(connection)
         for rule, statement in RULES.items():
             async for row in _stream(connection, statement):
                 count += 1
@@ -73,10 +73,13 @@ async def audit_pool(pool: Database, most: int | None = None) -> PoolResult:
     return PoolResult(totals, count, tuple(first))
 
 
-async def _totals(connection: Connection) -> AsyncIterator[tuple[str, object]]:
-    async for row in _stream(connection, SQL["ledger_totals"]):
-        for name, value in row.items():
-            yield name, value
+async def _totals(connection: Connection) -> Totals:
+    """Sums are decimals, which a string may show as 1E+4."""
+    [totals] = [
+        Totals(**{name: int(value) for name, value in row.items()})
+        async for row in _stream(connection, SQL["ledger_totals"])
+    ]
+    return totals
 
 
 async def _stream(connection: Connection, statement: Statement) -> AsyncIterator[Row]:
