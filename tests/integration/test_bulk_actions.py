@@ -111,6 +111,7 @@ async def test_refusals_are_counted_by_their_reason(bulk: BulkHarness, ann: Memb
     await core.check()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("action", ["retry", "cancel", "set_priority"])
 @pytest.mark.parametrize("point", BULK_FAILPOINTS)
 async def test_a_control_plane_that_is_killed_in_a_batch_leaves_nothing_done_twice(

@@ -260,6 +260,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_a_decoder_that_was_taken_over_gets_nothing_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -70,6 +70,7 @@ async def test_a_missing_video_is_refused_as_recorded(fresh_client: httpx.AsyncC
     assert answer.json() == case["response"]["body"]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "name",
     [

@@ -85,6 +85,7 @@ async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agen
 
 
 @pytest.mark.thorough
+@pytest.mark.thorough
 async def test_engines_that_cannot_start_end_the_worker_with_their_last_words(site: Site, comfyui: Path) -> None:
     (comfyui / "broken").touch()
     async with own_engines(comfyui, site.directory) as chosen:
@@ -95,6 +96,7 @@ async def test_engines_that_cannot_start_end_the_worker_with_their_last_words(si
     assert str(site.directory / "engines" / "1" / LOG_NAME) in str(refused.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.thorough
 async def test_a_killed_agent_leaves_no_engine_to_its_successor_and_a_killed_engine_is_started_again(
     site: Site, comfyui: Path, tmp_path: Path
