@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { walletQuery } from "@/api/queries";
-import { classes, formatTokens } from "@/design";
+import { formatTokens } from "@/design";
 import { titled } from "@/parts/form/values";
 import { runPanelTexts } from "@/texts/pipelines";
 import type { RunPreview } from "./queries";
@@ -13,7 +13,7 @@ export function DryRunResult({ preview, isStale }: { preview: RunPreview; isStal
   const { cost, jobs, first_job: first } = preview;
   const missing = cost != null && wallet.data ? Math.max(0, cost - wallet.data.balance) : 0;
   return (
-    <section aria-label={runPanelTexts.result} aria-busy={isStale} className={classes("grid gap-4 border-t pt-4", isStale && "opacity-60")}>
+    <section aria-label={runPanelTexts.result} aria-busy={isStale} className="grid gap-4 border-t pt-4">
       <table className="num w-full text-s">
         <caption className="mb-1 text-left text-m font-[600]">{runPanelTexts.expected}</caption>
         <tbody>
