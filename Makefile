@@ -36,8 +36,7 @@ demo: web ## Start everything on embedded parts and show the product working (AR
 # are cores, because a test waits a fifth of its time for processes and servers that it started.
 TEST_PROCESSES := -n 4 --dist each
 # The verdict is the same in every shell: the tests see nothing of what somebody has set in theirs.
-# Threads share two heaps, so that a process keeps less memory that it does not use.
-BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8 MALLOC_ARENA_MAX=2
+BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
 test: install-dev web ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
 	@$(MAKE) -s -j 3 lint types web-tests tests

@@ -75,6 +75,9 @@ async def shared_plane(
         isolated_installation(postgres, templates, directory) as settings,
         running_control_plane(changed(settings, **limits | sections)) as plane,
     ):
+        # It would log the alerts of these tests into other tests of the process that look at the log.
+        [alerts] = [loop for loop in plane.loops if loop.name == "alerts"]
+        await alerts.stop()
         yield plane
 
 

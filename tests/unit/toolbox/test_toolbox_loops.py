@@ -117,11 +117,10 @@ async def test_a_raising_tick_is_logged_and_tried_again() -> None:
         await loop.ticked(3)
         await loop.stop()
     assert (loop.ticks, loop.failures, loop.failures_in_a_row, loop.last_success) == (3, 2, 0, 3.0)
-    assert [(line["event"], line["failures_in_a_row"]) for line in logged] == [
-        ("loop.tick_failed", 1),
-        ("loop.tick_failed", 2),
-    ]
-    assert isinstance(logged[0]["exc_info"], LookupError)
+    # A control plane of another test in this process may log meanwhile.
+    failed = [line for line in logged if line["event"] == "loop.tick_failed"]
+    assert [line["failures_in_a_row"] for line in failed] == [1, 2]
+    assert isinstance(failed[0]["exc_info"], LookupError)
 
 
 async def test_wakes_do_not_shorten_the_wait_after_a_failure_but_stop_does() -> None:
