@@ -57,7 +57,7 @@ async def test_admin_routes_are_for_admins(
     assert (await count(plane, "tenants"), await count(plane, "users")) == before
 
 
-async def test_who_may_not_is_told_so_before_what_is_wrong_with_the_body(
+async def test_a_user_without_the_right_gets_403_before_the_body_is_checked(
     client: httpx.AsyncClient, people: People
 ) -> None:
     user = await people.user()

@@ -316,7 +316,7 @@ async def test_a_run_that_does_not_give_its_actors_what_they_need_is_refused_by_
     assert (await floor.get("/api/runs"))["items"] == []
 
 
-async def test_a_variable_that_the_actor_refuses_is_told_as_the_runs(floor: Floor) -> None:
+async def test_a_variable_that_the_actor_refuses_is_named_as_a_field_of_the_run(floor: Floor) -> None:
     """The variable had no value when the pipeline was created."""
     sized = {**BASE, "payload": {**WORDS, "action_type": "{{action}}"}}
     made = (await floor.define(sized)).json()

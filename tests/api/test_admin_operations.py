@@ -110,7 +110,7 @@ async def test_the_history_is_listed_too(worker_harness: WorkerHarness, ann: Per
     assert await done(worker_harness, "GET", f"dispatches/{dispatch_id}") == one
 
 
-async def test_a_filter_that_matches_little_answers_short_pages_that_go_on(
+async def test_a_filter_that_matches_few_rows_returns_short_pages_with_a_cursor(
     worker_harness: WorkerHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = [await worker_harness.engine_job(ann)]

@@ -128,7 +128,7 @@ async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_th
     assert (session["jobs_failed"], session["jobs_requeued"]) == (1, 0)
 
 
-async def test_a_drain_is_told_to_the_worker_and_can_be_undone(fleet_api: FleetApi) -> None:
+async def test_a_worker_gets_its_drain_and_an_admin_can_undo_it(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     drained = await fleet_api.done("POST", f"workers/{agent.worker_id}/drain", {"reason": "new disk"})
     assert (drained["is_draining"], drained["drain_reason"]) == (True, "new disk")
@@ -195,7 +195,7 @@ async def test_only_a_worker_that_was_ever_here_can_be_drained(fleet_api: FleetA
     assert await fleet_api.rows("SELECT FROM worker_drains WHERE worker_id = 'gpu-typo'") == []
 
 
-async def test_a_rotated_token_comes_with_the_next_answers_and_its_first_use_ends_the_old_one(
+async def test_a_rotated_token_comes_with_the_next_responses_and_its_first_use_ends_the_old_one(
     fleet_api: FleetApi,
 ) -> None:
     agent = await fleet_api.agent()

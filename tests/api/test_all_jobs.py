@@ -243,7 +243,7 @@ async def test_texts_that_no_database_can_hold_are_refused(jobs_api: JobsApi, te
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-async def test_times_at_the_ends_of_the_calendar_are_no_failure(jobs_api: JobsApi, time: str) -> None:
+async def test_times_at_the_ends_of_the_calendar_cause_no_server_error(jobs_api: JobsApi, time: str) -> None:
     for path, names in (("jobs", ("created_from", "created_to")), ("job-errors", ("since", "until"))):
         for name in names:
             response = await jobs_api.client.get(

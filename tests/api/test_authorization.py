@@ -522,7 +522,9 @@ def _refusal_of_administration(access: Access, caller: str) -> int | None:
 
 
 @pytest.mark.parametrize("operation", sorted(ACCESS))
-async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: AuthorizationSetup, operation: str) -> None:
+async def test_g6_a_caller_without_the_right_is_refused_and_learns_nothing(
+    shared: AuthorizationSetup, operation: str
+) -> None:
     """Of the callers with invalid credentials (UNKNOWN), each route gets a request from one, in turn."""
     in_turn = UNKNOWN[sorted(ACCESS).index(operation) % len(UNKNOWN)]
     for caller in CALLERS:
@@ -532,7 +534,9 @@ async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: Authoriz
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("operation", sorted(ACCESS))
-async def test_g6_whoever_proves_nothing_is_refused_everywhere(shared: AuthorizationSetup, operation: str) -> None:
+async def test_g6_a_caller_without_valid_credentials_is_refused_by_every_route(
+    shared: AuthorizationSetup, operation: str
+) -> None:
     for caller in UNKNOWN:
         await _refused(shared, operation, caller)
 
@@ -571,7 +575,7 @@ async def _state(setup: AuthorizationSetup) -> dict[str, Any]:
     return state | {"keys": {key["id"]: key["revoked_at"] for key in keys}}
 
 
-async def test_g6_an_id_of_somebody_else_in_a_body_is_as_good_as_none(shared: AuthorizationSetup) -> None:
+async def test_g6_an_id_of_another_user_in_a_body_is_refused_like_an_unknown_id(shared: AuthorizationSetup) -> None:
     document = (await shared.client.get("/openapi.json")).json()
     found = {operation: names for operation in ACCESS if (names := _ids_in_body(document, operation))}
     known = {operation: set(fields) for operation, fields in (NAMED | BODIES).items()}
@@ -615,7 +619,7 @@ async def test_g6_no_cursor_leads_into_what_others_have(shared: AuthorizationSet
     "operation",
     [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, SESSION, ANYBODY)],
 )
-async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(
+async def test_g6_routes_that_are_open_to_all_callers_show_nothing_of_other_users(
     shared: AuthorizationSetup, operation: str
 ) -> None:
     for caller in OTHERS:
@@ -678,7 +682,7 @@ async def test_an_owner_reads_what_is_theirs(shared: AuthorizationSetup, operati
         if not operation.startswith("GET")
     ],
 )
-async def test_whoever_may_is_let_through(
+async def test_a_caller_with_the_right_is_not_refused(
     shared: AuthorizationSetup, unchanged: list[AuthorizationSetup], plane: ControlPlane, operation: str, caller: str
 ) -> None:
     """Or the refusals above would only show that nothing is there."""

@@ -211,7 +211,7 @@ async def test_a_bad_id_in_the_path_is_refused(client: httpx.AsyncClient, person
         assert_refused(answer, 422, "invalid_request", "path.key_id")
 
 
-async def test_nul_bytes_in_an_address_are_refused(client: httpx.AsyncClient, person: Person) -> None:
+async def test_nul_bytes_in_a_url_are_refused(client: httpx.AsyncClient, person: Person) -> None:
     for address, field in (("/api/keys/%00", "path"), ("/a%00b", "path"), ("/api/keys?cursor=%00", "query")):
         answer = await client.get(address, headers=person.headers)
         assert_refused(answer, 400, "malformed_request", field)
@@ -234,7 +234,7 @@ async def test_many_headers_that_are_large_together_are_refused(plane: ControlPl
     assert problem["limit_bytes"] == 32_768
 
 
-async def test_a_long_address_is_refused(plane: ControlPlane) -> None:
+async def test_a_long_url_is_refused(plane: ControlPlane) -> None:
     for address in (b"/" + b"a" * 38_000, b"/api/keys?cursor=" + b"a" * 38_000):
         answer = await exchange(plane.settings.public_url, b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert_refused(answer, 431, "headers_too_large", "address")
@@ -262,7 +262,7 @@ async def test_a_long_address_is_refused(plane: ControlPlane) -> None:
     ],
     ids=lambda value: value[:40],
 )
-async def test_there_is_nothing_at_any_other_address(plane: ControlPlane, address: str) -> None:
+async def test_any_other_path_returns_404(plane: ControlPlane, address: str) -> None:
     request = f"GET {address} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     assert_refused(await exchange(plane.settings.public_url, request), 404, "not_found")
 
@@ -276,7 +276,7 @@ async def test_names_with_dots_reach_no_file(plane: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "FOO", "get", "M-SEARCH"])
-async def test_a_method_that_an_address_does_not_take_is_refused_with_those_it_takes(
+async def test_a_method_that_a_path_does_not_take_is_refused_with_the_methods_it_takes(
     plane: ControlPlane, method: str
 ) -> None:
     for address, allowed in (("/api/me", {"GET"}), ("/api/keys/1", {"DELETE"}), ("/api/auth/login", {"POST"})):
@@ -287,7 +287,7 @@ async def test_a_method_that_an_address_does_not_take_is_refused_with_those_it_t
             assert set(answer.headers["allow"].split(", ")) == allowed
 
 
-async def test_old_and_odd_but_valid_requests_are_answered(plane: ControlPlane) -> None:
+async def test_old_and_odd_but_valid_requests_get_a_response(plane: ControlPlane) -> None:
     for head in (
         b"GET /healthz HTTP/1.0\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: \r\n",

@@ -227,7 +227,7 @@ async def test_a_step_is_approved_once_and_only_where_that_is_asked_for(
     assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state")
 
 
-async def test_a_gallery_has_addresses_of_images_and_of_small_ones(show: Show) -> None:
+async def test_a_gallery_has_urls_of_images_and_of_thumbnails(show: Show) -> None:
     large = await show.tree.candidate(file_id=await show.file(picture(), "1.png"))
     broken = await show.tree.candidate(file_id=await show.file(b"\x89PNG\r\n\x1a\n and so on", "2.png"))
     clip = await show.tree.candidate(file_id=await show.file(b"ftyp", "3.mp4", "video/mp4"))
@@ -336,7 +336,9 @@ async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one
 
 
 @pytest.mark.thorough
-async def test_an_export_that_nobody_reads_to_its_end_is_let_go(local: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_export_that_the_client_stops_reading_releases_its_files(
+    local: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = local.plane.storage
     stream, reading = storage.stream, set()
 
@@ -375,7 +377,7 @@ async def test_an_export_of_more_than_a_page_has_all_of_it(local: Show) -> None:
     assert [each["number"] for each in manifest["candidates"]] == list(range(1, 451))
 
 
-async def test_admins_see_how_runs_do_and_are_told_when_too_many_of_their_jobs_fail(
+async def test_admins_see_figures_of_runs_and_an_alert_if_too_many_jobs_of_runs_fail(
     plane: ControlPlane, client: httpx.AsyncClient, local: Show
 ) -> None:
     admin = await People(plane.accounts, plane.keys).admin()
@@ -400,7 +402,7 @@ async def test_admins_see_how_runs_do_and_are_told_when_too_many_of_their_jobs_f
     assert "failed in the last 60 minutes" in alert["message"]
 
 
-async def test_lineage_tells_how_each_came_to_be_from_the_base_on(local: Show) -> None:
+async def test_lineage_shows_how_each_ancestor_was_made_from_the_first_step_on(local: Show) -> None:
     base = await local.tree.candidate()
     child = await local.tree.candidate(base)
     leaf = await local.tree.candidate(child)

@@ -556,7 +556,7 @@ async def test_the_catalog_is_changed_by_admins_only(
 
 
 @pytest.mark.parametrize("path", ["/api/effects", "/api/effects/x"])
-async def test_effects_are_shown_to_whoever_signed_in(catalog_api: CatalogApi, path: str) -> None:
+async def test_effects_are_shown_to_signed_in_users_only(catalog_api: CatalogApi, path: str) -> None:
     assert_refused(await catalog_api.client.get(path), 401, "not_authenticated")
 
 

@@ -80,7 +80,7 @@ async def test_a_browser_asks_first_without_credentials_and_body_limits(strict_c
         assert answer.headers["x-request-id"]
 
 
-async def test_other_origins_are_told_why_and_get_no_headers(
+async def test_other_origins_get_the_reason_and_no_cors_headers(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     person = await People(strict.accounts, strict.keys).user()

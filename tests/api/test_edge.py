@@ -109,7 +109,7 @@ async def test_every_answer_has_the_security_headers(client: httpx.AsyncClient) 
         assert len(answer.headers.get_list("x-request-id")) == 1
 
 
-async def test_nobody_keeps_answers_that_are_about_a_caller(client: httpx.AsyncClient, people: People) -> None:
+async def test_responses_about_a_caller_are_not_cached(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
     for path in ("/api/me", "/api/keys", "/api/nowhere", "/metrics"):
         for headers in ({}, person.headers):
@@ -119,9 +119,7 @@ async def test_nobody_keeps_answers_that_are_about_a_caller(client: httpx.AsyncC
 
 
 @pytest.mark.thorough
-async def test_browsers_stay_with_https_where_it_is_the_public_address(
-    client: httpx.AsyncClient, started: Started
-) -> None:
+async def test_browsers_stay_with_https_if_the_public_url_has_it(client: httpx.AsyncClient, started: Started) -> None:
     assert "strict-transport-security" not in (await client.get("/healthz")).headers
     async with started(server={"public_url": "https://callsheet.example.com"}) as (_, secure):
         for path in ("/healthz", "/api/me", "/nowhere"):
@@ -227,7 +225,7 @@ async def failing(logged: io.StringIO) -> AsyncIterator[httpx.AsyncClient]:
     await server.stop()
 
 
-async def test_an_unexpected_failure_is_told_without_its_inside(
+async def test_an_unexpected_failure_is_reported_without_its_internals(
     failing: httpx.AsyncClient, logged: io.StringIO
 ) -> None:
     problem = assert_refused(await failing.get("/broken"), 500, "internal_error")
@@ -251,7 +249,7 @@ async def test_a_failure_in_the_middle_of_an_answer_ends_the_connection_and_is_l
 
 
 @pytest.mark.parametrize("number", range(len(AWAY)), ids=lambda number: type(AWAY[number]).__name__)
-async def test_however_a_database_is_away_clients_are_told_to_come_back_and_not_where_it_is(
+async def test_every_kind_of_database_outage_is_a_503_that_does_not_show_the_database_host(
     failing: httpx.AsyncClient, number: int
 ) -> None:
     answer = await failing.get(f"/away/{number}")
@@ -275,7 +273,7 @@ async def test_every_refusal_has_a_status_and_a_sentence() -> None:
     assert STATUS_OF_CODE[InternalError.code] == 500
 
 
-async def test_while_the_database_is_away_requests_are_told_to_come_back(
+async def test_requests_get_a_503_while_the_database_is_unavailable(
     neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
     person = await People(neighbour.accounts, neighbour.keys).user()
@@ -308,7 +306,7 @@ async def test_a_database_that_accepts_no_connections_is_away_like_one_that_is_d
     assert (await neighbour_client.get("/api/me", headers=person.headers)).status_code == 200
 
 
-async def test_g12_a_killed_database_costs_requests_a_503_and_nobody_has_to_repair_it(tmp_path: Path) -> None:
+async def test_g12_a_killed_database_costs_requests_a_503_and_recovers_without_repair(tmp_path: Path) -> None:
     settings = load_settings(home=tmp_path / "home", server={"port": free_port()}, log={"level": "error"})
     async with (
         running_control_plane(settings) as plane,

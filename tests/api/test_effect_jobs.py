@@ -305,7 +305,7 @@ async def test_a_workflow_that_is_switched_off_takes_no_jobs_of_its_effects(
     assert shown.json()["is_available"] is False
 
 
-async def test_what_belongs_to_somebody_else_is_as_good_as_missing(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_a_file_of_another_user_is_refused_like_a_missing_file(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect()
     mine = await catalog_api.file(ann)
     strangers = [
@@ -499,7 +499,7 @@ async def test_a_job_keeps_the_graph_it_was_built_from(
     assert steps == [20, 99]
 
 
-async def test_submitting_is_for_whoever_signed_in(catalog_api: CatalogApi) -> None:
+async def test_submitting_needs_a_signed_in_user(catalog_api: CatalogApi) -> None:
     answer = await catalog_api.client.post("/api/ai-jobs", json={"effect_id": "x"})
     assert_refused(answer, 401, "not_authenticated")
 

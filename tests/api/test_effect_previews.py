@@ -158,7 +158,7 @@ async def test_what_cannot_be_a_preview_is_refused_with_its_field(
     assert_refused(await catalog_api.call("DELETE", "/api/admin/effects/none/preview"), 404, "not_found")
 
 
-async def test_a_job_whose_result_is_no_image_or_video_cannot_be_shown(
+async def test_a_job_without_an_image_or_video_as_its_result_cannot_be_a_preview(
     catalog_api: CatalogApi, operators: MediaApi
 ) -> None:
     await operators.run(await operators.video(), CLIP)
@@ -168,7 +168,7 @@ async def test_a_job_whose_result_is_no_image_or_video_cannot_be_shown(
     assert "cannot be shown" in answer.text
 
 
-async def test_a_machine_that_is_too_busy_is_no_fault_of_the_file(
+async def test_a_busy_machine_is_a_503_and_the_file_is_not_refused(
     catalog_api: CatalogApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effect, good = await catalog_api.effect(), await catalog_api.add_asset(image(50, 40))

@@ -134,7 +134,7 @@ async def test_the_last_use_of_a_token_and_its_workers_are_shown(fleet_api: Flee
     assert (await shown(fleet_api, token))["last_used_at"] == after["last_used_at"]
 
 
-async def test_a_revoked_token_registers_nobody_and_its_workers_go_on(fleet_api: FleetApi) -> None:
+async def test_a_revoked_token_registers_no_worker_and_workers_it_registered_go_on(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     token, other = await new_token(fleet_api, fleet), await new_token(fleet_api, fleet)
     name = f"{fleet['slug']}-1"
@@ -190,7 +190,7 @@ async def test_a_deleted_fleet_takes_its_tokens_with_it(fleet_api: FleetApi) -> 
     assert_refused(await come(fleet_api, token["token"], "orphan"), 401, "not_authenticated")
 
 
-async def test_wrong_tokens_are_limited_by_address_and_right_ones_never_are(
+async def test_wrong_tokens_are_limited_by_ip_address_and_right_ones_never_are(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     fleet_api = await crew_of(strict, strict_client)
@@ -278,7 +278,7 @@ async def test_beyond_loopback_workers_with_the_shared_secret_wait_for_approval(
         assert again.json()["is_approved"] is True
 
 
-async def test_the_secret_that_nobody_set_opens_the_door_from_this_machine_only(started: Started) -> None:
+async def test_a_secret_that_was_not_set_registers_workers_of_this_machine_only(started: Started) -> None:
     async with started(fleet={"secret": None, "auto_approve": None}) as (plane, client):
         fleet_api = await crew_of(plane, client)
         assert (await fleet_api.register("near")).json()["is_approved"] is True

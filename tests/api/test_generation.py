@@ -37,7 +37,7 @@ async def steps(actor_harness: ActorHarness, person: Person, job: dict[str, Any]
     return await actor_harness.jobs_api.core.steps(Member(person.tenant.id, person.user.id, pool), UUID(job["id"]))
 
 
-async def test_copy_is_answered_with_its_words(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_copy_job_returns_its_text(actor_harness: ActorHarness, ann: Person) -> None:
     answer = await generate(actor_harness, ann, "copy", {"product": LAMP, "style": "playful"})
     assert answer.status_code == 201, answer.text
     job = answer.json()
@@ -68,7 +68,7 @@ async def test_a_scrape_keeps_its_product_and_other_jobs_name_it(actor_harness: 
     assert (await actor_harness.ask(ann, "GET", f"/api/ai-jobs/{written['id']}")).json()["result"] == written["result"]
 
 
-async def test_a_scrape_whose_find_is_no_product_keeps_none(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_scrape_that_finds_no_product_stores_none(actor_harness: ActorHarness, ann: Person) -> None:
     scrape = actor_harness.actors["scrape"]
     before, scrape.answer = scrape.answer, lambda task: {"product": {"title": "", "images": "none"}}
     job = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/nothing"})).json()
@@ -85,7 +85,7 @@ async def test_a_scrape_whose_find_is_no_product_keeps_none(actor_harness: Actor
         ("tts", {"text": "It glows."}, "tts", 2),
     ],
 )
-async def test_the_others_are_answered_when_they_are_queued(
+async def test_other_kinds_return_when_their_job_is_queued(
     actor_harness: ActorHarness, ann: Person, kind: str, body: dict[str, Any], job_kind: str, cost: int
 ) -> None:
     actor_harness.actors[job_kind].gate.clear()
@@ -101,7 +101,7 @@ async def test_the_others_are_answered_when_they_are_queued(
     await actor_harness.ended(ann, task)
 
 
-async def test_g5_a_key_used_again_answers_the_same_job_also_while_it_runs(
+async def test_g5_a_key_used_again_returns_the_same_job_also_while_it_runs(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     copy = actor_harness.actors["copy"]
@@ -133,7 +133,9 @@ async def test_a_client_that_leaves_loses_nothing(actor_harness: ActorHarness, a
     assert (await actor_harness.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
 
 
-async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_job_that_takes_long_is_returned_unfinished_and_goes_on(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
     copy, at_once = actor_harness.actors["copy"], actor_harness.plane.tasks.synchronous
     copy.gate.clear()
     before, at_once.wait_seconds = at_once.wait_seconds, 0.2
@@ -145,7 +147,7 @@ async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(actor_harnes
     await actor_harness.ended(ann, task)
 
 
-async def test_more_than_the_control_plane_runs_at_once_stand_in_the_queue_and_are_answered_too(
+async def test_jobs_beyond_what_the_control_plane_runs_at_once_are_queued_and_also_return_their_result(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     copy, at_once = actor_harness.actors["copy"], 4
@@ -163,7 +165,7 @@ async def test_more_than_the_control_plane_runs_at_once_stand_in_the_queue_and_a
     assert len(queued) == 2
 
 
-async def test_a_failed_one_is_answered_with_its_error_and_refunded(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_failed_job_is_returned_with_its_error_and_refunded(actor_harness: ActorHarness, ann: Person) -> None:
     copy = actor_harness.actors["copy"]
     before, copy.answer = copy.answer, actor_harness.actors["broken"].answer
     job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
@@ -194,7 +196,7 @@ async def test_g10_a_wrong_request_names_its_field_and_writes_nothing(
     assert (await actor_harness.ask(ann, "GET", "/api/ai-jobs")).json()["items"] == []
 
 
-async def test_g6_a_product_of_somebody_else_is_not_there(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_g6_a_product_of_another_user_is_not_found(actor_harness: ActorHarness, ann: Person) -> None:
     scraped = (await generate(actor_harness, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
     for stranger in (await actor_harness.person("pool_1"), await actor_harness.person(tenant_of=ann)):
         for method in ("GET", "DELETE"):

@@ -93,7 +93,7 @@ async def test_every_route_documents_its_refusals_as_problems(document: dict[str
     assert not {"HTTPValidationError", "ValidationError"} & document["components"]["schemas"].keys()
 
 
-async def test_every_route_documents_whom_it_lets_in(document: dict[str, Any]) -> None:
+async def test_every_route_documents_its_authentication(document: dict[str, Any]) -> None:
     schemes = document["components"]["securitySchemes"]
     assert schemes["HTTPBearer"]["scheme"] == "bearer"
     assert (schemes["APIKeyCookie"]["in"], schemes["APIKeyCookie"]["name"]) == ("cookie", "callsheet_session")

@@ -109,7 +109,7 @@ async def test_of_invitations_made_at_once_one_link_works(client: httpx.AsyncCli
 
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
-async def test_a_tenant_admin_invites_nobody_who_sees_beyond_the_tenant(
+async def test_a_tenant_admin_cannot_invite_a_user_who_sees_other_tenants(
     client: httpx.AsyncClient, boss: Person, role: str
 ) -> None:
     body = {"tenant": boss.tenant.slug, "email": "high@example.com", "role": role}
@@ -179,7 +179,9 @@ async def test_the_token_is_stored_as_a_hash_and_not_logged(
         assert token not in _shown(path)
 
 
-async def test_what_people_wrote_is_no_markup(client: httpx.AsyncClient, people: People, operator: Person) -> None:
+async def test_texts_that_people_wrote_are_escaped_in_pages(
+    client: httpx.AsyncClient, people: People, operator: Person
+) -> None:
     body = {"slug": f"t-{uuid4().hex[:8]}", "name": "<img src=x onerror=alert(1)>"}
     tenant = (await client.post("/api/admin/tenants", json=body, headers=operator.headers)).json()
     invitation = await invite(client, operator, tenant=tenant["slug"], email='"><b>@example.com')

@@ -38,7 +38,9 @@ async def takes(worker_harness: WorkerHarness, seconds: float) -> None:
     )
 
 
-async def test_without_a_worker_a_job_says_that_nobody_can_run_it(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_a_job_without_a_live_worker_gives_that_as_its_reason_to_wait(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
     job = await worker_harness.engine_job(ann)
     assert job["why_waiting"] == {
         "code": "no_live_worker",
@@ -161,7 +163,7 @@ async def test_a_job_that_has_ended_has_no_outlook_and_costs_central_no_query(
     assert (await worker_harness.jobs_api.get(ann, "/api/ai-jobs")).status_code == 200
 
 
-async def test_a_completed_job_lists_what_it_made_with_addresses_that_work(
+async def test_a_completed_job_lists_its_outputs_with_urls_that_work(
     worker_harness: WorkerHarness, ann: Person
 ) -> None:
     worker = await worker_harness.worker()
@@ -192,7 +194,9 @@ async def test_cancel_and_retry_answer_with_the_same_view(worker_harness: Worker
     assert (canceled["status"], canceled["queue_position"], canceled["why_waiting"]) == ("canceled", None, None)
 
 
-async def test_others_jobs_count_but_are_not_told(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_jobs_of_other_users_count_in_the_queue_position_but_are_not_shown(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
     """Across tenants and pools there is one queue; of it, a user sees a number."""
     bob = await worker_harness.jobs_api.person("pool_1", tokens=100)
     theirs = await worker_harness.engine_job(bob)

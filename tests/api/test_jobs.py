@@ -220,9 +220,7 @@ ADDRESSES = [("GET", ""), ("GET", "/events"), ("GET", "/stream"), ("POST", "/can
 
 
 @pytest.mark.parametrize(("method", "rest"), ADDRESSES)
-async def test_what_belongs_to_somebody_else_is_not_there(
-    jobs_api: JobsApi, ann: Person, method: str, rest: str
-) -> None:
+async def test_a_job_of_another_user_is_not_found(jobs_api: JobsApi, ann: Person, method: str, rest: str) -> None:
     job = await jobs_api.submit(ann)
     strangers = [
         await jobs_api.person(tenant_of=ann),
@@ -293,7 +291,7 @@ async def test_a_bad_credit_is_refused(jobs_api: JobsApi, ann: Person, change: d
     assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
-async def test_a_credit_for_nobody_is_not_found(jobs_api: JobsApi) -> None:
+async def test_a_credit_for_an_unknown_user_is_not_found(jobs_api: JobsApi) -> None:
     body = {"amount": 25, "provider_transaction_id": "stripe-1"}
     assert_refused(await jobs_api.post(f"/api/admin/users/{uuid7()}/credits", body), 404, "not_found")
 

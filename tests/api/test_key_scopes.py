@@ -196,7 +196,7 @@ async def test_a_key_revokes_itself_whatever_its_scopes_and_without_submit_no_ot
     assert (line.actor, line.details["key_id"]) == (f"user:{person.user.id}", str(one.id))
 
 
-async def test_nobody_makes_any_number_of_keys(
+async def test_the_number_of_keys_that_a_user_creates_in_an_hour_is_limited(
     client: httpx.AsyncClient, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were revoked are listed too."""

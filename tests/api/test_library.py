@@ -182,7 +182,7 @@ async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
     assert (counted.total, counted.is_partial) == (3, True)
 
 
-async def test_tasks_stand_in_the_same_list_and_are_found_by_actor_and_words(actor_harness: ActorHarness) -> None:
+async def test_tasks_are_in_the_same_list_and_are_found_by_actor_and_words(actor_harness: ActorHarness) -> None:
     ann = await actor_harness.person()
     echo = await actor_harness.submit(ann, "echo", {"prompt": "hello there", "deep": {"er": ["General", 7]}})
     painter = await actor_harness.submit(ann, "painter", {"text": "a picture"})

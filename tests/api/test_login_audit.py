@@ -35,7 +35,7 @@ async def lines(databases: Databases, subject: object) -> list[AuditEntry]:
     return [entry for entry in reversed(page.items) if "login" in entry.action]
 
 
-async def test_a_login_and_a_failed_one_are_listed_with_the_address_and_nothing_typed(
+async def test_logins_and_failed_logins_are_listed_with_the_ip_address_and_nothing_that_was_typed(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     ann = await people.user()
@@ -91,7 +91,7 @@ async def bounded(databases: Databases, settings: Settings, monkeypatch: pytest.
 
 
 @pytest.mark.thorough
-async def test_nobody_can_fill_the_log_with_failures(bounded: Bounded) -> None:
+async def test_failed_logins_cannot_fill_the_log(bounded: Bounded) -> None:
     ann, bob = uuid7(), uuid7()
     await bounded.fail(None, 100)
     assert await bounded.actions("unknown") == {"user.login_failed": 4, "user.logins_unlisted": 1}
@@ -109,7 +109,7 @@ async def test_nobody_can_fill_the_log_with_failures(bounded: Bounded) -> None:
     assert await bounded.actions("all") == {"user.logins_unlisted": 1}
 
 
-async def test_nobody_can_fill_the_log_with_logins(bounded: Bounded) -> None:
+async def test_logins_cannot_fill_the_log(bounded: Bounded) -> None:
     ann = uuid7()
     for _ in range(10):
         async with bounded.databases.central.transaction() as connection:
@@ -146,7 +146,7 @@ async def test_counts_of_lines_outlive_the_sweeper(bounded: Bounded, settings: S
     assert await bounded.actions(ann) == {"user.login_failed": 3, "user.logins_unlisted": 1}
 
 
-async def test_a_deleted_user_leaves_no_address_in_the_log(
+async def test_a_deleted_user_leaves_no_ip_address_in_the_log(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     await people.admin()

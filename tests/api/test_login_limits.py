@@ -70,7 +70,7 @@ async def guarded_client(guarded: ControlPlane) -> AsyncIterator[httpx.AsyncClie
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_after_too_many_failures_an_address_waits_and_others_do_not(
+async def test_after_too_many_failures_an_ip_address_waits_and_others_do_not(
     guarded: ControlPlane, guarded_client: httpx.AsyncClient, known: bool
 ) -> None:
     person, stranger = await people_of(guarded).user(), new_address()
@@ -121,7 +121,7 @@ async def test_a_whole_site_of_ipv6_counts_as_one_where_an_account_is_slow(
     assert_refused(await guess(guarded_client, email, "2001:db9:6:1::1"), 401, "invalid_credentials")
 
 
-async def test_other_spellings_of_an_address_are_the_same_account(guarded_client: httpx.AsyncClient) -> None:
+async def test_other_spellings_of_an_email_address_are_the_same_account(guarded_client: httpx.AsyncClient) -> None:
     name, address = uuid4().hex, new_address()
     for email in (f"{name}@example.com", f" {name.upper()}@example.com "):
         assert_refused(await guess(guarded_client, email, address), 401, "invalid_credentials")
@@ -150,7 +150,7 @@ async def test_parallel_guesses_do_not_pass_the_limit(guarded: ControlPlane, gua
 
 
 @pytest.mark.thorough
-async def test_parallel_guesses_from_many_addresses_leave_each_one_attempt(
+async def test_parallel_guesses_from_many_ip_addresses_leave_each_one_attempt(
     guarded: ControlPlane, guarded_client: httpx.AsyncClient
 ) -> None:
     person, addresses = await people_of(guarded).user(), [new_address() for _ in range(8)]
@@ -162,7 +162,9 @@ async def test_parallel_guesses_from_many_addresses_leave_each_one_attempt(
 
 
 @pytest.mark.thorough
-async def test_signing_in_is_no_failure(guarded: ControlPlane, guarded_client: httpx.AsyncClient) -> None:
+async def test_successful_logins_do_not_count_as_failures(
+    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+) -> None:
     person = await people_of(guarded).user()
     for _ in range(6):
         assert (await sign_in(guarded_client, person)).status_code == 200
@@ -170,7 +172,7 @@ async def test_signing_in_is_no_failure(guarded: ControlPlane, guarded_client: h
     assert (await sign_in(guarded_client, person)).status_code == 200
 
 
-async def test_one_address_may_not_guess_at_many_accounts(
+async def test_one_ip_address_may_not_guess_passwords_of_many_accounts(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     person, address = await people_of(strict).user(), new_address()
@@ -178,7 +180,7 @@ async def test_one_address_may_not_guess_at_many_accounts(
     assert_refused(await guess(strict_client, person.user.email, address, PASSWORD), 429, "rate_limited")
 
 
-async def test_one_address_cannot_fill_the_table_with_names(
+async def test_one_ip_address_cannot_fill_the_table_of_attempts(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     """An attempt that is refused for its IP address is not counted for any account."""
@@ -195,7 +197,7 @@ async def test_one_address_cannot_fill_the_table_with_names(
     assert await rows() == before
 
 
-async def test_a_client_cannot_choose_its_address(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_a_client_cannot_choose_its_ip_address(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     """If no proxy is trusted, all forwarded headers are ignored: the IP address of the connection counts."""
     address = Attempts(plane.databases, plane.settings.identity, master_secret(plane.settings)).address("127.0.0.1")
 
@@ -210,7 +212,7 @@ async def test_a_client_cannot_choose_its_address(plane: ControlPlane, client: h
     assert await counted() == before + 3
 
 
-async def test_a_trusted_proxy_names_the_address(strict_client: httpx.AsyncClient) -> None:
+async def test_a_trusted_proxy_names_the_ip_address(strict_client: httpx.AsyncClient) -> None:
     async def status(*forwarded: str) -> int:
         headers = [("x-forwarded-for", line) for line in forwarded]
         login = {"email": f"{uuid4()}@example.com", "password": "guess"}

@@ -241,7 +241,7 @@ async def test_a_revoked_invitation_and_a_disabled_user_get_no_mail(at: Office, 
     assert (server.mails, await at.mails()) == ([], [])
 
 
-async def test_an_address_that_would_be_two_is_refused(at: Office, server: SmtpServer) -> None:
+async def test_an_email_address_that_would_be_two_is_refused(at: Office, server: SmtpServer) -> None:
     await at.invite(f"victim.example.com,{at.new}")
     await at.sender.tick(SystemClock().now())
     assert server.mails == []

@@ -46,7 +46,9 @@ async def test_a_link_signs_in_once(plane: ControlPlane, client: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("token", ["once_guessed", "x", "🎬", "a" * 128])
-async def test_nobody_guesses_one(plane: ControlPlane, client: httpx.AsyncClient, people: People, token: str) -> None:
+async def test_a_guessed_link_is_not_found(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, token: str
+) -> None:
     plane.one_time_links.create((await people.user()).user.email)
     assert (await used(client, token)).status_code == 404
 

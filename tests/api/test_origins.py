@@ -48,7 +48,7 @@ def own_addresses(directory: Path, **server: Any) -> OwnAddresses:
         ({"host": ALL_ADDRESSES}, "studio.lan:8400", True),
     ],
 )
-def test_on_loopback_only_own_hosts_are_answered_for(
+def test_on_loopback_only_own_hosts_are_served(
     tmp_path: Path, server: dict[str, Any], host: str, is_answered: bool
 ) -> None:
     assert own_addresses(tmp_path, **server).answers_for(host) is is_answered
@@ -78,7 +78,7 @@ def test_on_loopback_only_own_hosts_are_answered_for(
         ({}, "http://", "", False),
     ],
 )
-def test_only_pages_of_own_addresses_are_own_pages(
+def test_only_pages_of_own_origins_are_own_pages(
     tmp_path: Path, server: dict[str, Any], origin: str, host: str, is_own: bool
 ) -> None:
     assert own_addresses(tmp_path, **server).is_own_page(origin, host) is is_own

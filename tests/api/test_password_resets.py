@@ -151,7 +151,7 @@ async def test_a_tenant_admin_makes_links_for_its_own_users_alone(
         assert answer.status_code == status
 
 
-async def test_asking_tells_nobody_who_has_an_account(client: httpx.AsyncClient, ann: Person) -> None:
+async def test_a_request_for_a_reset_does_not_show_who_has_an_account(client: httpx.AsyncClient, ann: Person) -> None:
     answers = [
         await client.post("/api/password-resets", json={"email": email})
         for email in (ann.user.email, "nobody@example.com", "no address at all", "")
@@ -161,7 +161,9 @@ async def test_asking_tells_nobody_who_has_an_account(client: httpx.AsyncClient,
     assert "account/" not in answers[0].text
 
 
-async def test_asking_is_limited_by_address_of_mail_and_of_network(strict_client: httpx.AsyncClient) -> None:
+async def test_requests_for_a_reset_are_limited_by_email_address_and_by_ip_address(
+    strict_client: httpx.AsyncClient,
+) -> None:
     async def asked(email: str, address: str) -> int:
         forwarded = {"x-forwarded-for": address}
         return (await strict_client.post("/api/password-resets", json={"email": email}, headers=forwarded)).status_code

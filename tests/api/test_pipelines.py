@@ -122,7 +122,7 @@ async def test_a_step_with_a_large_payload_is_refused_by_its_field(pipelines_api
     assert "the limit is 100 (payload_bytes)" in refused["steps.0.values"]
 
 
-async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(pipelines_api: PipelinesApi) -> None:
+async def test_a_dry_run_returns_what_would_be_created_and_writes_nothing(pipelines_api: PipelinesApi) -> None:
     steps = await pipelines_api.steps()
     request = {"slug": "planned", "name": "Planned", "steps": steps}
     planned = await pipelines_api.call("POST", "/api/pipelines?dry_run=true", request)
@@ -140,7 +140,7 @@ async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(pipeline
     assert "steps.0.workflow" in problems(await pipelines_api.call("PATCH", f"{path}?dry_run=true", wrong))
 
 
-async def test_a_slug_is_taken_once_and_is_no_id(pipelines_api: PipelinesApi) -> None:
+async def test_a_slug_is_used_once_and_must_not_look_like_an_id(pipelines_api: PipelinesApi) -> None:
     made = await pipelines_api.pipeline()
     assert problems(await pipelines_api.define(await pipelines_api.steps(), slug=made["slug"]), 409) == {
         "slug": "This slug is already in use."
@@ -303,7 +303,7 @@ async def test_a_run_goes_the_way_its_owner_sends_it(pipelines_api: PipelinesApi
     assert (await pipelines_api.call("DELETE", f"/api/pipelines/{pipeline['slug']}")).json()["code"] == "in_use"
 
 
-async def test_a_prompt_or_variable_that_would_stand_for_a_file_is_refused_by_its_own_name(
+async def test_a_prompt_or_variable_that_contains_the_placeholder_of_a_file_is_refused_by_its_own_name(
     pipelines_api: PipelinesApi,
 ) -> None:
     """In any of the ways a worker would replace it later."""
@@ -345,7 +345,7 @@ async def test_however_much_is_wrong_an_answer_stays_small(pipelines_api: Pipeli
     assert len(answer.content) < 20_000
 
 
-async def test_the_same_key_once_more_answers_the_same_run(pipelines_api: PipelinesApi) -> None:
+async def test_the_same_key_once_more_returns_the_same_run(pipelines_api: PipelinesApi) -> None:
     pipeline = await pipelines_api.pipeline()
     first = await pipelines_api.begin(pipeline, idempotency_key="once")
     again = await pipelines_api.begin(pipeline, idempotency_key="once")
@@ -372,7 +372,7 @@ async def test_variables_stay_small_together(pipelines_api: PipelinesApi) -> Non
     assert fitting.status_code == 201, fitting.text
 
 
-async def test_a_workflow_that_is_not_sold_is_told_from_none_by_nobody(pipelines_api: PipelinesApi) -> None:
+async def test_a_workflow_that_is_not_sold_is_refused_like_an_unknown_workflow(pipelines_api: PipelinesApi) -> None:
     """Names of what admins have not published are not to be guessed by making steps of them."""
     unsold, unpublished = (
         await pipelines_api.workflow(STYLED, sold=False),

@@ -165,7 +165,7 @@ async def test_a_deleted_file_has_no_previews_behind_its_urls(media_api: MediaAp
     assert gone.headers["cache-control"] == "no-store"
 
 
-async def test_nobody_else_is_told_the_urls(media_api: MediaApi, tmp_path: Path) -> None:
+async def test_other_users_do_not_get_the_urls(media_api: MediaApi, tmp_path: Path) -> None:
     job = await a_job(media_api, tmp_path)
     for other in (await media_api.colleague(), await media_api.stranger()):
         assert (await other.ask("GET", f"/api/ai-jobs/{job['id']}")).status_code == 404

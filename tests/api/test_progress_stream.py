@@ -124,14 +124,16 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
         assert [event.name for event in await stream.rest()] == ["job.created", *["job.transition"] * 3]
 
 
-async def test_progress_is_no_part_of_the_history(jobs_api: JobsApi, ann: Person) -> None:
+async def test_progress_is_not_in_the_history(jobs_api: JobsApi, ann: Person) -> None:
     job_id, started = await running(jobs_api, ann)
     await say(jobs_api.core, started, percent=10)
     events = (await jobs_api.get(ann, f"/api/ai-jobs/{job_id}/events")).json()["items"]
     assert [event["event"] for event in events] == ["job.created", "job.transition", "job.transition"]
 
 
-async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(jobs_api: JobsApi, ann: Person) -> None:
+async def test_the_stream_of_a_user_has_all_their_running_jobs_and_no_other_jobs(
+    jobs_api: JobsApi, ann: Person
+) -> None:
     bob = await jobs_api.person(tenant_of=ann, tokens=100)
     (first, one), (second, two), (_, theirs) = [await running(jobs_api, person) for person in (ann, ann, bob)]
     async with opened(jobs_api.client, ann, ALL) as stream:
@@ -145,7 +147,7 @@ async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(j
         assert (event.data["job_id"], event.data["percent"]) == (second, 2)
 
 
-async def test_what_another_control_plane_hears_is_told_here(
+async def test_progress_that_another_control_plane_receives_is_streamed_here(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
 ) -> None:
     jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))
@@ -226,7 +228,7 @@ async def test_what_a_run_said_last_goes_away_with_it(
         ({"preview": b"", "preview_type": "image/png"}, {"preview_url": None}),
     ],
 )
-async def test_odd_reports_are_tidied_and_fail_nobodys_heartbeat(
+async def test_odd_reports_are_cleaned_and_fail_no_heartbeat(
     jobs_api: JobsApi, ann: Person, said: dict[str, Any], kept: dict[str, Any]
 ) -> None:
     job_id, started = await running(jobs_api, ann)

@@ -181,7 +181,7 @@ async def test_every_example_in_the_document_was_really_sent(recorded: dict[str,
     assert fresh == DOCUMENT.read_text("utf-8"), "docs/protocol.md is stale: see the head of this test"
 
 
-async def test_every_address_of_the_protocol_is_in_the_document(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_every_path_of_the_protocol_is_in_the_document(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     paths = (await client.get("/openapi.json")).json()["paths"]
     protocol = [path for path in paths if path.startswith("/api/worker/")]
     document = DOCUMENT.read_text("utf-8")

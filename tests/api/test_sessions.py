@@ -88,7 +88,7 @@ async def test_an_expired_session_is_refused_and_swept(plane: ControlPlane, brow
         assert await connection.fetchval("SELECT count(*) FROM browser_sessions") == 0
 
 
-async def test_a_token_that_nobody_made_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_made_up_token_is_refused(client: httpx.AsyncClient) -> None:
     for token in ("css_" + "A" * 43, "x", "=;=", "%00", "a" * 8000):
         answer = await client.get("/api/me", headers={"cookie": f"{COOKIE}={token}"})
         assert_refused(answer, 401, "not_authenticated")
@@ -173,7 +173,7 @@ async def test_an_opaque_origin_is_foreign_also_where_no_host_is_named(plane: Co
     assert_refused(await exchange(plane.settings.public_url, head % len(body) + body), 403, "csrf_failed")
 
 
-async def test_our_own_page_is_no_other_site(plane: ControlPlane, browser: httpx.AsyncClient) -> None:
+async def test_our_own_page_may_use_the_session(plane: ControlPlane, browser: httpx.AsyncClient) -> None:
     headers = {"origin": plane.settings.public_url}
     assert (await browser.post("/api/keys", json={"name": "mine"}, headers=headers)).status_code == 201
 

@@ -140,7 +140,9 @@ async def test_links_are_listed_and_revoked_by_their_owner_only(ann: MediaApi) -
 
 
 @pytest.mark.parametrize("end", ["expired", "job", "file", "user", "tenant"])
-async def test_a_link_ends_with_what_it_stands_on(ann: MediaApi, people: People, end: str) -> None:
+async def test_a_link_ends_when_it_expires_or_its_job_file_owner_or_tenant_is_gone(
+    ann: MediaApi, people: People, end: str
+) -> None:
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id)
     admin = (await people.admin()).headers

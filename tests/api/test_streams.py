@@ -118,7 +118,7 @@ async def test_a_stream_is_for_those_who_are_signed_in(jobs_api: JobsApi) -> Non
 
 
 @pytest.mark.parametrize("which", ["all", "one"])
-async def test_g6_a_revoked_key_is_told_nothing_more_by_the_streams_it_opened(
+async def test_g6_streams_that_a_revoked_key_opened_send_nothing_more(
     plane: ControlPlane, jobs_api: JobsApi, ann: Person, which: str
 ) -> None:
     job = await jobs_api.submit(ann)
@@ -200,7 +200,7 @@ async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, jobs_api
     await until(forgotten)
 
 
-async def test_what_another_control_plane_does_is_told_at_once(
+async def test_changes_by_another_control_plane_are_streamed_at_once(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
 ) -> None:
     jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))

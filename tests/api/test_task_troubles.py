@@ -94,7 +94,7 @@ async def test_an_actor_that_gives_up_or_wants_to_end_the_process_fails_its_task
     assert shown["error"]["type"] == "actor_error"
 
 
-async def test_an_error_whose_details_cannot_be_written_is_told_without_them(
+async def test_an_error_whose_details_cannot_be_serialized_is_reported_without_them(
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(task: Task) -> Mapping[str, Any]:

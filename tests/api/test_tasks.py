@@ -26,7 +26,7 @@ async def ann(actor_harness: ActorHarness) -> Person:
     return await actor_harness.person("pool_2")
 
 
-async def test_a_task_is_asked_for_run_and_answered(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_task_is_submitted_run_and_returned_with_its_result(actor_harness: ActorHarness, ann: Person) -> None:
     task = await actor_harness.submit(ann, "echo", {"word": "hello", "workflow_run_id": "run-1"}, max_retries=2)
     assert task["task_id"].startswith("tq_")
     expected = {
@@ -53,7 +53,7 @@ async def test_a_task_is_asked_for_run_and_answered(actor_harness: ActorHarness,
     assert (job["kind"], job["status"]) == ("task", "completed")
 
 
-async def test_what_a_task_made_is_read_at_addresses_signed_when_asked_for(
+async def test_files_that_a_task_made_have_urls_signed_at_each_request(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     actor_harness.actors["painter"].gate.clear()
@@ -95,7 +95,7 @@ async def test_g9_closing_the_stream_changes_nothing_and_reconnecting_resumes(
         assert stream.answer.status_code == 204
 
 
-async def test_users_are_told_what_happened_and_admins_where(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_users_see_the_error_and_admins_also_its_traceback(actor_harness: ActorHarness, ann: Person) -> None:
     task = await actor_harness.submit(ann, "broken", {})
     shown = await actor_harness.ended(ann, task, "failed")
     assert shown["error"] == {"type": "bad_weather", "message": "It rained."}
@@ -238,7 +238,7 @@ async def test_too_few_tokens_are_too_few_for_a_task_too(actor_harness: ActorHar
     assert_refused(await actor_harness.try_submit(poor, "echo"), 422, "insufficient_tokens")
 
 
-async def test_g6_a_task_of_somebody_else_is_not_there(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_g6_a_task_of_another_user_is_not_found(actor_harness: ActorHarness, ann: Person) -> None:
     task = await actor_harness.submit(ann, "echo", {})
     await actor_harness.ended(ann, task)
     strangers = [
@@ -253,7 +253,7 @@ async def test_g6_a_task_of_somebody_else_is_not_there(actor_harness: ActorHarne
             assert_refused(answer, 404, "not_found")
 
 
-async def test_a_job_that_is_no_task_is_none(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_job_that_is_not_a_task_is_not_found_as_one(actor_harness: ActorHarness, ann: Person) -> None:
     job = await actor_harness.jobs_api.submit(ann, cost=0)
     answer = await actor_harness.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
     assert_refused(answer, 404, "not_found")
@@ -294,7 +294,7 @@ async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(
     assert (shown["is_active"], shown["graph"]) == (False, None)
 
 
-async def test_actors_do_not_stand_among_the_workflows_of_engines_unless_asked_for(actor_harness: ActorHarness) -> None:
+async def test_actors_are_listed_among_the_workflows_only_on_request(actor_harness: ActorHarness) -> None:
     async def listed(query: str) -> set[str]:
         page = (
             await actor_harness.ask(actor_harness.jobs_api.admin, "GET", f"/api/admin/workflows?limit=200{query}")
@@ -377,7 +377,7 @@ async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_w
 
 
 @pytest.mark.thorough
-async def test_g7_a_payload_that_looks_like_an_engines_gets_no_addresses(
+async def test_g7_a_task_payload_that_looks_like_an_engine_payload_gets_no_signed_urls(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     """A user's own word must not be signed for: it may name what a colleague has in storage."""

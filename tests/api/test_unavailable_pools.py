@@ -109,7 +109,7 @@ async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
     return await plane.accounts.find_tenant(slug)
 
 
-async def test_its_tenants_are_told_to_come_back_and_all_others_are_served(half: Half) -> None:
+async def test_tenants_of_the_pool_get_a_503_and_all_others_are_served(half: Half) -> None:
     problem = assert_refused(refused := await half.get(half.bob, "/api/wallet"), 503, "unavailable")
     assert refused.headers["retry-after"] == "5"
     assert (
@@ -121,7 +121,7 @@ async def test_its_tenants_are_told_to_come_back_and_all_others_are_served(half:
     assert (await half.get(half.bob, "/api/me")).status_code == 200
 
 
-async def test_operators_are_told_which_and_why(half: Half) -> None:
+async def test_operators_see_which_pool_is_unavailable_and_why(half: Half) -> None:
     ready = await half.client.get("/readyz")
     assert ready.status_code == 200
     assert ready.json() == {
@@ -138,7 +138,7 @@ async def test_operators_are_told_which_and_why(half: Half) -> None:
     assert "hidden" not in repr([alert, found])
 
 
-async def test_its_jobs_do_not_stand_before_those_of_other_pools(half: Half) -> None:
+async def test_jobs_of_the_pool_do_not_block_jobs_of_other_pools(half: Half) -> None:
     # The job of pool_2 is the older one.
     started = await half.core.start()
     assert started.lease.tenant_id == half.members["pool_1"].tenant_id

@@ -171,7 +171,7 @@ async def test_what_was_not_uploaded_cannot_be_confirmed_and_the_answer_says_wha
     assert (await media_api.confirm(created["file"])).status_code == 200
 
 
-async def test_confirming_again_answers_the_same(media_api: MediaApi) -> None:
+async def test_confirming_again_returns_the_same_file(media_api: MediaApi) -> None:
     file = await media_api.uploaded()
     first, again = (await media_api.confirm(file)).json(), (await media_api.confirm(file)).json()
     addresses = {"url", "url_expires_at"}
@@ -275,7 +275,7 @@ async def test_an_upload_may_be_repeated_until_it_is_confirmed(media_api: MediaA
     assert len(paths) == 1, "neither copies that were refused nor the uploaded object stay"
 
 
-async def test_a_file_has_a_fresh_address_and_may_be_saved_under_its_name(media_api: MediaApi) -> None:
+async def test_a_file_has_a_fresh_url_and_may_be_saved_under_its_name(media_api: MediaApi) -> None:
     file = await media_api.uploaded(name="Übung.mp4")
     assert (await media_api.ask("GET", f"/api/files/{file['id']}")).json() == file
     await media_api.confirm(file)

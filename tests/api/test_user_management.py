@@ -56,7 +56,7 @@ async def shown(client: httpx.AsyncClient, by: Person, whom: Person) -> dict[str
 
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
-async def test_a_tenant_admin_makes_nobody_see_beyond_the_tenant(
+async def test_a_tenant_admin_cannot_give_a_role_that_sees_other_tenants(
     client: httpx.AsyncClient, ann: Person, boss: Person, role: str
 ) -> None:
     assert_refused(await change_role(client, boss, ann, role), 403, "forbidden")
@@ -66,7 +66,9 @@ async def test_a_tenant_admin_makes_nobody_see_beyond_the_tenant(
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_nobody_changes_or_shuts_out_themselves(client: httpx.AsyncClient, people: People, role: Role) -> None:
+async def test_users_cannot_change_their_own_role_or_disable_themselves(
+    client: httpx.AsyncClient, people: People, role: Role
+) -> None:
     person = await people.user(role=role)
     answers = [
         await change_role(client, person, person, "operator"),

@@ -88,7 +88,7 @@ async def test_a_bad_video_names_the_field(local: MediaApi, body: dict[str, Any]
     assert_refused(await local.ask("POST", "/api/videos", body), 422, "invalid_request", field)
 
 
-async def test_what_is_no_id_is_no_video(local: MediaApi) -> None:
+async def test_an_invalid_or_unknown_id_of_a_video_is_not_found(local: MediaApi) -> None:
     assert_refused(await local.ask("GET", "/api/videos/x"), 404, "not_found")
     assert_refused(await local.ask("GET", f"/api/videos/{uuid7()}"), 404, "not_found")
     answer = await local.ask("GET", "/api/videos/uploads")
@@ -163,7 +163,7 @@ async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(media_api
     assert (await media_api.ask("GET", "/api/videos")).json()["items"][0]["outputs"][1]["id"] == str(second.file_id)
 
 
-async def test_a_failure_is_told_and_a_retry_takes_it_back(local: MediaApi) -> None:
+async def test_a_video_shows_the_failure_of_its_job_until_a_retry(local: MediaApi) -> None:
     video = await local.video()
     job_id = await local.submit(video)
     await local.jobs_api.core.fail(await local.jobs_api.start())
@@ -211,7 +211,7 @@ async def test_a_preview_is_an_image_that_can_do_no_harm(local: MediaApi, kind: 
     assert_refused(await local.ask("GET", address), 404, "not_found")
 
 
-async def test_a_result_of_another_shape_is_no_list_of_files(local: MediaApi) -> None:
+async def test_a_result_of_another_shape_is_not_shown_as_files(local: MediaApi) -> None:
     """An actor may return any result, but a file that the result names is not shown unless the job made it."""
     other = await local.video()
     foreign = other["original_file_id"]

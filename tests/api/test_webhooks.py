@@ -225,7 +225,7 @@ async def counted(counter: Counter) -> collections.Counter[str]:
     return collections.Counter({labels: int(float(value)) for labels, value in found})
 
 
-async def test_calls_and_callbacks_are_counted_for_whoever_watches(counter: Counter) -> None:
+async def test_calls_and_callbacks_are_counted_in_the_metrics(counter: Counter) -> None:
     before = await counted(counter)
     job_id, job, prediction_id = await counter.waiting()
     counter.replicate.end(prediction_id, Scenario())
@@ -245,7 +245,7 @@ async def test_calls_and_callbacks_are_counted_for_whoever_watches(counter: Coun
     }
 
 
-async def test_a_worker_that_asks_again_is_told_that_the_provider_may_know_it(counter: Counter) -> None:
+async def test_a_worker_that_repeats_a_poll_learns_that_the_provider_may_have_the_job(counter: Counter) -> None:
     await counter.submit()
     first = await counter.worker.job(poll_id="poll-1")
     again = await counter.worker.job(poll_id="poll-1", current_load=1)
@@ -278,7 +278,7 @@ async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_ca
     assert_refused(await counter.jobs_api.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
 
 
-async def test_failing_jobs_of_one_tenant_hold_up_nobody_else(counter: Counter) -> None:
+async def test_failing_jobs_of_one_tenant_hold_up_no_other_tenant(counter: Counter) -> None:
     bob = await counter.jobs_api.person(tokens=100)
     await counter.down_for(counter.ann, counter.ann)
     provider = (await counter.providers())[PROVIDER]

@@ -75,6 +75,6 @@ async def test_an_unknown_envelope_is_refused_before_anything_is_done(worker_har
     assert (await worker.poll())["job"] is not None, "the refused poll took nothing"
 
 
-async def test_strangers_are_told_that_first(worker_harness: WorkerHarness) -> None:
+async def test_an_unauthenticated_request_gets_401_first(worker_harness: WorkerHarness) -> None:
     answer = await worker_harness.client.post("/api/worker/poll", json={}, headers={HEADER: "result"})
     assert_refused(answer, 401, "not_authenticated")

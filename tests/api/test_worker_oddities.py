@@ -131,7 +131,7 @@ async def test_a_run_past_its_limit_is_not_extended_and_has_no_time_left(worker_
     assert datetime.fromisoformat(answer["lease_expires_at"]) < datetime.now(UTC)
 
 
-async def test_a_poll_repeated_late_gets_addresses_for_as_long_as_its_lease_was_renewed(
+async def test_a_poll_repeated_late_gets_urls_that_last_as_long_as_the_renewed_lease(
     worker_harness: WorkerHarness,
 ) -> None:
     worker = await worker_harness.worker()

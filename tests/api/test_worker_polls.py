@@ -33,7 +33,7 @@ class TestPolls:
         await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/undrain", {})
         assert (await worker.job())["kind"] == "effect"
 
-    async def test_a_worker_nobody_approved_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_worker_that_is_not_approved_gets_nothing(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.central(
             "UPDATE comfyui_workers SET is_approved = false WHERE worker_id = $1", worker.worker_id
@@ -130,9 +130,7 @@ class TestPolls:
         assert (await neighbor.poll(prefetch=True))["reason"] == "at_capacity"
         await idle.job()
 
-    async def test_a_repeated_poll_gets_the_same_lease_with_fresh_addresses(
-        self, worker_harness: WorkerHarness
-    ) -> None:
+    async def test_a_repeated_poll_gets_the_same_lease_with_fresh_urls(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=20)
         for _ in range(2):
@@ -244,9 +242,7 @@ class TestLongPolls:
         submitted = await worker_harness.engine_job(person)
         assert (await polling)["job_id"] == submitted["id"]
 
-    async def test_a_poll_that_is_repeated_ends_the_one_before_which_nobody_hears(
-        self, worker_harness: WorkerHarness
-    ) -> None:
+    async def test_a_repeated_poll_ends_the_previous_one_at_once(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         before = asyncio.create_task(worker.poll(wait_seconds=55, poll_id="same"))
         await waits(worker_harness)

@@ -195,7 +195,7 @@ async def test_a_result_is_served_as_what_its_bytes_are(
     assert (served.headers["content-type"], served.headers.get("content-disposition")) == (served_as, disposition)
 
 
-async def test_fresh_addresses_come_with_a_heartbeat(worker_harness: WorkerHarness) -> None:
+async def test_fresh_urls_come_with_a_heartbeat(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
@@ -210,7 +210,7 @@ async def test_fresh_addresses_come_with_a_heartbeat(worker_harness: WorkerHarne
     assert (await worker_harness.shown(person, submitted["id"]))["status"] == "completed"
 
 
-async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(worker_harness: WorkerHarness) -> None:
+async def test_urls_expire_with_the_lease_and_are_replaced_by_a_heartbeat(worker_harness: WorkerHarness) -> None:
     """The first URLs are signed for two seconds, and are refused after that, though the lease was renewed."""
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)

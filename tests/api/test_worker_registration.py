@@ -164,7 +164,7 @@ async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(fleet_api: Flee
     assert await fleet_api.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
 
 
-async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(
+async def test_wrong_secrets_are_limited_by_ip_address_and_the_right_one_never_is(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     fleet_api = await crew_of(strict, strict_client)

@@ -99,7 +99,7 @@ class TestReports:
         assert (await worker.fail(job, "It broke.")).status_code == 200
         assert_refused(await other.fail(job, "It broke."), 404, "not_found")
 
-    async def test_a_canceled_job_tells_its_worker_and_keeps_nothing_of_the_report(
+    async def test_a_worker_learns_that_its_job_is_canceled_and_its_report_is_not_stored(
         self, worker_harness: WorkerHarness
     ) -> None:
         worker = await worker_harness.worker()
@@ -129,7 +129,7 @@ class TestReports:
         assert (answer.status_code, answer.json()["status"]) == (200, "canceled")
         assert await worker_harness.balance(person) == 10
 
-    async def test_an_expired_job_answers_a_late_report_with_that(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_late_report_about_an_expired_job_returns_expired(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)
         submitted = await worker_harness.engine_job(person)

@@ -21,7 +21,7 @@ from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker
 
 class TestRequests:
     @pytest.mark.parametrize("path", ["poll", *REPORTS])
-    async def test_every_address_wants_a_workers_token(self, worker_harness: WorkerHarness, path: str) -> None:
+    async def test_every_path_needs_the_token_of_a_worker(self, worker_harness: WorkerHarness, path: str) -> None:
         body = {
             "dispatch_id": 1,
             "lease_token": str(uuid4()),
@@ -88,16 +88,14 @@ class TestRequests:
         answer = await worker.complete(job, output=output, outputs=None, provider_job_id=None, worker_id="me")
         assert answer.json()["status"] == "completed"
 
-    async def test_other_methods_and_neighbouring_addresses_are_answered_as_anywhere(
-        self, worker_harness: WorkerHarness
-    ) -> None:
+    async def test_other_methods_and_similar_paths_are_refused_as_usual(self, worker_harness: WorkerHarness) -> None:
         refused = await worker_harness.client.get("/api/worker/poll")
         assert_refused(refused, 405, "method_not_allowed")
         assert refused.headers["allow"] == "POST"
         assert_refused(await worker_harness.client.post("/api/worker/poll/", json={}), 404, "not_found")
         assert_refused(await worker_harness.client.post("/api/worker/nothing", json={}), 404, "not_found")
 
-    async def test_requests_are_counted_by_their_address(self, worker_harness: WorkerHarness) -> None:
+    async def test_requests_are_counted_by_their_path(self, worker_harness: WorkerHarness) -> None:
         await (await worker_harness.worker()).poll()
         metrics = (await worker_harness.client.get("/metrics")).text
         assert 'callsheet_http_requests_total{method="POST",route="/api/worker/poll",status="200"}' in metrics

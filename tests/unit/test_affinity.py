@@ -103,7 +103,7 @@ def test_of_a_users_jobs_one_of_so_many_is_the_oldest(most_passed: int, ran: lis
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 1000))
-def test_newcomers_pass_over_nobody_more_often_than_they_may(most_passed: int, look_ahead: int, seed: int) -> None:
+def test_newcomers_overtake_a_tenant_no_more_often_than_allowed(most_passed: int, look_ahead: int, seed: int) -> None:
     """A tenant with a cold job, and without end new tenants with a warm one each, who are as due as it."""
     made, choice = view(lane(0, workflow=2)), random.Random(seed)
     newcomers, passed = 0, 0
@@ -202,7 +202,7 @@ def test_who_needs_no_models_is_neither_passed_over_nor_preferred() -> None:
     assert warm_workflows([], cold) is None
 
 
-def test_nobody_behind_one_that_was_passed_over_often_enough_is_reached() -> None:
+def test_a_tenant_that_was_overtaken_often_enough_is_the_last_that_can_be_reached() -> None:
     shares = [Share(passed=number) for number in (0, 1, 4, 0)]
     assert reachable(shares, 4) == shares[:3]
     assert reachable(shares, 5) == shares

@@ -139,7 +139,7 @@ def test_the_critical_ones_come_first() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(1800, "30 minutes"), (7199, "119 minutes"), (7200, "2 hours")])
-def test_a_long_wait_is_told_in_words(seconds: float, text: str) -> None:
+def test_a_long_wait_is_written_in_words(seconds: float, text: str) -> None:
     [alert] = alerts(AlertFacts(routes=[route(oldest_wait_seconds=seconds)]))
     assert text in alert.message
 

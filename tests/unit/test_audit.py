@@ -50,7 +50,7 @@ def report(*packages: dict[str, Any]) -> Ran:
     ],
     ids=["well", "vulnerable", "partly known", "unknown index", "no network", "nothing"],
 )
-def test_a_report_is_told_as_it_is(ran: Ran, lines: list[str]) -> None:
+def test_a_report_is_printed_unchanged(ran: Ran, lines: list[str]) -> None:
     assert judged(ran).lines == lines
 
 
@@ -90,7 +90,7 @@ def npm_report(**found: dict[str, Any]) -> Ran:
     ],
     ids=["well", "vulnerable", "registry without advisories", "no network", "nothing"],
 )
-def test_a_report_of_npm_is_told_as_it_is(ran: Ran, lines: list[str]) -> None:
+def test_a_report_of_npm_is_printed_unchanged(ran: Ran, lines: list[str]) -> None:
     assert judged_npm(ran).lines == lines
 
 

@@ -149,7 +149,7 @@ def test_runs_of_pipelines_are_measured_in_every_shape_and_beside_a_real_engine(
     assert {f"pipelines.engine_idle.{part}" for part in ("handed_in_turns", "one_at_a_time")} <= results.keys()
 
 
-def test_an_unknown_benchmark_is_answered_with_those_there_are(
+def test_an_unknown_benchmark_is_refused_with_the_list_of_benchmarks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from bench.__main__ import BENCHMARKS, main

@@ -33,7 +33,9 @@ def node(text: object) -> dict[str, object]:
         (["1", 0], "a fox", {}),
     ],
 )
-def test_what_a_person_wrote_is_told_from_the_graph(text: object, value: object, found: dict[str, str]) -> None:
+def test_texts_of_users_are_distinguished_from_texts_of_the_graph(
+    text: object, value: object, found: dict[str, str]
+) -> None:
     assert texts_in(node(text), node(value), ["{{prompt}}", "{{style}}"]) == found
 
 

@@ -77,7 +77,7 @@ def test_what_is_wrong_between_a_job_and_its_dispatch(
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
-def test_an_open_dispatch_of_an_ended_job_is_found_until_its_holder_was_told(status: str) -> None:
+def test_an_open_dispatch_of_an_ended_job_is_found_until_its_worker_is_notified(status: str) -> None:
     suspicion = compare(CYCLE, job(status), dispatch("leased"))
     assert suspicion is not None
     assert suspicion.kind is Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB

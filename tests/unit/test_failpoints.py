@@ -75,7 +75,7 @@ async def test_a_crash_is_nothing_that_handlers_of_exceptions_catch() -> None:
     assert not isinstance(crashed.value, Exception)
 
 
-async def test_arming_holds_for_the_tasks_of_the_block_and_for_nobody_else() -> None:
+async def test_arming_applies_to_the_tasks_of_the_block_only() -> None:
     outsider = contextvars.copy_context()
     hits: list[Failpoint] = []
 

@@ -85,7 +85,7 @@ def test_a_newcomer_waits_for_one_job_of_the_flood_at_most(slots: int) -> None:
 
 
 @given(st.integers(2, 20), st.integers(1, 30), st.integers(0, 1000))
-def test_nobody_starves(tenants: int, slots: int, seed: int) -> None:
+def test_no_tenant_starves(tenants: int, slots: int, seed: int) -> None:
     """A tenant with nothing in flight is served before any tenant is served twice."""
     stage = Stage(dict.fromkeys(range(tenants), 1.0), slots)
     stage.random.seed(seed)
@@ -121,9 +121,7 @@ def test_the_first_of_a_contest_is_the_smallest(steps: list[tuple[str, int]]) ->
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(-1, 1)), max_size=30), st.integers(1, 60))
-def test_an_arena_gives_work_to_everybody_who_asks_while_there_is_some(
-    jobs: list[tuple[int, int, int]], workers: int
-) -> None:
+def test_a_view_gives_work_to_every_worker_while_there_is_work(jobs: list[tuple[int, int, int]], workers: int) -> None:
     view = QueueView(GPU, lambda tenant_id: Terms())
     waiting = Counter(lane(tenant, user, priority=priority) for tenant, user, priority in jobs)
     for oldest, each in enumerate(waiting):
@@ -160,7 +158,7 @@ def test_a_bound_that_is_reached_stops_its_own_jobs_and_no_others() -> None:
     assert [seat.user_id for seat, _ in view.draw(1)] == [uuid(1)]
 
 
-def test_nothing_is_drawn_where_it_is_the_turn_of_what_nobody_has_counted() -> None:
+def test_nothing_is_drawn_if_the_next_lane_has_a_limit_that_was_not_counted() -> None:
     """Or something of a lower priority would go first because of it."""
     view = QueueView(GPU, lambda tenant_id: Terms())
     for each in (lane(0, identifier="full", priority=2), lane(1, identifier="cloud", priority=1), lane(2)):
@@ -217,7 +215,7 @@ def test_those_who_are_gone_are_forgotten() -> None:
     assert view.tenants_known <= 2
 
 
-def test_an_arena_that_nobody_asks_for_is_dropped_with_what_it_knew() -> None:
+def test_a_view_that_no_worker_uses_is_dropped_with_its_lanes() -> None:
     turns = Turns(lambda tenant_id: Terms())
     view, other = turns.view(GPU), turns.view(Criteria((9,)))
     turns.arrive(lane(0), 1)

@@ -48,7 +48,7 @@ def test_a_worker_that_speaks_of_itself_has_no_name_either() -> None:
     assert said.reason == "the worker is shutting down, unlike gpu-11 and my-gpu-1"
 
 
-def test_the_graph_of_a_file_is_no_metadata_of_it() -> None:
+def test_the_graph_of_a_file_is_removed_from_its_metadata() -> None:
     graph = {"1": {"class_type": "KSampler", "inputs": {"text": "hidden"}}}
     given = {"engine": "0.3", "prompt": graph, "Workflow": '{"nodes": []}', "extra_pnginfo": [graph], "seed": 4}
     assert without_graphs(given) == {"engine": "0.3", "seed": 4}

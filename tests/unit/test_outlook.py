@@ -197,6 +197,6 @@ def test_when_a_waiting_job_is_done(facts: Facts, capacity: NoWorkers, eta: int 
     assert outlook(facts, capacity).eta_seconds == eta
 
 
-def test_nobody_can_tell_how_long_a_provider_that_is_paused_will_take() -> None:
+def test_a_paused_provider_has_no_estimated_time() -> None:
     assert outlook(queued(0, average_seconds=10.0), FREE).eta_seconds == 10
     assert outlook(queued(0, average_seconds=10.0, pause=Pause(NOW)), FREE).eta_seconds is None

@@ -81,7 +81,7 @@ def test_the_extension_is_the_names(name: str, extension: str) -> None:
         ({"workflow": {}}, "task", (False, "bin", "application/octet-stream")),
     ],
 )
-def test_what_is_expected_stands_in_the_payload_of_an_engines_job(
+def test_the_expected_output_is_read_from_the_payload_of_an_engine_job(
     payload: dict[str, Any], kind: str, expected: tuple[bool, str, str]
 ) -> None:
     found = ExpectedOutput.of(started(payload, kind))
@@ -111,7 +111,7 @@ def test_the_one_output_comes_first_and_named_ones_keep_their_order() -> None:
         ("x-made/up", "output.mp4"),
     ],
 )
-def test_the_one_output_is_named_by_its_type_and_lies_where_its_address_said(mime_type: str, name: str) -> None:
+def test_a_single_output_is_named_by_its_type_and_stored_where_its_url_said(mime_type: str, name: str) -> None:
     output = {"size": 3, "mime_type": mime_type}
     [claim] = claims_of(request(output=output), ExpectedOutput(True, "mp4", "video/mp4"), TENANT, JOB, LEASE)
     assert claim.name == name
@@ -177,7 +177,7 @@ ASSETS: list[Any] = [
 ]
 
 
-def test_places_in_storage_are_replaced_by_addresses_and_nothing_else_changes() -> None:
+def test_paths_in_storage_are_replaced_by_urls_and_nothing_else_changes() -> None:
     payload = {"workflow": {"1": {}}, "assets": ASSETS}
     assert [(place, path) for place, _, path in stored_assets(payload)] == [
         (0, "catalog/mask.png"),
@@ -215,5 +215,5 @@ def test_g6_a_path_of_another_tenant_is_never_signed() -> None:
 
 
 @pytest.mark.parametrize(("ttl", "seconds"), [(900.0, 900), (0.2, 1), (-5.0, 1), (12.3, 13), (10_000_000.0, 604_800)])
-def test_addresses_live_as_long_as_the_lease_within_what_storage_allows(ttl: float, seconds: int) -> None:
+def test_urls_last_as_long_as_the_lease_within_the_limit_of_storage(ttl: float, seconds: int) -> None:
     assert url_seconds(ttl) == seconds

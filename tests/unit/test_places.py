@@ -117,7 +117,7 @@ def test_settings_that_lie_in_the_named_data_directory_hold_from_everywhere(
     assert (load_settings().server.port, load_settings().server.host) == (8400, "here")
 
 
-def test_an_env_file_of_something_else_is_no_place(user: Path) -> None:
+def test_an_env_file_of_another_program_does_not_mark_an_installation(user: Path) -> None:
     (user / "project" / ".callsheet").mkdir()
     Path(".env").write_text("SECRET_OF_ANOTHER_PROGRAM=1\n")
     (user / "project" / "deep" / ".env").write_bytes(b"NAME=\xff\n")
@@ -169,7 +169,7 @@ def test_a_link_of_another_user_is_not_followed(user: Path, owned_by_another: se
     assert not find_place().is_found
 
 
-def test_root_trusts_the_user_who_called_sudo_and_nobody_else(
+def test_root_trusts_the_user_who_called_sudo_and_no_other(
     user: Path, owned_by_another: set[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (user / "project" / ".callsheet").mkdir()

@@ -188,11 +188,13 @@ class TestRequestBody:
         ("10.0.0.1", [], "10.0.0.1"),
     ],
 )
-def test_an_address_is_seen_through_trusted_proxies_only(peer: str, forwarded: list[str], expected: str) -> None:
+def test_an_ip_address_is_taken_from_headers_of_trusted_proxies_only(
+    peer: str, forwarded: list[str], expected: str
+) -> None:
     assert client_address(peer, forwarded, (ip_network("10.0.0.0/8"),)) == expected
 
 
-def test_addresses_of_one_subscriber_are_one() -> None:
+def test_ip_addresses_of_one_subscriber_count_as_one() -> None:
     assert neighbourhood("2001:db8:1:2:3::4") == neighbourhood("2001:db8:1:2:ffff::1") != neighbourhood("2001:db8::1")
 
 
@@ -207,7 +209,7 @@ def requesting(counts: RequestsInProgress, address: str, forwarded_for: Sequence
 
 
 class TestRequestsInProgress:
-    def test_one_address_cannot_have_all_of_them(self) -> None:
+    def test_one_ip_address_cannot_use_all_connections(self) -> None:
         counts = RequestsInProgress(ServerSettings(connections_per_address=2))
         with requesting(counts, "203.0.113.9", []), requesting(counts, "203.0.113.9", ["192.0.2.1"]):
             with pytest.raises(TooManyConnections), requesting(counts, "203.0.113.9", ["192.0.2.2"]):
@@ -288,7 +290,7 @@ class TestConnections:
         kept = since.keys() - set(found) - busy
         assert max(since[peer] for peer in found) <= min(since[peer] for peer in kept)
 
-    def test_each_address_has_its_own_limit(self) -> None:
+    def test_each_ip_address_has_its_own_limit(self) -> None:
         since = {Peer(f"203.0.113.{number % 5}", 5000 + number): 0 for number in range(50)}
         assert surplus(since, set(), 10) == []
         assert len(surplus(since, set(), 9)) == 5

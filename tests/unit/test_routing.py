@@ -55,7 +55,7 @@ def application(kind: type[APIRouter]) -> FastAPI:
 
 
 @pytest.mark.parametrize(("method", "path"), REQUESTS)
-async def test_every_request_is_answered_as_by_the_framework(method: str, path: str) -> None:
+async def test_every_response_is_that_of_the_framework(method: str, path: str) -> None:
     assert await answer(Router, method, path) == await answer(APIRouter, method, path)
 
 

@@ -107,7 +107,7 @@ def test_media_types_are_lists_in_toml_and_comma_separated_in_the_environment(mo
         ("home", "", "must name a directory"),
     ],
 )
-def test_a_wrong_value_is_answered_with_setting_value_source_and_what_is_allowed(
+def test_a_wrong_value_is_reported_with_setting_value_source_and_what_is_allowed(
     monkeypatch: pytest.MonkeyPatch, path: str, value: str, allowed: str
 ) -> None:
     variable = variable_name(path.split("."))
@@ -135,7 +135,7 @@ def test_the_sentence_says_where_a_wrong_value_comes_from(monkeypatch: pytest.Mo
     assert "CALLSHEET_SERVER__PORT is -1 (from the command line)" in refusal(server={"port": -1})
 
 
-def test_every_wrong_value_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wrong_value_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_SERVER__PORT", "a")
     monkeypatch.setenv("CALLSHEET_LOG__LEVEL", "b")
     assert [line.split()[0] for line in refusal().splitlines()] == ["CALLSHEET_SERVER__PORT", "CALLSHEET_LOG__LEVEL"]
@@ -172,7 +172,7 @@ def test_a_misspelt_variable_is_refused_with_what_was_meant(
         ("[server", "callsheet.toml is not valid TOML: "),
     ],
 )
-def test_a_wrong_config_file_is_answered_with_a_sentence(toml: str, sentence: str) -> None:
+def test_a_wrong_config_file_is_reported_in_a_sentence(toml: str, sentence: str) -> None:
     Path("callsheet.toml").write_text(toml)
     assert refusal().startswith(sentence)
     assert SECRET not in refusal()
@@ -207,7 +207,7 @@ def test_settings_that_do_not_fit_together_are_refused(given: dict[str, object],
     assert SECRET not in refusal(**given)
 
 
-def test_a_cookie_is_secure_by_itself_where_the_public_address_is() -> None:
+def test_a_cookie_is_secure_by_default_if_the_public_url_is_https() -> None:
     assert load_settings(server={"public_url": "https://callsheet.example.com/"}).cookie_secure is True
 
 
@@ -229,7 +229,7 @@ def test_a_wrong_secret_is_refused_without_being_printed(
     assert SECRET[:20] not in sentence
 
 
-def test_an_address_that_is_refused_for_its_password_is_not_printed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_that_is_refused_for_its_password_is_printed_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_PROVIDERS__REPLICATE__URL", f"https://user:{SECRET}@api.replicate.com")
     sentence = refusal()
     assert "CALLSHEET_PROVIDERS__REPLICATE__URL is 'https://user:***@api.replicate.com'" in sentence
@@ -318,7 +318,7 @@ def test_nothing_else_reads_the_environment() -> None:
     assert touching == MAY_TOUCH_THE_ENVIRONMENT
 
 
-def test_psql_gets_the_environment_and_nobody_looks_into_it() -> None:
+def test_psql_gets_the_environment_and_no_code_reads_it() -> None:
     tree = ast.parse((SOURCE / "cli" / "database.py").read_text("utf-8"))
     unpacked = [
         value
@@ -352,7 +352,7 @@ def test_a_setting_that_may_have_no_value_can_be_set_to_null_everywhere(
     assert (settings.fleet.audit_log_days, settings.worker.metadata_url) == (None, None)
 
 
-def test_null_is_no_value_of_a_setting_that_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_null_is_refused_for_a_setting_that_needs_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_FLEET__MAX_WORKERS", "null")
     with pytest.raises(SettingsError, match="MAX_WORKERS"):
         load_settings()

@@ -61,7 +61,7 @@ def test_steps_start_at_whole_minutes_and_the_last_one_has_the_present() -> None
     assert {after - before for before, after in pairwise(starts)} == {timedelta(minutes=10)}
 
 
-def test_points_have_no_gaps_and_tell_no_sample_from_an_empty_queue() -> None:
+def test_points_have_no_gaps_and_a_missing_sample_differs_from_an_empty_queue() -> None:
     starts = step_starts(NOW, 60, 4)
     ones = [0] * BUCKETS
     ones[10] = 4

@@ -11,7 +11,7 @@ FILE = TaskFile("id", "tenants/t/runs/r/1.png", "1.png", "image/png", None, [("p
 PAYLOAD: dict[str, Any] = {"cover": "{{parent_image_path}}", "params": {"images": ["{{parent_image_path}}", "other"]}}
 
 
-def test_an_address_stands_at_every_place_when_the_task_is_handed_out() -> None:
+def test_a_url_is_at_every_place_of_the_file_when_the_task_is_leased() -> None:
     stored = with_files(PAYLOAD, [FILE])
     assert files_of("pipeline", stored) == [FILE]
     shown = addressed("pipeline", stored, {FILE.path: "https://signed"})
@@ -26,5 +26,5 @@ def test_what_a_user_calls_files_is_the_users_own_word() -> None:
     assert with_files(said, []) == {}
 
 
-def test_assets_in_the_payload_of_a_task_have_no_addresses() -> None:
+def test_assets_in_the_payload_of_a_task_get_no_urls() -> None:
     assert fresh_inputs({"assets": [{"key": "a", "path": "tenants/t/a.png"}]}, {}) == []

@@ -86,7 +86,7 @@ def test_a_task_of_a_list_has_no_payload() -> None:
     assert task_view(row(), job(JobStatus.QUEUED)).payload is None
 
 
-def test_a_result_is_what_the_actor_answered_and_the_files_it_made() -> None:
+def test_a_result_has_what_the_actor_returned_and_the_files_it_made() -> None:
     output = JobOutput(file_id=ID, name="a.png", mime_type="image/png", size=1, url="https://here")
     made = {"outputs": [{"file_id": str(ID)}], "metadata": {}, "result": {"n": 1}}
     result = task_view(row(), job(JobStatus.COMPLETED, result=made, outputs=[output])).result

@@ -50,7 +50,7 @@ async def test_one_arrival_wakes_the_two_who_wait_longest() -> None:
     assert len(waiters) == 0
 
 
-async def test_who_has_the_models_loaded_is_told_before_those_who_wait_longer() -> None:
+async def test_a_poller_with_the_models_loaded_is_woken_before_pollers_that_wait_longer() -> None:
     waiters, said = Waiters(), []
 
     async def poll(number: int, cold: Cold | None) -> None:
@@ -101,14 +101,14 @@ async def test_no_more_are_woken_over_all_kinds_of_workers() -> None:
     assert len(await woken(tasks)) == WOKEN_PER_ARRIVAL
 
 
-async def test_after_messages_may_have_been_missed_everybody_looks() -> None:
+async def test_after_a_possible_loss_of_messages_every_poller_is_woken() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, OTHER, GPU, GPU, CLOUD)
     waiters.received(None)
     assert await woken(tasks) == [0, 1, 2, 3]
 
 
-async def test_whose_time_is_over_is_told_so_and_forgotten() -> None:
+async def test_a_poller_whose_time_is_over_returns_and_is_forgotten() -> None:
     waiters = Waiters()
     assert await wait(waiters, GPU, 0.001) is False
     assert len(waiters) == 0
@@ -123,14 +123,14 @@ async def test_one_that_left_is_not_counted_as_woken() -> None:
     assert await woken(tasks) == [2, 3]
 
 
-async def test_work_that_a_poller_was_told_of_and_may_not_take_is_handed_on_to_one_of_every_kind() -> None:
+async def test_work_that_the_woken_poller_may_not_take_wakes_one_poller_of_every_kind() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, GPU, GPU, Criteria((2, 3)), OTHER, CLOUD, STAGING)
     waiters.wake_instead(GPU)
     assert await woken(tasks) == [0, 2]
 
 
-async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> None:
+async def test_a_woken_poller_that_leaves_without_looking_wakes_another() -> None:
     waiters = Waiters()
     with waiters.waiting(GPU), waiters.waiting(GPU):
         tasks = await waiting(waiters, GPU, GPU, GPU)
@@ -162,7 +162,7 @@ async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed()
     assert len(waiters) == 0
 
 
-async def test_what_a_queue_tells_is_what_waiters_hear() -> None:
+async def test_a_notification_of_the_queue_is_understood_by_the_waiters() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, Criteria((7,), "staging", ("comfy_cloud",)))
     heard: list[str] = []

@@ -109,7 +109,7 @@ def test_a_retry_starts_the_next_charge_cycle() -> None:
     assert [(span.kind, span.charge_cycle) for span in spans[-3:]] == [("ended", 1), ("accepted", 2), ("queued", 2)]
 
 
-def test_refused_changes_and_deletions_are_no_parts_of_it() -> None:
+def test_refused_changes_and_deletions_are_left_out() -> None:
     odd = [StatusEvent(7, "job.transition_denied", "completed", "worker:gpu-1", None, at(95))]
     odd.append(StatusEvent(8, "job.deleted", "completed", "user:1", None, at(99)))
     assert waterfall_of(job(30), [*HISTORY, *odd], {}, [], at(100)) == waterfall_of(job(30), HISTORY, {}, [], at(100))

@@ -143,7 +143,7 @@ def test_admins_keep_type_details_traceback_and_what_was_reported() -> None:
     assert failure.retryable
 
 
-def test_the_engines_own_report_tells_type_and_traceback() -> None:
+def test_type_and_traceback_come_from_the_report_of_the_engine() -> None:
     engine = {"exception_type": "torch.OutOfMemoryError", "exception_message": "too big", "traceback": ["one", "two"]}
     failure = failure_of(reported(error_message=engine))
     assert (failure.type, failure.message, failure.traceback) == ("torch.OutOfMemoryError", "too big", "one\ntwo")
@@ -168,7 +168,7 @@ def test_a_worker_that_says_nothing_still_fails_its_job() -> None:
     assert (failure.type, failure.message, failure.details) == ("worker_error", FALLBACK, None)
 
 
-def test_a_type_that_is_no_name_is_not_shown() -> None:
+def test_a_type_that_is_not_a_name_is_not_shown() -> None:
     assert failure_of(reported(error={"type": "/opt/engine failed <b>"})).type == "worker_error"
 
 

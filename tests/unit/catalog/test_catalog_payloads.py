@@ -71,7 +71,7 @@ def test_a_files_value_is_an_asset_of_the_catalog_or_a_file_of_the_users() -> No
     assert resolve(recipe({"overlay": str(other)}), {"prompt": ""}).assets == {"overlay": other}
 
 
-def test_a_text_nobody_gave_is_empty_unless_it_is_required() -> None:
+def test_a_missing_text_is_empty_unless_it_is_required() -> None:
     assert resolve(recipe({}, NOTE), {"prompt": "x"}).values["{{note}}"] == ""
     assert refused({}, {}) == {"input_payload.prompt": "This field is required."}
     assert resolve(recipe({"prompt": "of the effect"}), {}).values["{{prompt}}"] == "of the effect"

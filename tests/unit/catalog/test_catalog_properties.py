@@ -123,13 +123,13 @@ def test_free_text_reaches_no_file_name_by_links_either(class_type: str, name: s
     assert problems({}, linked) == []
 
 
-def test_a_placeholder_cannot_stand_where_a_link_stands() -> None:
+def test_a_placeholder_cannot_replace_a_link_between_nodes() -> None:
     [(field, reason)] = problems({}, graph(x=["{{prompt}}", "{{seed}}"]))[:1]
     assert (field, "a link between nodes" in reason) == ("properties.1.placeholder", True)
     assert problems({}, graph(x=["{{prompt}}", "{{seed}}", "c"])) == []
 
 
-def test_placeholders_must_not_overlap_where_they_stand() -> None:
+def test_placeholders_must_not_overlap_in_an_input() -> None:
     changes = {1: {"placeholder": "__A__"}, 2: {"placeholder": "__B__"}}
     plain = graph(x="__A__ __B__")
     assert problems(changes, plain) == []
@@ -189,7 +189,7 @@ def test_a_value_that_does_not_fit_is_refused(number: int, value: Any) -> None:
         fit(properties()[number], value)
 
 
-def test_more_steps_than_can_be_counted_are_no_error() -> None:
+def test_a_step_that_is_too_small_to_count_causes_no_error() -> None:
     tiny = Property.model_validate({**STRENGTH, "limits": {"step": 1e-300}, "default": 1})
     assert fit(tiny, 1.8e19) == 1.8e19
 
@@ -225,7 +225,7 @@ def test_an_effects_values_are_checked_like_defaults(overrides: dict[str, Any], 
     assert [found.field for found in check_overrides(properties(), overrides)] == fields
 
 
-def test_what_nobody_else_can_set_must_be_set_by_the_effect() -> None:
+def test_a_required_property_that_users_cannot_set_must_be_set_by_the_effect() -> None:
     hidden = properties({3: {"required": True, "default": None}})
     assert [found.field for found in check_overrides(hidden, {})] == ["overrides.seed"]
     assert check_overrides(hidden, {"seed": 3}) == []

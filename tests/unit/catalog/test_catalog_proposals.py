@@ -107,7 +107,7 @@ def test_without_a_video_the_first_image_is_what_it_works_on() -> None:
         ("SomethingElse", "mp4"),
     ],
 )
-def test_a_node_that_somebody_names_is_of_the_kind_it_makes(class_type: str, extension: str) -> None:
+def test_a_named_output_node_has_the_type_of_the_files_it_makes(class_type: str, extension: str) -> None:
     found = named_output({"1": {"class_type": class_type, "inputs": {}}}, "1")
     assert (found.extension, found.mime_type) == (extension, MIME_TYPES[extension])
 
@@ -171,7 +171,7 @@ def test_the_likeliest_result_comes_first_and_a_preview_last() -> None:
     assert [output.node_id for output in propose(graph).outputs] == ["4", "10", "2", "3", "1"]
 
 
-def test_a_text_that_stands_for_both_is_a_prompt() -> None:
+def test_a_text_that_is_both_prompts_is_proposed_as_the_positive_prompt() -> None:
     graph = copy.deepcopy(EXPORT)
     graph["3"]["inputs"]["negative"] = ["6", 0]
     del graph["7"]

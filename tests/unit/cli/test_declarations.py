@@ -74,21 +74,21 @@ def there(wanted: CreatePipeline, effect_id: UUID = EFFECT) -> Pipeline:
     )
 
 
-def told(found: Pipeline | None, wanted: CreatePipeline) -> list[str]:
+def changes_shown(found: Pipeline | None, wanted: CreatePipeline) -> list[str]:
     return [str(change) for change in changes(found, there(wanted))]
 
 
-def test_a_file_is_read_as_the_request_it_stands_for(tmp_path: Path) -> None:
+def test_a_file_is_read_as_the_request_it_declares(tmp_path: Path) -> None:
     (tmp_path / "portraits.toml").write_text(FILE)
     assert read_declaration(tmp_path / "portraits.toml") == declared()
 
 
 def test_what_was_applied_differs_in_nothing() -> None:
-    assert told(there(declared()), declared()) == []
+    assert changes_shown(there(declared()), declared()) == []
 
 
 def test_what_is_not_there_is_all_new() -> None:
-    assert told(None, declared()) == [
+    assert changes_shown(None, declared()) == [
         "+ pipeline portraits",
         '+ step Base {"workflow": "paint", "needs_run_prompt": true}',
         '+ step Upscale {"workflow": "enlarge", "values": {"factor": 2}, "needs_parent_image_path": true, '
@@ -96,7 +96,7 @@ def test_what_is_not_there_is_all_new() -> None:
     ]
 
 
-def test_changes_are_told_one_by_one() -> None:
+def test_changes_are_listed_one_by_one() -> None:
     base, upscale = (step.model_dump() for step in declared().steps)
     wanted = declared(
         name="People",
@@ -105,7 +105,7 @@ def test_changes_are_told_one_by_one() -> None:
             {"name": "Fix", "workflow": "mend", "needs_parent_image_path": True},
         ],
     )
-    assert told(there(declared()), wanted) == [
+    assert changes_shown(there(declared()), wanted) == [
         '~ name: "Portraits" → "People"',
         "- step Base",
         "~ step Upscale: place: 2 → 1",
@@ -118,8 +118,8 @@ def test_changes_are_told_one_by_one() -> None:
 def test_a_short_name_and_an_effect_are_compared_also_where_the_file_leaves_them_out() -> None:
     first = {"name": "Base", "workflow": "paint", "slug": "start"}
     found = there(declared(steps=[first]))
-    assert told(found, declared(steps=[first])) == []
-    assert told(found, declared(steps=[{**first, "slug": None}])) == ['~ step Base: slug: "start" → "base"']
+    assert changes_shown(found, declared(steps=[first])) == []
+    assert changes_shown(found, declared(steps=[{**first, "slug": None}])) == ['~ step Base: slug: "start" → "base"']
     # What the workflow is sold as has been replaced.
     resold = there(declared(steps=[first]), UUID(int=8))
     assert [str(change) for change in changes(found, resold)] == [
@@ -127,18 +127,18 @@ def test_a_short_name_and_an_effect_are_compared_also_where_the_file_leaves_them
     ]
 
 
-def test_steps_of_one_name_are_told_apart_by_which_of_them_they_are() -> None:
+def test_steps_with_the_same_name_are_matched_by_their_order() -> None:
     fix = {"name": "Fix", "workflow": "mend", "needs_parent_image_path": True}
     base = {"name": "Base", "workflow": "paint"}
     found = there(declared(steps=[base, fix, fix]))
-    assert told(found, declared(steps=[base, fix, fix])) == []
-    assert told(found, declared(steps=[base, fix, {**fix, "top_k": 3}])) == ["~ step Fix: top_k: null → 3"]
+    assert changes_shown(found, declared(steps=[base, fix, fix])) == []
+    assert changes_shown(found, declared(steps=[base, fix, {**fix, "top_k": 3}])) == ["~ step Fix: top_k: null → 3"]
 
 
 def test_positions_in_the_file_are_the_order() -> None:
     base, upscale = (step.model_dump() for step in declared().steps)
     turned = declared(steps=[{**upscale, "position": 2}, {**base, "position": 1}])
-    assert told(there(declared()), turned) == []
+    assert changes_shown(there(declared()), turned) == []
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_positions_in_the_file_are_the_order() -> None:
     ],
     ids=lambda value: repr(value[:30]),
 )
-def test_a_file_that_declares_no_pipeline_is_told_what_is_wrong(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_file_that_declares_no_pipeline_is_refused_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "wrong.toml").write_text(text)
     with pytest.raises(OperatorError, match=r"wrong\.toml") as refused:
         read_declaration(tmp_path / "wrong.toml")
@@ -176,7 +176,7 @@ def test_what_an_editor_on_windows_writes_is_read_as_well(tmp_path: Path) -> Non
     assert read_declaration(tmp_path / "windows.toml").slug == "portraits"
 
 
-def test_a_file_that_cannot_be_read_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
     for name, reason in (("nowhere.toml", "No such file"), ("latin.toml", "not text in UTF-8")):
         with pytest.raises(OperatorError, match=reason):

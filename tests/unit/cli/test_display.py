@@ -52,7 +52,7 @@ def test_into_a_pipe_each_stage_is_one_line() -> None:
     assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
 
 
-def test_of_a_task_no_stage_is_told_that_only_engines_have() -> None:
+def test_a_task_shows_no_stage_that_only_engine_jobs_have() -> None:
     written = StringIO()
     with JobDisplay(Console(file=written), TASK_STAGES) as display:
         for told in WHOLE_LIFE:
@@ -73,7 +73,7 @@ def test_on_a_terminal_it_is_one_line_with_a_bar_that_is_full_at_the_end(width: 
     assert all("queue" in line for line in drawn if line.strip())
 
 
-def test_a_stage_that_was_over_before_it_was_told_is_shown_at_the_end() -> None:
+def test_a_stage_that_was_over_before_it_was_shown_is_shown_at_the_end() -> None:
     written = StringIO()
     quick = (moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING), moved(JobStatus.COMPLETED))
     display = watched(Console(file=written), *quick)

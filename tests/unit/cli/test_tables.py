@@ -76,7 +76,7 @@ def test_wide_characters_count_as_what_they_take() -> None:
     ("seconds", "text"),
     [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3599, "59 min"), (7200, "2 h"), (200_000, "2 d"), (1e8, "3 y")],
 )
-def test_a_duration_is_told_in_its_largest_unit(seconds: float, text: str) -> None:
+def test_a_duration_is_shown_in_its_largest_unit(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
 
 

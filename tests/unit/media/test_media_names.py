@@ -51,7 +51,7 @@ def test_a_media_type_is_known_without_its_parameters(mime_type: str) -> None:
 
 
 @pytest.mark.parametrize("mime_type", ["", "video", "video/", "/mp4", "video/mp4/x", "video/*", "vidéo/mp4", "a/b\n"])
-def test_what_is_no_media_type_is_refused(mime_type: str) -> None:
+def test_an_invalid_media_type_is_refused(mime_type: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         bare_type(mime_type)
     assert refusal.value.errors[0].field == "mime_type"
@@ -127,7 +127,7 @@ MP4 = b"\x00\x00\x00\x20ftypisom"
         (b"[Reference]\nRef1=http://10.0.0.1/\n", "a playlist"),
     ],
 )
-def test_a_playlist_is_no_medium_whatever_it_is_called(mime_type: str, beginning: bytes, found: str) -> None:
+def test_a_playlist_is_not_accepted_as_media_whatever_its_type(mime_type: str, beginning: bytes, found: str) -> None:
     assert contradiction(mime_type, beginning) == found
     assert actual_type(mime_type, beginning) == "application/octet-stream"
 
@@ -137,7 +137,7 @@ def test_a_container_that_happens_to_hold_such_a_line_is_one() -> None:
 
 
 @pytest.mark.parametrize("manifest", [b"<MPD>", b"<?xml version='1.0'?><MPD/>", b"<asx version='3.0'>", b"<smil>"])
-def test_a_manifest_in_xml_is_no_video(manifest: bytes) -> None:
+def test_a_manifest_in_xml_is_not_accepted_as_a_video(manifest: bytes) -> None:
     assert contradiction("video/mp4", manifest) is not None
 
 

@@ -70,7 +70,7 @@ def test_an_image_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_head
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"\x89PNG\r\n\x1a\n and so on", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
-def test_what_is_no_image_is_refused(content: bytes) -> None:
+def test_a_file_that_is_not_an_image_is_refused(content: bytes) -> None:
     with pytest.raises(NoPreview):
         small(content)
 

@@ -161,7 +161,7 @@ def test_another_secret_another_signature() -> None:
         UrlSigner(b"other", "http://callsheet", clock).read("GET", "key", url.partition("?")[2].encode())
 
 
-def test_a_parameter_may_not_stand_twice() -> None:
+def test_a_repeated_parameter_is_refused() -> None:
     signer = UrlSigner(b"secret", "http://callsheet", ManualClock())
     query = signer.url(Grant("GET", "key", 2**33)).partition("?")[2]
     for doubled in query.split("&"):

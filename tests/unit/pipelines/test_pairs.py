@@ -57,7 +57,7 @@ def test_a_pair_that_was_compared_does_not_come_again(field: list[Contender], se
 
 
 @given(st.integers())
-def test_whoever_has_fewest_votes_is_asked_about(seed: int) -> None:
+def test_the_candidates_with_the_fewest_votes_are_paired(seed: int) -> None:
     field = of_votes(4, 0, 7, 3)
     pair = choose_pair(field, (), seed)
     assert pair is not None
@@ -74,7 +74,7 @@ def test_among_opponents_the_closest_is_taken(seed: int) -> None:
     assert set(pair) == {new, close}
 
 
-def test_a_round_of_votes_reaches_everybody_before_anybody_twice() -> None:
+def test_every_candidate_is_paired_once_before_any_is_paired_twice() -> None:
     votes = dict.fromkeys(range(1, 11), 0)
     for turn in range(5):
         field = [Contender(UUID(int=number), number, 1, 1000, count) for number, count in votes.items()]

@@ -47,7 +47,7 @@ def test_what_was_put_in_is_not_looked_at_again() -> None:
     assert filled({"text": "it is {{width}}"}, given) == {"text": "it is true"}
 
 
-def test_where_the_parents_image_goes_is_told_by_the_step_and_never_by_a_value() -> None:
+def test_the_step_and_never_a_value_decides_where_the_parent_image_goes() -> None:
     assert address_places(PAYLOAD) == [("params", "images", 0)]
     assert address_places({"prompt": "{{prompt}}"}) == []
 

@@ -115,7 +115,7 @@ def test_children_come_from_the_highest_step_that_has_an_eligible_parent(tree: T
 
 
 @given(trees())
-def test_a_base_is_started_only_where_nobody_can_go_on_and_leaves_and_jobs_in_flight_are_fewer_than_the_target(
+def test_a_base_is_started_only_if_no_candidate_is_eligible_and_leaves_and_jobs_in_flight_are_below_the_target(
     tree: Tree,
 ) -> None:
     choice = next_group(tree.state(FINISH))
@@ -133,7 +133,7 @@ def test_no_work_says_why(tree: Tree, strategy: Strategy) -> None:
 
 
 @given(trees(), some.sampled_from(Strategy))
-def test_nobody_is_chosen_from_the_last_step_or_from_behind_a_gate(tree: Tree, strategy: Strategy) -> None:
+def test_no_parent_is_chosen_from_the_last_step_or_before_an_approval(tree: Tree, strategy: Strategy) -> None:
     for gated in ([1], [2, 3], range(1, tree.steps + 1)):
         choice = next_group(tree.state(strategy, gated))
         if choice.mode is Mode.CHILD_GENERATION:
@@ -142,7 +142,7 @@ def test_nobody_is_chosen_from_the_last_step_or_from_behind_a_gate(tree: Tree, s
 
 
 @given(trees())
-def test_a_gate_that_holds_somebody_back_makes_no_new_base(tree: Tree) -> None:
+def test_a_run_that_waits_for_an_approval_starts_no_new_base(tree: Tree) -> None:
     gated = range(1, tree.steps + 1)
     choice = next_group(tree.state(FINISH, gated))
     if any(map(tree.eligible, tree.nodes)):
@@ -231,7 +231,7 @@ def test_ten_thousand_draws_fall_as_the_elo_scores_say() -> None:
     assert sum((drawn[number] - wanted) ** 2 / wanted for number, wanted in expected.items()) < 16.3
 
 
-def test_where_nobody_has_points_everybody_has_the_same_chance() -> None:
+def test_candidates_without_points_all_have_the_same_chance() -> None:
     among = [0, 0, 0, 0]
     drawn = Counter(Draw(7, number).parent(among) for number in range(10_000))
     assert set(drawn) == {0, 1, 2, 3}
@@ -257,7 +257,7 @@ def test_ten_thousand_calls_fall_as_the_elo_scores_say_however_high_they_go_and_
     assert sum((drawn[number] - wanted) ** 2 / wanted for number, wanted in expected.items()) < 16.3
 
 
-def test_where_nobody_has_points_every_number_that_is_called_counts() -> None:
+def test_every_sample_is_accepted_if_no_candidate_has_points() -> None:
     among = {1: 0, 2: 0, 5: 0, 8: 0}
     drawn = Counter(called(Draw(7, number), among, 0) for number in range(10_000))
     assert set(drawn) == set(among)
@@ -270,7 +270,7 @@ def test_where_nobody_has_points_every_number_that_is_called_counts() -> None:
     some.dictionaries(some.integers(1, 60), some.integers(1, 3000), min_size=1),
     some.sets(some.integers(1, 60)),
 )
-def test_what_is_called_is_the_same_every_time_whoever_else_is_looked_up_with_it(
+def test_the_samples_of_a_draw_do_not_depend_on_which_candidates_are_read(
     seed: int, number: int, elos: dict[int, int], left_out: set[int]
 ) -> None:
     """Only the numbers that were called need be read."""
@@ -285,7 +285,7 @@ def test_what_is_called_is_the_same_every_time_whoever_else_is_looked_up_with_it
 
 
 @given(some.integers(0, 2**53 - 1), some.integers(1, 10**6), some.lists(some.integers(0, 3000), min_size=1))
-def test_a_draw_is_the_same_every_time_and_takes_nobody_without_points(seed: int, number: int, elos: list[int]) -> None:
+def test_a_draw_is_repeatable_and_takes_no_candidate_without_points(seed: int, number: int, elos: list[int]) -> None:
     first, second = Draw(seed, number), Draw(seed, number)
     chosen = first.parent(elos)
     assert second.parent(elos) == chosen

@@ -92,7 +92,7 @@ async def test_its_jobs_are_of_a_provider_with_a_limit(registry: ActorRegistry, 
 
 
 @pytest.mark.parametrize(("status", "retryable"), [(429, True), (500, True), (503, True), (401, False), (400, False)])
-async def test_a_refusal_is_told_without_the_key(
+async def test_an_error_of_the_service_is_reported_without_the_key(
     service: Service, actor: Actor, tmp_path: Path, status: int, retryable: bool
 ) -> None:
     service.status = status

@@ -107,7 +107,7 @@ async def test_values_go_in_with_their_types_and_quotes_change_nothing(service: 
 
 
 @pytest.mark.parametrize(("model", "is_refused"), [("..", True), (".", True), ("../..", False), ("sd.3", False)])
-async def test_no_value_leads_to_another_address_of_the_service(
+async def test_no_value_leads_to_another_path_of_the_service(
     service: MediaService, model: str, is_refused: bool
 ) -> None:
     table = service_table("leonardo", service)
@@ -136,7 +136,7 @@ async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on
     assert SECRET in str(asked.headers)
 
 
-async def test_percent_and_status_are_told(service: MediaService, tmp_path: Path) -> None:
+async def test_percent_and_status_are_reported(service: MediaService, tmp_path: Path) -> None:
     styled_provider = StyledProvider(service, "midjourney", tmp_path)
     service.polls_until_done = 3
     await styled_provider.make()
@@ -189,7 +189,7 @@ async def test_a_refusal_fails_for_good_and_shows_no_urls_and_no_secrets(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_wrong_key_is_told_as_one(styled_provider: StyledProvider, status: int) -> None:
+async def test_a_wrong_key_is_reported_as_such(styled_provider: StyledProvider, status: int) -> None:
     styled_provider.service.always["submit"] = answered(status, {"message": "who are you"})
     failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_refused_key", False)
@@ -225,7 +225,7 @@ async def test_an_id_that_is_too_long_to_be_kept_does_not_cost_the_result(
     assert made.files
 
 
-async def test_a_page_instead_of_json_is_no_answer(styled_provider: StyledProvider) -> None:
+async def test_an_html_page_instead_of_json_counts_as_unavailable(styled_provider: StyledProvider) -> None:
     styled_provider.service.always["submit"] = with_a_page
     assert isinstance(await styled_provider.fail(), ProviderUnavailable)
 
@@ -288,7 +288,7 @@ async def test_a_job_that_takes_too_long_is_canceled_there_and_fails(service: Me
     assert (failed.type, failed.retryable, service.canceled) == ("run_limit", False, ["job/1 ü"])
 
 
-async def test_nobody_waits_for_a_service_that_never_answers(styled_provider: StyledProvider) -> None:
+async def test_a_service_that_never_responds_runs_into_the_timeout(styled_provider: StyledProvider) -> None:
     styled_provider.service.always["submit"] = silent
     assert isinstance(await styled_provider.fail(request_seconds=0.2), ProviderUnavailable)
 
@@ -326,7 +326,7 @@ async def test_a_run_that_is_stopped_while_it_is_submitted_is_canceled_there_too
 @pytest.mark.parametrize(
     "content", [HTML, b"", b"{}", b"#!/bin/sh\n" + bytes(100), b"<svg onload=alert(1)>" + bytes(100)]
 )
-async def test_what_is_no_medium_by_its_bytes_is_refused_whatever_it_calls_itself(
+async def test_a_file_whose_bytes_are_not_media_is_refused_whatever_its_type(
     styled_provider: StyledProvider, content: bytes
 ) -> None:
     styled_provider.service.outputs = [styled_provider.service.file("picture.png", content)]

@@ -43,7 +43,7 @@ def test_what_was_put_in_is_not_looked_at_again(prompt: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_a_value_adds_no_segment_and_no_parameter_to_an_address(value: str) -> None:
+def test_a_value_adds_no_segment_and_no_parameter_to_a_url(value: str) -> None:
     value = value.encode("utf-8", "replace").decode()
     address = filled_path("/jobs/{id}/state", {"of": "{id}"}, {"id": value})
     path, _, query = address.partition("?")

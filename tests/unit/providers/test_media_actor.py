@@ -94,7 +94,7 @@ def test_what_cannot_be_run_is_refused_by_field(
         assert registry.actors["media"].plan({**LEONARDO, **changes}).provider == "leonardo"
 
 
-def test_every_wrong_field_is_told_at_once(registry: ActorRegistry) -> None:
+def test_every_wrong_field_is_named_at_once(registry: ActorRegistry) -> None:
     assert set(refused(registry, {"prompt": 5, "size": 1})) == {
         "payload.provider",
         "payload.action_type",
@@ -237,7 +237,7 @@ class TestWebhooks:
         assert await media.run(self.task(tmp_path, callback)) == Deferred("prediction-1", 3600)
         assert provider.calls == ["find"]
 
-    async def test_without_an_address_to_call_back_nothing_is_submitted(
+    async def test_without_a_callback_url_nothing_is_submitted(
         self, media: MediaActor, provider: RecordingProvider, tmp_path: Path
     ) -> None:
         with pytest.raises(ProviderError) as failed:

@@ -149,7 +149,7 @@ async def test_pages_in_every_encoding_are_read(site: Site, scraper: Scraper, bo
         ({"status": 408}, "page_refused", True),
     ],
 )
-async def test_what_is_no_page_of_a_product_is_refused(
+async def test_a_page_without_a_product_is_refused(
     site: Site, scraper: Scraper, options: dict[str, Any], type: str, retryable: bool
 ) -> None:
     error = await refused(scraper, site.shows(**options))

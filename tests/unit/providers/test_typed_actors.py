@@ -135,7 +135,7 @@ async def test_what_is_not_set_up_is_refused_with_the_name_of_the_setting(
     await registry.close()
 
 
-async def test_without_an_address_to_call_back_nothing_is_submitted(
+async def test_without_a_callback_url_nothing_is_submitted(
     server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     with pytest.raises(ProviderError, match="call back"):

@@ -51,7 +51,7 @@ async def test_list_prints_the_workers_that_exist() -> None:
     assert await rent.actual(a_fleet()) == Actual(2, frozenset({"gpu-1", "gpu-2"}))
 
 
-async def test_what_is_no_id_is_refused() -> None:
+async def test_output_that_is_not_an_id_is_refused() -> None:
     rent = CommandDriver(ScalingSettings(commands={"rent": (sys.executable, "-c", "print('Found 2 workers:')")}))
     with pytest.raises(DriverError, match="printed 'Found 2 workers:' for list, which is not the id of a worker"):
         await rent.actual(a_fleet())

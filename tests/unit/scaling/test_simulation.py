@@ -280,7 +280,7 @@ def test_the_fleet_is_looked_at_as_often_as_by_the_autoscaler() -> None:
     assert Conditions().interval_seconds == ScalingSettings().interval_seconds
 
 
-def test_progress_is_told_to_the_end() -> None:
+def test_progress_is_reported_until_the_end() -> None:
     told: list[int] = []
     Replay(steady(10, 1, 1), Policy(maximum=2)).run(told.append)
     assert told == [360]

@@ -24,12 +24,12 @@ PUBLIC = ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "193.0.0.1", "2606:
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_an_address_that_is_not_public_is_refused(address: str) -> None:
+def test_an_ip_address_that_is_not_public_is_refused(address: str) -> None:
     assert is_refused(address)
 
 
 @pytest.mark.parametrize("address", [*PUBLIC, "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"])
-def test_a_public_address_is_let_through(address: str) -> None:
+def test_a_public_ip_address_is_accepted(address: str) -> None:
     assert not is_refused(address)
 
 
@@ -54,7 +54,7 @@ def test_no_network_allows_the_metadata_service_of_a_cloud_by_the_way(address: s
     assert is_refused(address, everything)
 
 
-def test_the_metadata_service_can_be_allowed_by_its_own_address() -> None:
+def test_the_metadata_service_can_be_allowed_by_its_own_ip_address() -> None:
     assert not is_refused("169.254.169.254", [ip_network("169.254.169.254/32")])
     assert is_refused("169.254.170.2", [ip_network("169.254.169.254/32")])
 
@@ -82,7 +82,7 @@ PRIVATE = [IPv4Network(text) for text in ("10.0.0.0/8", "127.0.0.0/8", "169.254.
 
 
 @given(st.sampled_from(PRIVATE), st.integers(0, 2**16 - 1), st.sampled_from(["::ffff:", "64:ff9b::", "::", "2002:"]))
-def test_no_ipv6_spelling_of_a_private_address_gets_through(network: IPv4Network, offset: int, prefix: str) -> None:
+def test_no_ipv6_spelling_of_a_private_ip_address_is_accepted(network: IPv4Network, offset: int, prefix: str) -> None:
     address = network[offset]
     if prefix == "2002:":
         spelled = IPv6Address(0x2002 << 112 | int(address) << 80)
@@ -92,7 +92,7 @@ def test_no_ipv6_spelling_of_a_private_address_gets_through(network: IPv4Network
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_and_its_mapped_form_are_judged_alike(address: IPv4Address) -> None:
+def test_an_ipv4_address_and_its_mapped_form_have_the_same_result(address: IPv4Address) -> None:
     assert is_refused(address) == is_refused(IPv6Address(f"::ffff:{address}"))
 
 

@@ -88,7 +88,7 @@ async def test_a_poisoned_item_fails_alone() -> None:
     assert work.batches == [list(range(20)), *[[number] for number in range(20)]]
 
 
-async def test_an_error_that_is_not_isolated_reaches_everybody_of_the_batch_and_nobody_else() -> None:
+async def test_an_error_that_is_not_isolated_fails_every_call_of_the_batch_and_no_other() -> None:
     work = Work(isolate=(ValueError,))
     work.poison[2] = ConnectionError("gone")
     first = await work.busy()
@@ -113,7 +113,7 @@ async def test_a_caller_that_leaves_before_the_work_begins_is_not_part_of_it() -
     assert work.batches == [[0], [2]]
 
 
-async def test_a_caller_that_leaves_while_its_item_is_in_work_is_told_and_the_others_are_served() -> None:
+async def test_a_result_whose_caller_left_during_the_work_is_abandoned_and_the_others_are_served() -> None:
     abandoned: list[tuple[int, int]] = []
 
     async def give_back(item: int, result: int) -> None:
@@ -133,7 +133,7 @@ async def test_a_caller_that_leaves_while_its_item_is_in_work_is_told_and_the_ot
     assert abandoned == [(1, 2)]
 
 
-async def test_one_canceled_between_its_result_and_its_turn_is_told_too() -> None:
+async def test_the_result_of_a_caller_canceled_just_before_it_gets_it_is_abandoned_too() -> None:
     abandoned: list[tuple[int, int]] = []
 
     async def give_back(item: int, result: int) -> None:
@@ -151,7 +151,7 @@ async def test_one_canceled_between_its_result_and_its_turn_is_told_too() -> Non
     assert abandoned == [(4, 8)]
 
 
-async def test_one_that_left_is_told_also_when_its_batch_was_run_one_by_one() -> None:
+async def test_the_result_of_a_caller_that_left_is_abandoned_also_if_its_batch_was_run_one_by_one() -> None:
     abandoned: list[int] = []
 
     async def give_back(item: int, result: int) -> None:
@@ -171,7 +171,7 @@ async def test_one_that_left_is_told_also_when_its_batch_was_run_one_by_one() ->
     assert abandoned == [1]
 
 
-async def test_what_goes_wrong_in_telling_a_leaver_harms_nobody_who_stayed() -> None:
+async def test_an_error_in_the_abandoned_callback_does_not_affect_other_callers() -> None:
     async def give_back(item: int, result: int) -> None:
         raise ConnectionError("cannot give it back now")
 

@@ -11,7 +11,7 @@ def test_the_system_clock_is_aware_and_in_utc() -> None:
     assert clock.monotonic() <= clock.monotonic()
 
 
-def test_a_manual_clock_stands_still_until_it_is_advanced() -> None:
+def test_a_manual_clock_keeps_its_time_until_it_is_advanced() -> None:
     clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
     assert (clock.now(), clock.monotonic()) == (clock.now(), 0.0)
     clock.advance(90)

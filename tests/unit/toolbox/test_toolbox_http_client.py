@@ -145,7 +145,7 @@ async def test_an_answer_comes_back_whole(client: GuardedClient) -> None:
         assert request.headers["user-agent"] == "callsheet"
 
 
-async def test_a_body_is_sent_and_errors_of_the_server_are_answers(client: GuardedClient) -> None:
+async def test_a_body_is_sent_and_errors_of_the_server_are_responses(client: GuardedClient) -> None:
     async def refuse(_: Received, writer: asyncio.StreamWriter) -> None:
         reply(writer, b"no", "422 Unprocessable Content")
 
@@ -191,7 +191,7 @@ LOOPBACK_SPELLINGS = [
 
 
 @pytest.mark.parametrize("host", LOOPBACK_SPELLINGS)
-async def test_no_spelling_of_an_inner_address_gets_a_connection(host: str) -> None:
+async def test_no_spelling_of_a_private_ip_address_gets_a_connection(host: str) -> None:
     async with serving(hello) as server, GuardedClient(timeout_seconds=PATIENCE) as client:
         with pytest.raises(OutgoingError) as caught:
             await client.fetch("GET", server.url(host=host))
@@ -237,7 +237,7 @@ async def test_plain_spellings_are_refused_by_name(host: str) -> None:
         ("http://" + "a" * 70_000 + "/", "not a valid URL"),
     ],
 )
-async def test_an_address_that_cannot_be_used_is_refused_before_anything_happens(url: str, reason: str) -> None:
+async def test_an_unusable_url_is_refused_before_a_name_is_resolved(url: str, reason: str) -> None:
     asked = []
 
     async def resolve(host: str, _: int) -> Sequence[str]:
@@ -258,7 +258,7 @@ async def test_a_host_that_no_resolver_takes_is_named(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["unknown.test", "a%20b", "a\\b", "-"])
-async def test_a_host_that_nobody_knows_is_named(host: str) -> None:
+async def test_an_unknown_host_is_named(host: str) -> None:
     async def unknown(_host: str, _port: int) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -287,7 +287,7 @@ async def test_no_text_raises_anything_but_an_outgoing_error(url: str) -> None:
             await client.fetch("GET", url)
 
 
-async def test_one_inner_address_among_public_ones_refuses_them_all() -> None:
+async def test_one_private_ip_address_among_public_ones_refuses_them_all() -> None:
     resolver = names(mixed_test=["8.8.8.8", "127.0.0.1"])
     async with serving(hello) as server, GuardedClient(resolver=resolver) as client:
         with pytest.raises(AddressRefused) as caught:
@@ -297,7 +297,7 @@ async def test_one_inner_address_among_public_ones_refuses_them_all() -> None:
         assert "127" not in str(caught.value)
 
 
-async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
+async def test_the_client_connects_to_the_ip_address_that_was_checked() -> None:
     """A name that resolves to another IP address the second time (DNS rebinding) is resolved once per connection."""
     answers = [["127.0.0.1"], ["127.66.66.66"]]
     asked = []
@@ -316,27 +316,27 @@ async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
             await client.fetch("GET", server.url(host="rebind.test"))
 
 
-async def test_the_next_address_is_tried_when_the_first_does_not_answer() -> None:
+async def test_the_next_ip_address_is_tried_if_the_first_does_not_respond() -> None:
     resolver = names(two_test=["::1", "127.0.0.1"])
     allowed = [*LOCAL, ip_network("::1")]
     async with serving(hello) as server, GuardedClient(allow_networks=allowed, resolver=resolver) as client:
         assert (await client.fetch("GET", server.url(host="two.test"))).content == b"hello"
 
 
-async def test_a_redirect_to_an_inner_address_is_refused(client: GuardedClient) -> None:
+async def test_a_redirect_to_a_private_ip_address_is_refused(client: GuardedClient) -> None:
     async with serving(redirect_to("http://169.254.169.254/latest/meta-data/")) as server:
         with pytest.raises(AddressRefused, match=r"169\.254\.169\.254"):
             await client.fetch("GET", server.url())
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "http://u:p@127.0.0.1/", "http://[::1/", "http://h:99999/"])
-async def test_a_redirect_to_an_unusable_address_is_refused(client: GuardedClient, location: str) -> None:
+async def test_a_redirect_to_an_unusable_url_is_refused(client: GuardedClient, location: str) -> None:
     async with serving(redirect_to(location)) as server:
         with pytest.raises(RequestFailed):
             await client.fetch("GET", server.url())
 
 
-async def test_redirects_are_followed_and_the_last_address_is_told(client: GuardedClient) -> None:
+async def test_redirects_are_followed_and_the_response_has_the_last_url(client: GuardedClient) -> None:
     async with serving(redirect_to("/there?x=1#y")) as server:
         response = await client.fetch("GET", server.url())
         assert response.content == b"arrived"
@@ -436,7 +436,7 @@ async def impatient() -> AsyncIterator[GuardedClient]:
         yield made
 
 
-async def test_a_server_that_never_answers_runs_into_the_deadline(impatient: GuardedClient) -> None:
+async def test_a_server_that_never_responds_runs_into_the_deadline(impatient: GuardedClient) -> None:
     async def silence(_: Received, __: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
@@ -470,7 +470,7 @@ async def test_redirects_share_one_deadline(impatient: GuardedClient) -> None:
             await impatient.fetch("GET", server.url())
 
 
-async def test_a_name_server_that_never_answers_runs_into_the_deadline() -> None:
+async def test_a_name_server_that_never_responds_runs_into_the_deadline() -> None:
     async def silent(_host: str, _port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return []
@@ -532,7 +532,7 @@ def packed(body: bytes, encoding: str) -> Callable[[Received, asyncio.StreamWrit
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
-async def test_packed_answers_are_unpacked(
+async def test_compressed_responses_are_decompressed(
     client: GuardedClient, encoding: str, pack: Callable[[bytes], bytes]
 ) -> None:
     text = b"".join(str(number).encode() for number in range(20_000))
@@ -561,7 +561,7 @@ async def test_a_bomb_is_stopped_at_the_limit(client: GuardedClient, encoding: s
         (gzip.compress(b"x", mtime=0) + b"more", "gzip", "follows its end"),
     ],
 )
-async def test_answers_that_cannot_be_unpacked_say_so(
+async def test_responses_that_cannot_be_decompressed_fail_with_the_reason(
     client: GuardedClient, body: bytes, encoding: str, reason: str
 ) -> None:
     async with serving(packed(body, encoding)) as server:
@@ -625,7 +625,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-async def test_certificates_are_checked_against_the_host_name_not_the_address(certificate: Path) -> None:
+async def test_certificates_are_checked_against_the_host_name_not_the_ip_address(certificate: Path) -> None:
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(certificate)
     asked_for: list[str | None] = []

@@ -111,7 +111,7 @@ def test_lines_below_the_level_are_not_written() -> None:
     assert [line["event"] for line in stream.parsed()] == ["yes", "yes"]
 
 
-def test_http_clients_do_not_log_addresses_at_info(lines: Lines) -> None:
+def test_http_clients_do_not_log_urls_at_info(lines: Lines) -> None:
     logging.getLogger("httpx").info("HTTP Request: GET https://bucket/key?X-Amz-Signature=abc")
     assert lines.getvalue() == ""
 

@@ -94,7 +94,7 @@ async def test_the_interval_passes_between_ticks() -> None:
     assert loop.failures == 0
 
 
-async def test_more_work_ticks_again_at_once_and_starves_nobody() -> None:
+async def test_more_work_ticks_again_at_once_and_starves_no_other_task() -> None:
     async def always_more(_: Sweeper) -> bool:
         return True
 

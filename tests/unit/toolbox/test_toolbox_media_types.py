@@ -70,7 +70,7 @@ def test_videos_and_sounds_are_known_by_their_beginnings(beginning: bytes, media
         b"\xff\xfe<\0h\0",
     ],
 )
-def test_what_is_no_medium_is_none(beginning: bytes) -> None:
+def test_bytes_that_are_not_media_have_no_media_type(beginning: bytes) -> None:
     assert media_type_of(beginning) is None
 
 

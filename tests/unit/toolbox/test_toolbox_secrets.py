@@ -149,5 +149,5 @@ def test_masking_again_changes_nothing(text: str) -> None:
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_generated_text_is_told_from_hashes(value: bytes) -> None:
+def test_hashes_do_not_look_like_generated_secrets(value: bytes) -> None:
     assert not looks_generated(value.hex())

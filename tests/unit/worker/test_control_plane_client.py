@@ -72,7 +72,7 @@ def names(scripted: Scripted) -> list[str]:
     return [name for name, _, _ in scripted.asked]
 
 
-async def test_it_waits_as_long_as_it_is_told_where_its_id_was_alive_a_moment_ago(tmp_path: Path) -> None:
+async def test_registering_waits_for_retry_after_if_the_id_was_active_a_moment_ago(tmp_path: Path) -> None:
     scripted = Scripted(register=[problem(409, "already_registered", Retry_After="0.05"), REGISTERED], poll=[EMPTY])
     async with talking(scripted, tmp_path) as plane:
         await plane.enter()
@@ -138,7 +138,7 @@ async def test_a_broken_token_file_is_as_good_as_none(tmp_path: Path, content: s
         (404, {"not": "ours"}, {}),
     ],
 )
-async def test_what_may_pass_is_told_apart_from_what_will_not(tmp_path: Path, answer: Said) -> None:
+async def test_temporary_and_unreadable_responses_count_as_unreachable(tmp_path: Path, answer: Said) -> None:
     async with talking(Scripted(register=[REGISTERED], poll=[answer]), tmp_path) as plane:
         await plane.enter()
         with pytest.raises(Unreachable):
@@ -154,7 +154,7 @@ async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
     assert (refused.value.status, refused.value.code) == (409, "lease_lost")
 
 
-async def test_a_report_is_sent_whatever_stands_in_it(tmp_path: Path) -> None:
+async def test_a_report_is_sent_whatever_its_text_contains(tmp_path: Path) -> None:
     """As Python names files that are not in UTF-8, and as JSON of strangers may say it."""
     said = "cannot read \udcff.png"
     scripted = Scripted(register=[REGISTERED], fail=[(200, {"dispatch_id": 1, "status": "failed"}, {})])

@@ -35,7 +35,7 @@ def test_what_a_marked_node_wrote_is_taken(name: str) -> None:
     assert len(names) == 2
 
 
-def test_what_an_unmarked_node_answers_from_the_cache_is_taken_where_it_was_seen() -> None:
+def test_a_cached_output_of_an_unmarked_node_is_taken_only_if_it_was_seen_before() -> None:
     (first, outputs, cached), (second, same, from_cache) = recorded("preview_plain")
     assert same == outputs
     with pytest.raises(EngineError, match="cache"):
@@ -67,7 +67,7 @@ def node_error(details: str) -> dict[str, Any]:
         ("A node failed.", {"node_id": "2"}, False),
     ],
 )
-def test_a_class_that_refuses_the_mark_is_told_from_other_failures(
+def test_a_class_that_refuses_the_mark_is_distinguished_from_other_failures(
     message: str, details: dict[str, Any], is_refusal: bool
 ) -> None:
     marks, error = Marks(), EngineError("execution_error", message, details=details)

@@ -31,7 +31,7 @@ def test_what_was_kept_is_read_again() -> None:
         {"kind": "complete", "body": {**LEASE, "outputs": [{"name": ""}]}},
     ],
 )
-def test_what_the_control_plane_could_not_take_is_no_report(damaged: dict[str, Any]) -> None:
+def test_a_damaged_report_is_not_read(damaged: dict[str, Any]) -> None:
     assert report_in(damaged) is None
 
 

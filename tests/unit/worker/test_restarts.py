@@ -315,7 +315,7 @@ def test_secrets_of_the_worker_are_not_for_its_engines(monkeypatch: pytest.Monke
     assert given["HF_HOME"] == "given"
 
 
-def test_engines_are_named_by_addresses_or_started_and_not_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_are_given_by_urls_or_started_and_not_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALLSHEET_ENGINE__URLS", "http://127.0.0.1:8188, http://127.0.0.1:8189")
     assert load_settings().engine.urls == ("http://127.0.0.1:8188", "http://127.0.0.1:8189")
 

@@ -26,7 +26,7 @@ def test_a_run_is_found_where_it_is(running: Any, pending: Any, expected: Place 
     assert place_in({"queue_running": running, "queue_pending": pending}, "mine") == expected
 
 
-def test_who_else_waits_is_no_sign_of_life() -> None:
+def test_runs_behind_a_run_are_not_a_sign_of_progress() -> None:
     alone = place_in({"queue_running": [OTHER], "queue_pending": [MINE]}, "mine")
     assert alone == place_in({"queue_running": [OTHER], "queue_pending": [MINE, [2, "third", {}, {}, []]]}, "mine")
 

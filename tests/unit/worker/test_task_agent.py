@@ -185,7 +185,7 @@ async def test_a_worker_that_leaves_does_not_wait_for_an_actor_that_does_not_hea
     await deaf.end()
 
 
-async def test_a_worker_that_nobody_lets_in_can_still_be_told_to_stop(tmp_path: Path) -> None:
+async def test_a_worker_that_cannot_register_can_still_be_stopped(tmp_path: Path) -> None:
     class Away(ScriptedPlane):
         async def enter(self) -> None:
             entering.set()
@@ -237,7 +237,7 @@ async def test_a_report_that_is_not_taken_is_followed_by_one_that_says_so(tmp_pa
     assert plane.reports[1][1]["error"]["type"] == "result_refused"
 
 
-async def test_a_failure_that_is_not_taken_is_told_once_more_and_then_left(tmp_path: Path) -> None:
+async def test_a_failure_report_that_is_refused_is_sent_once_more_and_then_dropped(tmp_path: Path) -> None:
     async def breaks(task: Task) -> None:
         raise RuntimeError
 
@@ -288,7 +288,7 @@ class Submitting:
         return Deferred(made.id, 3600)
 
 
-async def test_what_was_submitted_while_the_worker_was_told_to_stop_is_said_all_the_same(tmp_path: Path) -> None:
+async def test_a_job_submitted_to_the_provider_while_the_worker_stops_is_still_reported(tmp_path: Path) -> None:
     plane, slow = ScriptedPlane([job()]), Submitting()
     async with working(tmp_path, plane, nothing) as (agent, running):
         agent.actors = {"actor": slow}

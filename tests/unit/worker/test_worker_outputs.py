@@ -57,7 +57,7 @@ def test_every_recorded_history_is_read() -> None:
     }
 
 
-def test_every_recorded_refusal_is_read_and_tells_no_choices_and_no_paths() -> None:
+def test_every_recorded_refusal_is_read_and_shows_no_choices_and_no_paths() -> None:
     for name, case in sample("prompt_cases").items():
         response = case["response"]
         if response["http_status"] in (200, 403):

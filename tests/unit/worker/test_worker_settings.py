@@ -117,7 +117,7 @@ def test_two_agents_never_share_a_directory(tmp_path: Path) -> None:
         ('{"time": 3}', SPOT_SECONDS),
     ],
 )
-def test_a_spot_notice_tells_how_long_the_machine_lives(notice: str, expected: float) -> None:
+def test_a_spot_notice_says_how_long_the_machine_lives(notice: str, expected: float) -> None:
     assert seconds_until(notice, datetime(2026, 2, 15, 12, tzinfo=UTC)) == expected
 
 
