@@ -29,7 +29,7 @@ async def sees_the_hold(page: Page) -> None:
     await expect(in_frame(page, "1 active")).to_be_visible()
 
 
-async def test_tokens_move_while_somebody_looks(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_the_balance_changes_while_the_page_is_open(signed_in: Page, stack: Stack, account: Account) -> None:
     await signed_in.goto("/account")
     await expect(in_frame(signed_in, "Live")).to_be_visible()
     await hold_some_tokens(stack, account)

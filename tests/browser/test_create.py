@@ -79,7 +79,7 @@ async def test_from_the_gallery_to_a_job_that_is_made_once(signed_in: Page, stac
     await expect(page.get_by_role("combobox", name="Position")).to_have_text("Top right")
 
 
-async def test_a_task_is_answered_beside_its_form(signed_in: Page) -> None:
+async def test_the_result_of_a_task_is_shown_beside_its_form(signed_in: Page) -> None:
     page = signed_in
     await page.goto("/tasks/new?actor=copy")
     await page.get_by_role("button", name="Submit").click()

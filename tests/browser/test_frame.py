@@ -14,7 +14,7 @@ from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 
 
-async def test_somebody_signs_in_sees_the_frame_and_signs_out(
+async def test_a_user_signs_in_sees_the_frame_and_signs_out(
     page: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     await page.goto("/jobs")

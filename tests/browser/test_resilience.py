@@ -60,7 +60,7 @@ async def test_a_phone_shows_jobs_and_results(signed_in: Page, stack: Stack, acc
         await assert_accessible(page)
 
 
-async def test_a_job_of_somebody_else_is_not_found(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:
+async def test_a_job_of_another_user_is_not_found(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:
     page = signed_in
     other = await stack.new_account()
     job_id = await submit(stack, other, await sell(stack, "Patient painting", is_served=False), prompt="mine")

@@ -13,7 +13,7 @@ from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 
 
-async def test_somebody_watches_a_job_compares_and_downloads(
+async def test_a_user_watches_a_job_compares_and_downloads(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     page = signed_in
@@ -65,7 +65,7 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
 
 
 @pytest.mark.thorough
-async def test_somebody_cancels_a_job_that_waits_and_sees_the_tokens_come_back(
+async def test_a_user_cancels_a_waiting_job_and_sees_the_refund(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     page = signed_in

@@ -102,12 +102,12 @@ class Scene:
     async def renders(self) -> None:
         async with httpx.AsyncClient(base_url=self.lightbox.url, trust_env=False, timeout=60) as client:
 
-            async def has_begun() -> bool:
+            async def has_started() -> bool:
                 # It may be over already where this process was held up longer than it takes.
                 queue, history = [(await client.get(path)).json() for path in ("/queue", "/history")]
                 return bool(queue["queue_running"] or history)
 
-            await until(has_begun)
+            await until(has_started)
 
     async def outage(self, seconds: float, *events: str) -> None:
         """Until it has lasted long enough."""

@@ -69,12 +69,12 @@ class Production:
         """Again and again while the control plane is away: everything asked for here may be asked for twice."""
         answers: list[httpx.Response] = []
 
-        async def is_answered() -> bool:
+        async def has_response() -> bool:
             with suppress(httpx.TransportError):
                 answers.append(await self.client.request(method, path, json=body, headers=self.person.headers))
             return bool(answers) and answers[-1].status_code != 503
 
-        await until(is_answered, 120, LOOK)
+        await until(has_response, 120, LOOK)
         assert answers[-1].is_success, answers[-1].text
         return answers[-1]
 
@@ -127,7 +127,7 @@ class Production:
                 await worker.kill()
                 await worker.start()
 
-    async def comes_to_rest(self) -> None:
+    async def becomes_idle(self) -> None:
         async def rests() -> bool:
             async with self.pool.connection() as connection:
                 is_open = await connection.fetch("SELECT 1 FROM candidate_slots WHERE status = 'open'")
@@ -166,7 +166,7 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
 
 
 @pytest.mark.thorough
-async def test_g1_g2_g12_runs_come_to_their_leaves_whatever_is_killed_whenever(
+async def test_g1_g2_g12_runs_reach_their_leaves_whatever_is_killed_at_any_time(
     settings: Settings, databases: Databases, tmp_path: Path, long_form: bool, chaos_seed: int
 ) -> None:
     async with (
@@ -180,7 +180,7 @@ async def test_g1_g2_g12_runs_come_to_their_leaves_whatever_is_killed_whenever(
             await production.begin("alone", budget=LEAVES * len(GRAPHS) * COST)
         kills = KILLS_IN_LONG_FORM if long_form else KILLS
         await asyncio.gather(production.vote(voted), production.kill(plane, worker, Random(chaos_seed), kills))
-        await production.comes_to_rest()
+        await production.becomes_idle()
     trees = await read_trees(production.pool)
     for tree in trees:
         assert [*tree.problems(), *tree.unsettled()] == []

@@ -33,14 +33,14 @@ class PipelineMachine(SceneMachine[PipelineScene]):
         return random.choices(list(weights), list(weights.values()))[0]
 
     @rule(seed=SEEDS)
-    def something_that_stands_still_while_others_go_on(self, seed: int) -> None:
+    def something_that_pauses_while_others_go_on(self, seed: int) -> None:
         random = self.random_of(seed)
         step = self.crashing(random)
         # Rather at the last point before a write, where most may have changed since it looked.
         point = LAST_POINTS[step] if random.random() < 0.5 else random.choice(POINTS[step])
-        self.run(self._stand_still(random.randrange(2), random, step, point))
+        self.run(self._pause(random.randrange(2), random, step, point))
 
-    async def _stand_still(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
+    async def _pause(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
         await self.scene.prepare(self.scene.planes[place], random, step)
         reached, released = asyncio.Event(), asyncio.Event()
 
@@ -76,7 +76,7 @@ def test_every_tree_is_exact_in_one_life(ground: Ground, tmp_path: Path) -> None
 
 
 @pytest.mark.thorough
-def test_every_tree_is_exact_whatever_happens_to_runs_and_no_run_stands_still_without_a_word(
+def test_every_tree_is_exact_whatever_happens_to_runs_and_no_run_stops_without_a_reason(
     ground: Ground, tmp_path: Path, long_form: bool
 ) -> None:
     play(

@@ -108,7 +108,7 @@ async def test_a_node_that_refuses_what_it_does_not_know_runs_without(bench: Ben
     assert bench.engine._marks.refusing == {kind}  # type: ignore[attr-defined]
 
 
-async def test_what_such_a_node_answers_from_the_cache_is_taken_where_the_same_inputs_made_it(
+async def test_a_cached_output_of_such_a_node_is_taken_if_the_same_inputs_made_it(
     tmp_path: Path,
 ) -> None:
     with patch.object(probes, "NODES", (*probes.NODES, Strict, Counted)):

@@ -131,7 +131,7 @@ async def test_a_run_that_an_absent_engine_never_took_has_not_started(bench: Ben
     await bench.start()
 
 
-async def test_a_run_that_a_person_removed_from_the_queue_is_told_from_one_that_a_restart_took(
+async def test_a_run_that_a_person_removed_from_the_queue_is_distinguished_from_one_lost_in_a_restart(
     own_bench: Bench,
 ) -> None:
     stranger = provider_for(own_bench.stage, own_bench.line)

@@ -51,7 +51,7 @@ async def test_a_workflow_it_refuses_fails_for_good_and_says_why(bench: Bench, c
         ("err_prompt_str", "The engine cannot read this workflow (500)."),
     ],
 )
-async def test_a_refusal_is_told_without_what_else_is_on_the_machine(
+async def test_a_refusal_is_reported_without_other_files_of_the_machine(
     recorded_bench: Bench, case: str, said: str
 ) -> None:
     recorded_bench.stage.play(case)
@@ -91,7 +91,7 @@ async def test_a_blocked_output_says_what_blocked_it(bench: Bench) -> None:
     assert "Execution Blocked" in error.message
 
 
-async def test_a_run_that_somebody_interrupts_may_be_tried_again(bench: Bench) -> None:
+async def test_a_run_that_another_client_interrupts_may_be_tried_again(bench: Bench) -> None:
     running = bench.begin()
     await until(bench.stage.running)
     await until(lambda: bench.seen.starts)
@@ -193,7 +193,7 @@ async def test_a_lost_socket_loses_nothing_and_is_listened_to_again(bench: Bench
     assert bench.seen.starts == 1
 
 
-async def test_a_run_whose_history_is_gone_is_delivered_from_what_the_socket_told(
+async def test_a_run_whose_history_is_gone_is_delivered_from_the_messages_of_the_socket(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if bench.is_recorded:

@@ -214,7 +214,7 @@ async def test_any_file_name_can_be_uploaded_and_rendered(bench: Bench, tmp_path
     assert colour_of(await fetched(bench, output, tmp_path)) == (1, 200, 3)
 
 
-async def test_the_engines_own_name_of_a_run_is_told(bench: Bench) -> None:
+async def test_the_id_that_the_engine_gave_to_a_run_is_known(bench: Bench) -> None:
     run = new_run()
     await bench.engine.run(run, bench.seen)
     name = bench.engine.id_of(run.id)

@@ -89,7 +89,7 @@ def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Bench:
     return benches[request.param]
 
 
-async def test_what_it_makes_lies_where_it_was_told_and_is_what_it_is_called(bench: Bench) -> None:
+async def test_files_are_in_the_given_directory_and_have_the_type_of_their_name(bench: Bench) -> None:
     made = await bench.make()
     assert made.files
     for file in made.files:
@@ -123,7 +123,7 @@ async def test_the_actor_gets_it_done_and_the_result_can_be_stored(bench: Bench)
     assert done.provider_job_id
 
 
-async def test_what_it_is_asked_at_submit_is_answered_without_calling_anybody(
+async def test_questions_at_submit_are_decided_without_a_call_to_the_service(
     bench: Bench, running_service: MediaService
 ) -> None:
     before = len(running_service.asked)
@@ -154,7 +154,7 @@ async def test_what_is_logged_and_kept_has_no_secret_in_it(bench: Bench, logged:
 
 
 @pytest.mark.parametrize("name", ["leonardo", "midjourney", "lightbox"])
-async def test_a_service_that_nobody_listens_at_is_unavailable(
+async def test_a_service_at_an_unused_port_is_unavailable(
     name: str, running_service: MediaService, tmp_path: Path
 ) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"

@@ -85,7 +85,7 @@ async def test_putting_again_replaces_bytes_and_type(storage: Storage, folder: s
     assert (await storage.read(key, 100), info.size, info.content_type) == (b"second", 6, "image/png")
 
 
-async def test_a_peek_tells_what_is_there_and_how_it_begins(storage: Storage, folder: str) -> None:
+async def test_a_peek_returns_the_info_and_the_first_bytes_of_an_object(storage: Storage, folder: str) -> None:
     key = f"{folder}/object"
     assert await storage.peek(key, 10) is None
     for content in (b"", b"short", b"a longer one than is wanted"):
@@ -151,7 +151,7 @@ async def test_a_folder_lists_what_is_below_it_and_nothing_else(storage: Storage
     assert [entry async for entry in storage.list(f"{folder}/nothing")] == []
 
 
-async def test_a_copy_stands_on_its_own(storage: Storage, folder: str) -> None:
+async def test_a_copy_does_not_depend_on_its_source(storage: Storage, folder: str) -> None:
     source, target = f"{folder}/source", f"{folder}/deep/target"
     await storage.put(source, b"the bytes", content_type="image/png")
     copied = await storage.copy(source, target)
@@ -291,7 +291,7 @@ async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, stor
         ("bytes=8-100", "bytes 8-9/10", b"89"),
     ],
 )
-async def test_a_signed_get_answers_ranges(
+async def test_a_signed_get_returns_ranges(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient, asked: str, content_range: str, content: bytes
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
@@ -462,7 +462,7 @@ async def test_a_changed_put_is_refused(storage: Storage, folder: str, storage_c
     assert (await send(storage_client, signed, b"12345")).status_code == 200
 
 
-async def test_an_expired_address_is_refused(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
+async def test_an_expired_url_is_refused(storage: Storage, folder: str, storage_client: httpx.AsyncClient) -> None:
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     read = storage.presign_get(f"{folder}/object", seconds=1)
     write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, seconds=1)

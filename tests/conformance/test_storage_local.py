@@ -426,7 +426,7 @@ async def ask(url: str, target: bytes, method: bytes = b"GET") -> tuple[int, byt
         b"/storage/object?" + b"a=1&" * 1000,
     ],
 )
-async def test_raw_addresses_are_refused(local_storage: LocalStorage, target: bytes) -> None:
+async def test_raw_urls_are_refused(local_storage: LocalStorage, target: bytes) -> None:
     for method in (b"GET", b"HEAD", b"PUT"):
         status, answer = await ask(local_storage.presign_get("object").url, target, method)
         assert 400 <= status < 500

@@ -45,7 +45,7 @@ async def test_a_checksum_that_was_signed_must_be_sent(
     assert await s3_storage.head(f"{folder}/object") is None
 
 
-async def test_signed_addresses_use_the_public_endpoint(
+async def test_signed_urls_use_the_public_endpoint(
     s3_server: S3Server, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     public = s3_server.url.replace("127.0.0.1", "localhost")
@@ -59,7 +59,7 @@ async def test_signed_addresses_use_the_public_endpoint(
     await storage.close()
 
 
-async def test_the_bucket_may_stand_in_the_host_name(
+async def test_the_bucket_may_be_in_the_host_name(
     s3_server: S3Server, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     port = urlsplit(s3_server.url).port

@@ -143,7 +143,7 @@ async def test_a_canceled_one_stops_there_and_canceling_again_changes_nothing(
 
 
 @pytest.mark.parametrize("odd_id", ["", "../webhooks/default/secret", "a/b", "x" * 200, "é"])
-async def test_an_odd_id_is_unknown_and_never_part_of_an_address(
+async def test_an_odd_id_is_unknown_and_never_part_of_a_url(
     replicate: ReplicateServer, provider: WebhookProvider, odd_id: str
 ) -> None:
     with pytest.raises(ProviderError) as unknown:
@@ -199,9 +199,7 @@ async def test_an_aborted_one_failed_and_a_canceled_one_is_canceled(
     assert (await ended(provider, replicate, outcome="canceled")).status == "canceled"
 
 
-async def test_a_status_nobody_knows_yet_is_one_that_goes_on(
-    replicate: ReplicateServer, provider: WebhookProvider
-) -> None:
+async def test_an_unknown_status_counts_as_running(replicate: ReplicateServer, provider: WebhookProvider) -> None:
     replicate.scenario = HELD
     submitted = await provider.submit(A_CAT, nowhere())
     replicate.predictions[submitted.id]["status"] = "thinking"
@@ -277,7 +275,7 @@ async def test_an_old_callback_is_refused_and_so_is_one_from_the_future(
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"id": 3, "status": "x"}', b'{"id": "../x", "status": "x"}', b"[" * 100_000]
 )
-async def test_a_signed_body_that_is_no_prediction_is_refused(provider: WebhookProvider, body: bytes) -> None:
+async def test_a_signed_body_that_is_not_a_prediction_is_refused(provider: WebhookProvider, body: bytes) -> None:
     with pytest.raises(CallbackRefused, match="not a prediction"):
         await provider.read_callback(signed_headers(body, SECRET, NOW), body, NOW)
 

@@ -93,7 +93,7 @@ async def test_a_service_that_cannot_be_reached_is_unavailable(bench: Bench) -> 
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "key"), (402, "402"), (404, "404"), (422, "Refused by the test")])
-async def test_a_refusal_is_final_and_tells_no_secret(
+async def test_a_refusal_is_final_and_shows_no_secret(
     bench: Bench, logged: io.StringIO, status: int, said: str
 ) -> None:
     bench.server.refuse(1, status, calls="POST")

@@ -65,7 +65,7 @@ async def test_a_preview_has_the_payload_of_the_first_task_and_its_price(pipelin
     assert (shown.jobs, shown.cost) == (2, 2 * COST)
 
 
-async def test_the_parents_image_is_an_address_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:
+async def test_the_parent_image_is_a_url_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:
     pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"))
     run = await run_of(pipelines, BASE, CHILD)
     await pipelines.tick()
@@ -87,7 +87,7 @@ async def test_the_parents_image_is_an_address_only_when_a_worker_has_the_task(p
     assert row["input_file_ids"] == [base["file_id"]]
 
 
-async def test_a_task_that_says_of_itself_which_files_it_reads_is_handed_no_address(pipelines: PipelineHarness) -> None:
+async def test_a_task_whose_own_payload_names_files_gets_no_url(pipelines: PipelineHarness) -> None:
     said = {"task_files": [{"path": f"tenants/{pipelines.ann.tenant_id}/secret.png", "places": [["url"]]}], "url": ""}
     await pipelines.core.submit(pipelines.ann, kind="task", payload=said)
     job = deliveries(pipelines).job(await pipelines.start(), 30)
@@ -146,7 +146,7 @@ async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(pipelines: Pip
     pipelines, _ = await with_actors(
         pipelines, ScriptedActor("painter"), scripted_actors()["engine"], painter=COST, engine=99
     )
-    slug = await pipelines.workflow(FIX, cost=3, properties=[picture_input()])
+    slug = await pipelines.workflow(FIX, cost=3, properties=[image_input()])
     by_id = {"effect": slug, "input_file_id": "{{parent_file_id}}"}
     run = await run_of(pipelines, BASE, actor_step("engine", by_id, needs_parent_image_path=True))
     run = await pipelines.finish(run)
@@ -178,6 +178,6 @@ async def test_a_replay_asks_the_same_actor_the_same_at_todays_price(pipelines: 
         await pipelines.room.guidance.lineages.replay(ann, leaf["id"], Replay())
 
 
-def picture_input() -> dict[str, Any]:
+def image_input() -> dict[str, Any]:
     fields = {"key": "input", "type": "image", "is_primary_input": True}
     return {**fields, "placeholder": "{{parent_image_path}}"}

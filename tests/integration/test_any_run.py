@@ -23,7 +23,7 @@ PATIENCE = 6
 
 
 @dataclass
-class Somebody:
+class RandomUser:
     """Who approves, resumes, votes and kills."""
 
     pipelines: PipelineHarness
@@ -78,7 +78,7 @@ async def worked(pipelines: PipelineHarness, random: Random, failing: float) -> 
     return True
 
 
-async def begun(pipelines: PipelineHarness, random: Random) -> tuple[Run, dict[int, int]]:
+async def started_run(pipelines: PipelineHarness, random: Random) -> tuple[Run, dict[int, int]]:
     """A run, and the places that its steps have for those who go on."""
     names = [f"step {number}" for number in range(1, random.randint(2, 4))]
     steps = await pipelines.steps("base", *names, max_children=random.randint(1, 3))
@@ -106,8 +106,8 @@ async def test_whatever_its_jobs_bring_a_run_stays_exact_and_ends_with_a_reason(
     async with open_media_harness(core, ann, tmp_path / "home") as media:
         generous = open_core(core.databases, active_per_user=100)
         pipelines = open_pipeline_harness(generous, ann, media, jobs_per_run=at_once, jobs_in_total=at_once)
-        run, places = await begun(pipelines, random)
-        somebody, failing = Somebody(pipelines, run, random), random.choice([0, 0.1, 0.4])
+        run, places = await started_run(pipelines, random)
+        somebody, failing = RandomUser(pipelines, run, random), random.choice([0, 0.1, 0.4])
         for _ in range(MOST):
             await pipelines.tick()
             if not await worked(pipelines, random, failing) and not await somebody.helps():

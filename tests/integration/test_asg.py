@@ -87,7 +87,7 @@ async def events(core: Core, worker_id: str) -> list[Row]:
 
 
 @pytest.fixture
-def nobody() -> str:
+def unused_url() -> str:
     """A URL where no server listens."""
     return f"http://127.0.0.1:{free_port()}"
 
@@ -117,11 +117,11 @@ async def test_where_groups_are_named_an_instance_must_be_in_one_of_them(
 
 
 @pytest.mark.parametrize("worker_id", ["laptop", "i-made-up", "I-0123456789ABCDEF0", "i-0123456789abcdef0-gpu"])
-async def test_an_id_that_is_no_instance_id_is_refused_also_while_aws_is_away(
-    core: Core, nobody: str, worker_id: str
+async def test_an_id_that_is_not_an_instance_id_is_refused_also_while_aws_is_unavailable(
+    core: Core, unused_url: str, worker_id: str
 ) -> None:
     with pytest.raises(Forbidden, match="not the id of an instance"):
-        await register(core, checking(core, nobody), worker_id)
+        await register(core, checking(core, unused_url), worker_id)
     assert [line["event"] for line in await events(core, worker_id)] == ["register_refused"]
 
 
@@ -133,24 +133,24 @@ async def test_the_instance_of_a_task_worker_is_asked_about_without_its_suffix(
         await register(core, checking(core, aws), f"{STRANGER}-tasks")
 
 
-async def test_a_control_planes_own_worker_is_no_instance_and_is_let_in(core: Core, nobody: str) -> None:
+async def test_a_worker_inside_a_control_plane_registers_without_a_check_at_aws(core: Core, unused_url: str) -> None:
     own = f"{OWN_PREFIX}host:1"
     [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
-    await join(checking(core, nobody, asg_fail_open=False), own, row["slug"], credential=OWN)
+    await join(checking(core, unused_url, asg_fail_open=False), own, row["slug"], credential=OWN)
 
 
-async def test_where_failing_open_is_off_nobody_is_let_in_while_aws_is_away(core: Core, nobody: str) -> None:
+async def test_without_fail_open_no_worker_registers_while_aws_is_unavailable(core: Core, unused_url: str) -> None:
     with pytest.raises(Unavailable) as refused:
-        await register(core, checking(core, nobody, asg_fail_open=False), STRANGER)
+        await register(core, checking(core, unused_url, asg_fail_open=False), STRANGER)
     assert refused.value.retry_after_seconds > 0
     assert [line["event"] for line in await events(core, STRANGER)] == ["register_refused"]
     assert await core.rows(core.databases.central, "SELECT 1 FROM comfyui_workers") == []
 
 
 async def test_an_instance_that_was_let_in_unasked_is_marked_counted_and_alerted_until_aws_knows_it(
-    core: Core, nobody: str, aws: str, groups: dict[str, str]
+    core: Core, unused_url: str, aws: str, groups: dict[str, str]
 ) -> None:
-    room, instance = checking(core, nobody), groups["upscale"]
+    room, instance = checking(core, unused_url), groups["upscale"]
     await register(core, room, instance)
     assert room.groups.unanswered == 1
     assert (await room.workers.get(instance)).asg_unverified is True
@@ -162,9 +162,9 @@ async def test_an_instance_that_was_let_in_unasked_is_marked_counted_and_alerted
 
 
 async def test_instances_that_were_let_in_unasked_are_asked_about_again_when_aws_is_back(
-    core: Core, nobody: str, aws: str, groups: dict[str, str]
+    core: Core, unused_url: str, aws: str, groups: dict[str, str]
 ) -> None:
-    away, back, instance = checking(core, nobody), checking(core, aws), groups["upscale"]
+    away, back, instance = checking(core, unused_url), checking(core, aws), groups["upscale"]
     for worker_id in (instance, STRANGER):
         await register(core, away, worker_id)
     now = SystemClock().now()
@@ -179,10 +179,10 @@ async def test_instances_that_were_let_in_unasked_are_asked_about_again_when_aws
     assert away.groups.unanswered == 2, "only registrations count"
 
 
-async def test_an_instance_that_was_let_in_unasked_is_no_alert_where_aws_is_not_asked_any_more(
-    core: Core, nobody: str
+async def test_an_instance_that_registered_unchecked_causes_no_alert_after_the_check_was_switched_off(
+    core: Core, unused_url: str
 ) -> None:
-    await register(core, checking(core, nobody), STRANGER)
+    await register(core, checking(core, unused_url), STRANGER)
     room = registry(core.databases, core.room.lease_reports)
     await room.instances.tick(SystemClock().now())
     assert await unverified(core) == 0
@@ -202,19 +202,19 @@ async def test_the_counter_is_there_from_the_start() -> None:
     assert [(sample.name, sample.value) for sample in family.samples] == [("callsheet_asg_unanswered_total", 0)]
 
 
-async def test_switched_off_nothing_is_asked(core: Core, nobody: str) -> None:
-    room = registry(core.databases, core.room.lease_reports, asg_region=REGION, asg_endpoint_url=nobody)
+async def test_switched_off_nothing_is_asked(core: Core, unused_url: str) -> None:
+    room = registry(core.databases, core.room.lease_reports, asg_region=REGION, asg_endpoint_url=unused_url)
     await register(core, room, STRANGER)
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered"]
 
 
 async def test_where_aws_cannot_be_reached_the_worker_is_let_in_with_a_warning_and_a_line(
-    core: Core, nobody: str, logged: io.StringIO
+    core: Core, unused_url: str, logged: io.StringIO
 ) -> None:
-    await register(core, checking(core, nobody), STRANGER)
+    await register(core, checking(core, unused_url), STRANGER)
     lines = await events(core, STRANGER)
     assert [line["event"] for line in lines] == ["registered", "asg_not_validated"]
-    assert nobody in lines[1]["details"]["reason"]
+    assert unused_url in lines[1]["details"]["reason"]
     assert '"event": "asg.unreachable"' in logged.getvalue()
 
 

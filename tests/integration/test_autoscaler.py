@@ -93,7 +93,7 @@ async def test_measured_run_times_say_how_much_work_waits(scaling: ScalingHarnes
     assert state.reason == "4 jobs wait (360 s of work), which needs 3 workers: 3 workers are ordered."
 
 
-async def test_jobs_that_cannot_be_taken_now_order_nobody(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+async def test_jobs_that_cannot_be_leased_now_order_no_worker(scaling: ScalingHarness, core: Core, ann: Member) -> None:
     fleet = await scaling.fleet()
     await queue(core, ann, 1)
     await scaling.rows("UPDATE ai_job_dispatches SET not_before = clock_timestamp() + interval '1 hour'")
@@ -244,7 +244,9 @@ async def test_a_fleet_that_is_switched_off_goes_to_zero(scaling: ScalingHarness
     assert scaling.cloud.of(fleet.id) == []
 
 
-async def test_nobody_goes_while_a_pool_is_away(scaling: ScalingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_worker_is_removed_while_a_pool_is_unavailable(
+    scaling: ScalingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fleet = await scaling.fleet(minimum=1)
     await scaling.look()
     await scaling.register(fleet)
@@ -260,7 +262,7 @@ async def test_nobody_goes_while_a_pool_is_away(scaling: ScalingHarness, monkeyp
 @pytest.mark.parametrize(
     "column", ["installation_id = gen_random_uuid()", "central_database = 1", "central_system = 1"]
 )
-async def test_a_copy_of_the_database_drives_nobody_until_an_operator_says_so(
+async def test_a_copy_of_the_database_scales_no_fleet_until_an_operator_confirms_it(
     scaling: ScalingHarness, core: Core, ann: Member, column: str
 ) -> None:
     fleet = await scaling.fleet()
@@ -275,7 +277,7 @@ async def test_a_copy_of_the_database_drives_nobody_until_an_operator_says_so(
     assert scaling.cloud.calls == [("want", 3, 0)]
 
 
-async def test_a_possible_copy_drives_nobody(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+async def test_a_possible_copy_scales_no_fleet(scaling: ScalingHarness, core: Core, ann: Member) -> None:
     await scaling.fleet()
     await queue(core, ann, 4)
     await scaling.rows("UPDATE installation SET possible_copy_at = now()")

@@ -39,7 +39,7 @@ async def only(core: Core, room: FleetRoom, stage: str = "production", provider:
     return found[route]
 
 
-async def test_no_route_no_question_and_an_unknown_one_has_nobody(core: Core, room: FleetRoom) -> None:
+async def test_no_routes_need_no_query_and_an_unknown_route_has_no_workers(core: Core, room: FleetRoom) -> None:
     assert await room.capacity.of([]) == {}
     assert await room.capacity.of([(999_999, "production", "self_hosted")]) == {
         (999_999, "production", "self_hosted"): NOBODY
@@ -109,7 +109,7 @@ async def test_a_fleet_that_wants_more_workers_than_live_is_scaling_up(core: Cor
     assert await only(core, room) == NOBODY
 
 
-async def test_many_routes_are_answered_each_by_itself(core: Core, room: FleetRoom) -> None:
+async def test_the_capacity_of_many_routes_is_counted_for_each_of_them(core: Core, room: FleetRoom) -> None:
     workflows = [core.workflow, await core.add_workflow(), await core.add_workflow()]
     for number, workflow in enumerate(workflows):
         for index in range(number):

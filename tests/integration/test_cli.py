@@ -387,7 +387,7 @@ def test_a_database_that_is_not_there_is_one_sentence(callsheet: Callsheet) -> N
     assert status["databases"][0]["problem"] == sentence
 
 
-def test_serve_runs_until_it_is_told_to_stop(callsheet: Callsheet) -> None:
+def test_serve_runs_until_it_gets_a_signal(callsheet: Callsheet) -> None:
     with callsheet.having(LOG__FORMAT="json").running("serve", "--port", "0") as server:
         ready = json.loads(server.wait_for("control_plane.ready"))
         assert ready["url"].startswith("http://127.0.0.1:")

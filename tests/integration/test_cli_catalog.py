@@ -171,7 +171,7 @@ def test_options_decide_what_was_proposed(callsheet: Callsheet, tmp_path: Path) 
 
 
 @pytest.mark.thorough
-def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_importing_again_replaces_only_with_the_option_replace(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="again.json")
     first = callsheet.call("workflows", "import", file, "--replace", "--name", "Mine", "--yes", "--json").json
     assert callsheet.call("workflows", "import", file, "--yes", "--json").sentence == (
@@ -237,7 +237,7 @@ def test_a_worker_beside_the_wrong_directory_is_refused_at_its_start(callsheet: 
 
 
 @pytest.mark.thorough
-def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_workflow_keeps_the_metadata_of_its_results_on_request(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="tagged.json")
     assert callsheet.call("workflows", "import", file, "--yes", "--json").json["keep_metadata"] is False
     assert "Metadata of results: removed\n" in callsheet.call("workflows", "show", "tagged").out
@@ -265,7 +265,9 @@ def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsh
         ({"1": {"class_type": "A", "inputs": {}}}, "Choose the node: --output-node ID"),
     ],
 )
-def test_what_is_no_api_export_is_one_sentence(callsheet: Callsheet, tmp_path: Path, graph: Any, words: str) -> None:
+def test_a_file_that_is_not_an_api_export_is_refused_in_one_sentence(
+    callsheet: Callsheet, tmp_path: Path, graph: Any, words: str
+) -> None:
     assert words in callsheet.call("workflows", "import", export(tmp_path, graph, "bad.json"), "--yes").sentence
 
 

@@ -75,7 +75,9 @@ def terminal(plane: ControlPlane, tmp_path: Path) -> Terminal:
     return Terminal(plane, tmp_path)
 
 
-async def test_a_login_is_kept_for_later_commands_and_for_nobody_else(jobs_api: JobsApi, terminal: Terminal) -> None:
+async def test_a_login_is_stored_for_later_commands_and_readable_by_its_user_only(
+    jobs_api: JobsApi, terminal: Terminal
+) -> None:
     person = await jobs_api.person(tokens=50)
     said = await terminal.login(person, "--profile", "studio")
     assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"

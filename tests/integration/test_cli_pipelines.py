@@ -159,7 +159,7 @@ def test_watching_ends_where_the_run_waits_for_a_person(directory: Path, callshe
     assert "canceled" in succeed(callsheet, "runs", "watch", shown["id"]).out
 
 
-def test_what_cannot_be_done_is_told_in_one_sentence(directory: Path, callsheet: Callsheet) -> None:
+def test_a_refused_command_prints_one_sentence(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "wrong.toml"
     file.write_text(PIPELINE.replace("demo-imagine", "nowhere"))
     for how in ("--yes", "--dry-run"):

@@ -341,7 +341,7 @@ def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet
     assert "Available: copy, media, scrape" in callsheet.refuse("task", "juggle")
 
 
-def test_where_nobody_answers_that_is_said(tmp_path: Path, clip: Path) -> None:
+def test_a_control_plane_that_does_not_respond_is_named(tmp_path: Path, clip: Path) -> None:
     callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
     assert callsheet.refuse("submit", "negative", clip.name).startswith(
         "No control plane responds at http://127.0.0.1:1"

@@ -94,7 +94,7 @@ async def test_a_wait_for_the_callback_of_a_canceled_job_ends_with_the_next_reap
     await core.check_drained()
 
 
-async def test_a_delayed_row_frees_its_slot_for_whoever_waits(core: Core) -> None:
+async def test_a_delayed_row_frees_its_slot_and_wakes_a_poller(core: Core) -> None:
     ann = await core.member()
     await core.room.overview.set_limit("gpu", 1, "test")
     for _ in range(2):

@@ -177,7 +177,7 @@ async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Set
     ("answer", "status"),
     [(SYSTEM_STATS, 500), ("text", 200), ([], 200), ({"system": []}, 200), ({"other": {}}, 200)],
 )
-async def test_something_else_at_the_address_of_the_engine_is_not_taken_for_one(
+async def test_another_server_at_the_url_of_the_engine_is_a_warning(
     settings: Settings, answer: object, status: int
 ) -> None:
     with engine(answer, status) as url:

@@ -257,7 +257,7 @@ async def test_sigterm_to_the_keeper_is_a_clean_stop(home: Path) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_port_somebody_else_took_is_left_to_them_and_they_learn_nothing(home: Path) -> None:
+async def test_a_port_that_another_program_took_is_not_used_and_gets_no_connection(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         taken = stranger.getsockname()[1]
         (home / "postgres" / "server.json").write_text(json.dumps({"port": taken}))
@@ -284,7 +284,7 @@ async def test_a_damaged_record_is_ignored(home: Path) -> None:
         assert await kept_words(server) == ["täglich"]
 
 
-async def test_a_stale_pid_that_belongs_to_somebody_else_now_neither_blocks_nor_kills(home: Path) -> None:
+async def test_a_stale_pid_that_belongs_to_another_process_now_neither_blocks_nor_kills(home: Path) -> None:
     owner = (home / "postgres" / "data").stat()
     become = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.getuid() == 0 else {}
     bystander = await asyncio.create_subprocess_exec("sleep", "600", cwd="/", **become)
@@ -332,7 +332,7 @@ async def test_a_stopped_server_stays_down_for_its_users_until_the_next_start(ho
             assert await kept_words(server) == ["täglich"]
 
 
-async def test_status_tells_and_does_not_start(empty_home: Path, template: Path) -> None:
+async def test_status_reads_the_state_and_does_not_start_the_server(empty_home: Path, template: Path) -> None:
     assert await stop(empty_home) is False
     before = await status(empty_home)
     assert (before.running, before.port, before.version, before.size_bytes) == (False, None, None, 0)
@@ -405,7 +405,9 @@ def open_directory() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-async def test_where_everybody_may_enter_the_server_has_no_special_rights(open_directory: Path, template: Path) -> None:
+async def test_in_a_directory_open_to_all_users_the_server_has_no_special_rights(
+    open_directory: Path, template: Path
+) -> None:
     home = open_directory / "home"
     initialise(home, template)
     async with using(home):

@@ -169,7 +169,7 @@ async def test_cancel_and_retry_of_a_job_that_does_not_exist_find_nothing(core: 
 
 @pytest.mark.parametrize("status", ["pending", "queued", "delayed"])
 @POOLS
-async def test_a_job_nobody_took_in_time_fails_and_is_refunded(core: Core, pool: str, status: str) -> None:
+async def test_a_job_that_no_worker_took_in_time_fails_and_is_refunded(core: Core, pool: str, status: str) -> None:
     ann = await core.member(pool)
     await core.complete((await running_job(core, ann))[1])
     if status == "pending":

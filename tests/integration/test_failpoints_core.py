@@ -114,7 +114,7 @@ async def relayed_by_the_loop_but_not_marked(scene: Scene) -> bool:
 
 
 @crash(Failpoint.RELAY_BEFORE_QUEUED, (">pending", "pending>canceled"), RESERVE, REFUND)
-async def relayed_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
+async def relayed_after_an_unseen_cancel(scene: Scene) -> bool:
     await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit())
     [row] = await scene.core.outbox(scene.ann.pool)
     await scene.cancel()
@@ -145,7 +145,7 @@ async def born_leased_and_started_but_not_run(scene: Scene) -> bool:
 
 
 @crash(Failpoint.START_BEFORE_CLOSE, (">pending", "pending>canceled"), RESERVE, REFUND)
-async def born_leased_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
+async def created_as_leased_after_an_unseen_cancel(scene: Scene) -> bool:
     await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit_at_once())
     job = await require_job(scene.ann.pool, scene.ann.tenant_id, scene.job_id)
     await scene.cancel()
@@ -168,13 +168,13 @@ async def run_at_once_and_completed_but_not_closed(scene: Scene) -> bool:
 
 
 @crash(Failpoint.RELAY_BEFORE_CLOSED, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
-async def closed_in_central_but_still_to_be_told(scene: Scene) -> bool:
+async def closed_in_central_but_still_in_the_outbox(scene: Scene) -> bool:
     await scene.submit()
     return await crashed_at(Failpoint.RELAY_BEFORE_CLOSED, scene.cancel())
 
 
 @crash(Failpoint.RELAY_BEFORE_CLOSED, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
-async def closed_by_the_loop_but_still_to_be_told(scene: Scene) -> bool:
+async def closed_by_the_loop_but_still_in_the_outbox(scene: Scene) -> bool:
     await scene.submit()
     await crashed_at(Failpoint.CANCEL_BEFORE_RELAY, scene.cancel())
     return await crashed_at(Failpoint.RELAY_BEFORE_CLOSED, scene.core.relay())
@@ -193,7 +193,7 @@ async def leased_for_the_last_time_but_not_started(scene: Scene) -> bool:
 
 
 @crash(Failpoint.START_BEFORE_ANSWER, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
-async def started_but_nobody_was_told(scene: Scene) -> bool:
+async def started_but_no_worker_got_the_response(scene: Scene) -> bool:
     await scene.submit()
     return await crashed_at(Failpoint.START_BEFORE_ANSWER, scene.core.lease())
 

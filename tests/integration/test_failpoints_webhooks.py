@@ -26,7 +26,7 @@ async def call_harness(
         yield call_harness
 
 
-async def handed_over_but_nobody_was_told(call_harness: CallHarness) -> bool:
+async def handed_over_but_no_worker_got_the_response(call_harness: CallHarness) -> bool:
     await call_harness.submit()
     return await crashed_at(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER, call_harness.hand_over())
 
@@ -42,7 +42,7 @@ async def deferred_but_the_call_does_not_know(call_harness: CallHarness) -> bool
     return await crashed_at(Failpoint.WEBHOOK_DEFER_BEFORE_CALL, call_harness.defer(handed, prediction.id))
 
 
-async def called_back_but_not_answered(call_harness: CallHarness) -> bool:
+async def called_back_but_without_a_response(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
     crashed = await crashed_at(
         Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER, call_harness.call_back(handed, prediction.id, PICTURE)
@@ -83,10 +83,10 @@ async def completed_but_the_call_is_open(call_harness: CallHarness) -> bool:
 
 
 SCENES: tuple[Callable[[CallHarness], Awaitable[bool]], ...] = (
-    handed_over_but_nobody_was_told,
+    handed_over_but_no_worker_got_the_response,
     submitted_but_not_deferred,
     deferred_but_the_call_does_not_know,
-    called_back_but_not_answered,
+    called_back_but_without_a_response,
     asked_but_the_answer_is_not_kept,
     fetched_but_not_completed,
     completed_but_the_dispatch_is_open,

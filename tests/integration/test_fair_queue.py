@@ -255,7 +255,7 @@ async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_li
 
 
 @pytest.mark.thorough
-async def test_lanes_that_nobody_needs_are_removed(core: Core) -> None:
+async def test_lanes_without_work_are_removed(core: Core) -> None:
     """One user submits with every priority there is, and cancels: what is left costs other users nothing."""
     member = await core.member(tokens=100_000)
     for priority in range(-50, 0):

@@ -102,7 +102,7 @@ async def test_a_history_longer_than_one_page_is_read_to_its_end(core: Core, mon
     assert [position for position, _ in await collect(following(core, ann, job.id))] == list(range(1, 11))
 
 
-async def test_a_reader_finds_what_no_notification_told_it(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_finds_events_without_a_notification(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.02)
     ann = await core.member("pool_1")
     job = await core.submit(ann)
@@ -213,7 +213,7 @@ async def test_closing_ends_every_stream_and_a_reader_that_leaves_is_forgotten(c
     assert await collect(following(core, ann, job.id)) == []
 
 
-def test_a_notification_for_nobody_is_nothing() -> None:
+def test_a_notification_without_a_reader_does_nothing() -> None:
     feeds = Feeds()
     feeds.received(f"{uuid7()}/{uuid7()}/{uuid7()}")
     feeds.received(None)

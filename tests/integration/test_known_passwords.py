@@ -70,7 +70,7 @@ async def test_nothing_is_served_to_other_machines_until_it_is_changed(
 
 
 @pytest.mark.thorough
-async def test_a_user_who_cannot_sign_in_stands_in_nobodys_way(settings: Settings) -> None:
+async def test_a_user_who_cannot_sign_in_does_not_block_serving(settings: Settings) -> None:
     public = changed(settings, server={"port": free_port(), "host": MANY_ADDRESSES})
     async with open_control_plane(settings) as plane:
         await as_before(plane)

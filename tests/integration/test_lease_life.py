@@ -118,7 +118,9 @@ async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(cor
     assert (await active_dispatch(core, job))["lease_expires_at"] == before
 
 
-async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_lease(core: Core, ann: Member) -> None:
+async def test_heartbeats_that_arrive_together_each_get_the_response_for_their_own_lease(
+    core: Core, ann: Member
+) -> None:
     leases = [(await running_job(core, ann))[1] for _ in range(4)]
     await core.complete(leases[0])
     foreign = Report(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
@@ -152,9 +154,7 @@ async def test_a_worker_that_stops_for_a_cancel_leaves_no_refusal_in_the_jobs_hi
     await core.check_drained()
 
 
-async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until_the_report(
-    core: Core, ann: Member
-) -> None:
+async def test_the_next_heartbeat_reports_a_cancel_and_the_slot_stays_until_the_report(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     assert (await cancel_job(core, ann, job)).status == "canceled"
     assert await core.balance(ann) == 1000
@@ -191,7 +191,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
 
 
 @pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
-async def test_a_repeated_report_is_answered_with_what_is_recorded(core: Core, ann: Member, what: str) -> None:
+async def test_a_repeated_report_returns_what_is_recorded(core: Core, ann: Member, what: str) -> None:
     job, started = await running_job(core, ann)
     reports, told = core.room.lease_reports, report(started)
 
@@ -222,7 +222,7 @@ async def test_a_repeated_report_is_answered_with_what_is_recorded(core: Core, a
     await core.check()
 
 
-async def test_a_report_after_the_job_was_completed_is_answered_with_that(core: Core, ann: Member) -> None:
+async def test_a_report_after_the_job_was_completed_returns_completed(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     await core.complete(started)
     assert (await core.fail(started)).status == "completed"
@@ -290,7 +290,7 @@ async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothin
     await core.check_drained()
 
 
-async def test_a_late_worker_may_still_complete_while_nobody_else_has_the_job(core: Core, ann: Member) -> None:
+async def test_a_late_worker_may_still_complete_while_no_other_worker_has_the_job(core: Core, ann: Member) -> None:
     """The lease expired, but the reaper has not run: the work is done, and no other worker has the job."""
     job, started = await running_job(core, ann)
     await core.expire_lease(started.lease.dispatch_id)

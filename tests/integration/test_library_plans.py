@@ -157,7 +157,7 @@ OTHERS: dict[str, tuple[Statement, dict[str, object], set[str], int]] = {
 @pytest.mark.parametrize(
     ("name", "when"), pairs({name: statement.text for name, (statement, *_) in OTHERS.items()}, WHENS)
 )
-def test_what_stands_beside_the_lists_is_found_by_key(
+def test_the_statements_beside_the_lists_read_by_key(
     seen: Mapping[tuple[str, str], Seen], name: str, when: str
 ) -> None:
     _, _, indexes, most = OTHERS[name]

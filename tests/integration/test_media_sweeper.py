@@ -201,7 +201,7 @@ async def test_a_job_that_was_retried_keeps_what_it_uploads(media: MediaHarness,
     assert await media.paths() == {accepted.path}
 
 
-async def test_an_object_too_young_to_tell_is_left_for_later(media: MediaHarness, core: Core) -> None:
+async def test_an_object_that_is_too_young_is_left_for_later(media: MediaHarness, core: Core) -> None:
     """A job that is retried just after the sweeper looked writes objects that no row names yet."""
     job = await core.submit(media.ann)
     await core.fail(await core.start())

@@ -190,7 +190,7 @@ async def test_a_migration_whose_text_has_changed_is_refused(server: Server, emp
         await open_databases(settings_for(server.dsn(empty), tmp_path))
 
 
-async def test_a_database_of_somebody_else_is_refused_and_stays_as_it_is(server: Server, empty: str) -> None:
+async def test_a_database_of_another_program_is_refused_and_stays_as_it_is(server: Server, empty: str) -> None:
     await server.run("CREATE TABLE invoices (id int)", empty)
     with pytest.raises(SchemaUnknown, match=r"is not empty and not Callsheet's \(it has invoices\)"):
         await migrate(server.dsn(empty), "central", "central")
@@ -314,7 +314,7 @@ def test_an_old_postgresql_is_refused() -> None:
         schema.check_version("central", 14)
 
 
-async def test_a_role_that_may_not_create_databases_is_told_and_can_be_given_one(
+async def test_a_role_that_may_not_create_databases_gets_the_reason_and_can_be_given_one(
     server: Server, tmp_path: Path
 ) -> None:
     role = await server.create_role()
@@ -328,14 +328,16 @@ async def test_a_role_that_may_not_create_databases_is_told_and_can_be_given_one
     assert await opened_once(settings) == {"central": central, "first": own}
 
 
-async def test_a_role_that_does_not_own_its_database_is_told(server: Server, empty: str, tmp_path: Path) -> None:
+async def test_a_role_that_does_not_own_its_database_gets_the_statement_that_helps(
+    server: Server, empty: str, tmp_path: Path
+) -> None:
     role = await server.create_role()
     with pytest.raises(DatabaseError, match=r"may not create tables there \(permission denied .*OWNER TO"):
         await open_databases(settings_for(server.dsn(empty, role), tmp_path))
 
 
 @pytest.mark.thorough
-async def test_a_role_without_grants_is_told_which_to_run_and_they_suffice(
+async def test_a_role_without_grants_gets_the_grants_to_run_and_they_suffice(
     server: Server, empty: str, tmp_path: Path
 ) -> None:
     """The account that serves owns nothing; another one has migrated."""
@@ -374,14 +376,14 @@ async def grant(server: Server, database: str, owner: str, sentence: str) -> Non
         await server.run_as(owner, database, statement)
 
 
-async def test_a_role_that_may_not_connect_is_told(server: Server, empty: str, tmp_path: Path) -> None:
+async def test_a_role_that_may_not_connect_gets_the_grant_to_run(server: Server, empty: str, tmp_path: Path) -> None:
     role = await server.create_role()
     await server.run(f'REVOKE CONNECT ON DATABASE "{empty}" FROM PUBLIC')
     with pytest.raises(DatabaseError, match="GRANT CONNECT ON DATABASE"):
         await open_databases(settings_for(server.dsn(empty, role), tmp_path))
 
 
-async def test_a_role_that_may_not_migrate_is_told_who_may(server: Server, tmp_path: Path) -> None:
+async def test_a_role_that_may_not_migrate_gets_the_name_of_the_owner(server: Server, tmp_path: Path) -> None:
     owner, role = await server.create_role("CREATEDB"), await server.create_role()
     central = await server.create_database(owner=owner)
     await migrate_all(settings_for(server.dsn(central, owner), tmp_path), server.dsn(central, owner))
@@ -403,13 +405,13 @@ async def test_a_role_that_may_not_migrate_is_told_who_may(server: Server, tmp_p
         ("postgresql://user:hidden@no-such-host.invalid/name", "at no-such-host.invalid/name cannot be used"),
     ],
 )
-async def test_an_address_that_does_not_work_is_told_without_its_password(dsn: str, sentence: str) -> None:
+async def test_a_dsn_that_does_not_work_is_reported_without_its_password(dsn: str, sentence: str) -> None:
     with pytest.raises(DatabaseError, match=sentence) as refused:
         await migrate(dsn, "pool", "pool_9")
     assert "hidden" not in str(refused.value)
 
 
-async def test_a_wrong_password_and_a_missing_database_are_told_apart(server: Server, empty: str) -> None:
+async def test_a_wrong_password_and_a_missing_database_are_distinguished(server: Server, empty: str) -> None:
     with pytest.raises(DatabaseError, match="Check user and password"):
         await migrate(server.dsn(empty, "callsheet"), "pool", "pool_9")
     with pytest.raises(DatabaseError, match="Create the database, or name another"):
@@ -431,7 +433,7 @@ async def test_a_pool_added_while_others_run_takes_tenants_and_only_its_own(
 
 
 @pytest.mark.thorough
-async def test_adding_a_pool_again_changes_nothing_but_its_address(
+async def test_adding_a_pool_again_changes_nothing_but_its_dsn(
     server: Server, empty: str, settings: Settings, databases: Databases
 ) -> None:
     central = databases.central.dsn
@@ -459,7 +461,7 @@ async def test_a_pool_with_a_wrong_name_is_refused_and_its_database_stays_empty(
     assert await server.tables(empty) == set()
 
 
-async def test_the_address_of_a_pool_cannot_be_read_from_its_row(shared_databases: Databases) -> None:
+async def test_the_dsn_of_a_pool_cannot_be_read_from_its_row(shared_databases: Databases) -> None:
     pool = await shared_databases.pool("pool_2")
     async with shared_databases.central.connection() as connection:
         row = await connection.fetchrow("SELECT * FROM pools WHERE name = 'pool_2'")
@@ -471,7 +473,7 @@ async def test_the_address_of_a_pool_cannot_be_read_from_its_row(shared_database
         assert piece.encode() not in row["sealed_dsn"]
 
 
-async def test_a_wrong_secret_key_is_told_with_what_to_do(shared_settings: Settings) -> None:
+async def test_a_wrong_secret_key_is_reported_with_what_to_do(shared_settings: Settings) -> None:
     other = shared_settings.model_copy(update={"secret_key": SecretStr("another secret key of 32 characters")})
     problems = await unavailable(other)
     assert set(problems) == {"pool_2"}

@@ -153,7 +153,7 @@ async def test_closing_sends_what_is_waiting(listener: Listener, database: Datab
     await inbox.until_received("last words")
 
 
-async def test_a_killed_listener_comes_back_tells_that_messages_may_be_missed_and_hears_again(
+async def test_a_killed_listener_reconnects_and_reports_that_messages_may_have_been_missed(
     listener: Listener, notifier: Notifier, database: Database
 ) -> None:
     inbox = Inbox()
@@ -224,7 +224,7 @@ async def test_subscribing_after_the_start_works_and_leaving_ends_it(
     assert inbox.received == [None, "one"]
 
 
-async def test_a_channel_nobody_subscribes_to_is_left_and_can_be_entered_again(
+async def test_a_channel_without_subscribers_is_left_and_can_be_entered_again(
     listener: Listener, notifier: Notifier, database: Database
 ) -> None:
     listener.start()

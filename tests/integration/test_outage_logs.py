@@ -35,7 +35,7 @@ def counted(logged: io.StringIO, event: str) -> Counter[str]:
 
 
 @pytest.mark.thorough
-async def test_a_server_that_stops_and_starts_is_told_once_per_component(tmp_path: Path, logged: io.StringIO) -> None:
+async def test_a_server_that_stops_and_starts_is_logged_once_per_component(tmp_path: Path, logged: io.StringIO) -> None:
     server = await EmbeddedPostgres.start(tmp_path / "server")
     await create_database(server.application_dsn("postgres"), "central", "callsheet")
     settings = load_settings(

@@ -368,7 +368,7 @@ async def test_no_more_jobs_are_under_way_than_may_be_in_total_or_of_one_run(
     assert len(await pipelines.slots(only)) == 2
 
 
-async def test_runs_of_a_tenant_at_its_limit_say_so_and_hold_up_nobody_else(
+async def test_runs_of_a_tenant_at_its_limit_say_so_and_hold_up_no_other_tenant(
     core: Core, ann: Member, media: MediaHarness
 ) -> None:
     generous = open_core(core.databases, active_per_user=100)

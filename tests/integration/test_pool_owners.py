@@ -188,7 +188,7 @@ async def test_a_newer_version_at_a_copy_does_not_migrate_productions_pools(prod
         assert await connection.fetchval("SELECT count(*) FROM schema_migrations WHERE version = 1") == 0
 
 
-async def test_central_restored_alone_takes_over_when_told_and_the_old_one_is_refused(production: Production) -> None:
+async def test_central_restored_alone_takes_over_on_command_and_the_old_one_is_refused(production: Production) -> None:
     with pytest.raises(DatabaseError, match=r"used pool pool_1 \d seconds ago. Stop its control planes"):
         await adopt(production.copy, dsn_of(production.copy))
     await expire_leases(production.pool_dsns)

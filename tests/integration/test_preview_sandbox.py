@@ -42,7 +42,7 @@ async def test_an_image_has_thumbnails_in_two_sizes() -> None:
     assert CLIP not in made.files
 
 
-async def test_a_photograph_that_was_turned_is_upright_and_tells_nothing_else() -> None:
+async def test_a_rotated_photograph_is_upright_and_its_preview_has_no_metadata() -> None:
     exif = Image.Exif()
     exif[0x0112], exif[0x010E] = 6, "where I live"
     made = await previews_of(image(800, 400, "JPEG", exif=exif), "image")
@@ -219,7 +219,7 @@ async def test_what_takes_for_ever_is_given_up() -> None:
         await previews_of(endless_jpeg(), "image", effort=Effort(seconds=300, cpu_seconds=1))
 
 
-async def test_a_machine_that_is_too_busy_is_told_from_a_file_that_cannot_be_read() -> None:
+async def test_a_busy_machine_is_distinguished_from_an_unreadable_file() -> None:
     with pytest.raises(OutOfTime, match="more than 0 seconds"):
         await previews_of(image(300, 300), "image", effort=Effort(seconds=0))
 
@@ -272,7 +272,7 @@ async def test_a_decoder_that_was_taken_over_gets_nothing_done(
         await previews_of(b"x" * 1000)
 
 
-async def test_a_decoder_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_decoder_gets_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import os, sys, struct; t = repr(dict(os.environ)).encode(); "
     text += "sys.stdout.buffer.write(struct.pack('>cI', b'N', len(t)) + t)"
     (tmp_path / "program.py").write_text(text)

@@ -204,7 +204,7 @@ async def test_what_was_left_by_a_crash_after_the_deletion_is_swept(scene: Scene
     assert await scene.objects() == set()
 
 
-async def test_hostile_files_are_marked_and_keep_nobody_waiting(scene: Scene) -> None:
+async def test_hostile_files_are_marked_and_do_not_delay_others(scene: Scene) -> None:
     hostile = await scene.file(b"no image at all")
     gone = await scene.file(image(50, 50))
     await scene.media.room.files.storage.delete(f"tenants/{scene.media.ann.tenant_id}/uploads/{gone}/x")

@@ -73,7 +73,7 @@ class TestOpening:
 
 
 class TestOpen:
-    async def test_nothing_is_leased_and_nobody_calls(self, call_harness: CallHarness) -> None:
+    async def test_nothing_is_leased_and_no_call_is_made(self, call_harness: CallHarness) -> None:
         await opened(call_harness)
         job_id = await call_harness.submit()
         criteria = call_harness.core.criteria(providers=(PROVIDER,))
@@ -218,7 +218,9 @@ class TestHalfOpen:
 
 
 class TestKnowing:
-    async def test_waiting_workers_are_told_when_it_may_be_tried_again(self, call_harness: CallHarness) -> None:
+    async def test_waiting_workers_are_woken_when_the_provider_may_be_tried_again(
+        self, call_harness: CallHarness
+    ) -> None:
         await opened(call_harness)
         job_id = await call_harness.submit()
         criteria = call_harness.core.criteria(providers=(PROVIDER,))
@@ -231,7 +233,7 @@ class TestKnowing:
         assert started is not None
         assert started.lease.job_id == job_id
 
-    async def test_they_are_told_once_while_nobody_tries(self, call_harness: CallHarness) -> None:
+    async def test_they_are_woken_once_until_a_worker_tries(self, call_harness: CallHarness) -> None:
         told: list[str] = []
         call_harness.room.breakers._is_back = told.append
         await opened(call_harness)

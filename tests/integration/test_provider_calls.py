@@ -154,7 +154,9 @@ class TestForgetting:
 
 
 class TestIntent:
-    async def test_is_written_before_anybody_can_call_and_keeps_no_address(self, call_harness: CallHarness) -> None:
+    async def test_is_written_before_a_callback_is_possible_and_does_not_store_its_url(
+        self, call_harness: CallHarness
+    ) -> None:
         handed = await call_harness.new_call()
         row = await call_harness.row(handed)
         assert (row["hand_overs"], row["work"], row["charge_cycle"]) == (1, "follow", 1)
@@ -201,7 +203,7 @@ class TestIntent:
         assert dispatch is not None
         assert dispatch["not_before"] - dispatch["last_leased_at"] >= timedelta(seconds=120)
 
-    async def test_every_charge_cycle_has_an_address_of_its_own(self, call_harness: CallHarness) -> None:
+    async def test_every_charge_cycle_has_a_callback_url_of_its_own(self, call_harness: CallHarness) -> None:
         first, prediction = await call_harness.waiting()
         await call_harness.call_back(first, prediction.id, Scenario(outcome="failed"))
         assert await call_harness.finished(first) == "failed"
@@ -397,7 +399,9 @@ class TestRefusals:
         assert await call_harness.refused(unknown, prediction.id) == "not_found"
 
     @pytest.mark.parametrize("provider", ["described", "nobody", "", "replicate\0"])
-    async def test_another_providers_address_is_refused(self, call_harness: CallHarness, provider: str) -> None:
+    async def test_the_callback_url_of_another_provider_is_refused(
+        self, call_harness: CallHarness, provider: str
+    ) -> None:
         handed, prediction = await call_harness.waiting()
         assert await call_harness.refused(handed, prediction.id, provider=provider) == "not_found"
 
@@ -438,7 +442,7 @@ class TestOutputs:
             ("endless.png", "larger"),
         ],
     )
-    async def test_what_is_no_medium_or_too_large_ends_the_job(
+    async def test_a_file_that_is_not_media_or_too_large_ends_the_job(
         self, call_harness: CallHarness, name: str, message: str
     ) -> None:
         assert message in await self.outcome_of(call_harness, f"{{files}}/{name}")
@@ -447,9 +451,7 @@ class TestOutputs:
         "address",
         ["http://169.254.169.254/latest/meta-data", "http://127.0.0.2:1/x.png", "http://10.0.0.1/x", "http://[::1]/x"],
     )
-    async def test_an_address_in_a_private_network_is_never_fetched(
-        self, call_harness: CallHarness, address: str
-    ) -> None:
+    async def test_a_url_in_a_private_network_is_never_fetched(self, call_harness: CallHarness, address: str) -> None:
         assert "must not be fetched" in await self.outcome_of(call_harness, address)
         assert "must not be fetched" in await self.outcome_of(call_harness, call_harness.replicate.redirect(address))
 
@@ -475,7 +477,7 @@ class TestOutputs:
         async with open_call_harness(core, ann, tmp_path, replicate, fetch_window_seconds=0) as call_harness:
             assert "in time" in await self.outcome_of(call_harness, "{files}/broken.png")
 
-    async def test_a_slow_one_holds_up_nobody_else(self, call_harness: CallHarness) -> None:
+    async def test_a_slow_download_holds_up_no_other_job(self, call_harness: CallHarness) -> None:
         slow, first = await call_harness.waiting()
         quick, second = await call_harness.waiting()
         await call_harness.call_back(slow, first.id, Scenario(output="{files}/slow.png"))
@@ -506,7 +508,9 @@ class TestFollowing:
         query = "SELECT percent FROM job_progress WHERE job_id = $1"
         assert (await call_harness.core.rows(call_harness.ann.pool, query, handed.job_id))[0]["percent"] == 30
 
-    async def test_what_nobody_called_about_expires_and_is_canceled_there(self, call_harness: CallHarness) -> None:
+    async def test_a_call_without_a_callback_expires_and_is_canceled_at_the_provider(
+        self, call_harness: CallHarness
+    ) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.core.expire_lease(handed.started.lease.dispatch_id)
         await call_harness.core.reap()
@@ -551,7 +555,7 @@ class TestFollowing:
         assert await call_harness.refunded(handed.job_id)
         await call_harness.core.check_drained()
 
-    async def test_a_cancel_that_fails_is_tried_again_and_comes_to_an_end(
+    async def test_a_cancel_that_fails_is_retried_a_limited_number_of_times(
         self, core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer
     ) -> None:
         async with open_call_harness(core, ann, tmp_path, replicate, breaker_failures=1000) as call_harness:

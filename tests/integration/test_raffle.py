@@ -66,7 +66,7 @@ async def test_one_with_all_the_points_is_found_also_where_its_number_is_hardly_
     assert found == {150: 5}
 
 
-async def test_nobody_is_drawn_where_nobody_may_have_a_child(tree: Tree) -> None:
+async def test_no_parent_is_drawn_if_no_candidate_may_have_a_child(tree: Tree) -> None:
     await tree.core.rows(tree.ann.pool, "UPDATE candidates SET failure_count = 3 WHERE run_id = $1", tree.run_id)
     async with tree.ann.pool.connection() as connection:
         assert await draw_parent(connection, step(tree), Draw(7, 1)) is None

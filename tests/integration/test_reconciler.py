@@ -75,7 +75,7 @@ async def left_alone(core: Core) -> None:
 
 
 @POOLS
-async def test_a_job_that_nobody_relayed_is_dispatched(core: Core, pool: str) -> None:
+async def test_a_job_that_was_not_relayed_is_dispatched(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     job_id = await never_relayed(core, ann)
     assert await core.status(ann, job_id) == "pending"
@@ -104,7 +104,7 @@ async def test_a_queued_job_whose_dispatch_was_lost_gets_another(core: Core, poo
 
 
 @POOLS
-async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_worker_is_nobody(
+async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_worker_has_no_lease(
     core: Core, pool: str
 ) -> None:
     ann = await core.member(pool)
@@ -176,7 +176,7 @@ async def test_a_dispatch_of_a_cycle_that_never_was_is_closed(core: Core, ann: M
     await left_alone(core)
 
 
-async def test_whoever_holds_a_dispatch_of_no_job_is_told_once(core: Core, ann: Member) -> None:
+async def test_the_worker_of_a_dispatch_without_a_job_is_notified_once(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     stranger = await orphan(core, job)
     leases = await core.room.queue.lease_many(core.criteria(), ["worker-1", "worker-1"])
@@ -202,7 +202,7 @@ async def test_a_queued_dispatch_of_an_ended_job_is_closed_as_the_job_ended(core
     await core.check_drained()
 
 
-async def test_whoever_holds_a_dispatch_of_an_ended_job_is_told_and_its_report_closes_it(
+async def test_the_worker_of_a_dispatch_of_an_ended_job_is_notified_and_its_report_closes_it(
     core: Core, ann: Member
 ) -> None:
     job, started = await running_job(core, ann)
@@ -286,7 +286,7 @@ async def test_a_queued_job_whose_dispatch_has_ended_ends_too(core: Core, ann: M
 
 
 @POOLS
-async def test_a_job_that_was_not_told_that_it_waits_again_is_told(core: Core, pool: str) -> None:
+async def test_a_job_whose_requeue_was_not_recorded_becomes_queued(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     job, started = await running_job(core, ann)
     work = core.room.lease_reports.requeue(report(started), "spot")
@@ -359,7 +359,7 @@ async def test_a_crash_while_a_dispatch_is_made_again_is_healed_by_the_next_roun
     await core.check_drained()
 
 
-async def test_what_has_not_settled_is_left_to_whoever_is_at_work_on_it(core: Core, ann: Member) -> None:
+async def test_a_recent_difference_is_left_to_the_process_that_works_on_it(core: Core, ann: Member) -> None:
     lost, held, ended = await core.submit(ann), await core.submit(ann, priority=1), await core.submit(ann, priority=2)
     await lose_dispatch(core, lost)
     await orphan(core, held)

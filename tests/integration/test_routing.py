@@ -106,7 +106,7 @@ async def planes(shared_settings: Settings, shared_databases: Databases) -> Asyn
     await others.close()
 
 
-async def test_a_raised_limit_wakes_whoever_waits_for_it(core: Core, ann: Member) -> None:
+async def test_a_raised_limit_wakes_workers_that_wait_for_it(core: Core, ann: Member) -> None:
     await core.room.overview.set_limit("model-z", 0, "test")
     await core.submit(ann, concurrency_identifier="model-z")
     assert await core.lease() is None
@@ -116,7 +116,7 @@ async def test_a_raised_limit_wakes_whoever_waits_for_it(core: Core, ann: Member
     assert await core.lease() is not None
 
 
-async def test_a_queue_forgets_the_criteria_nobody_asks_with_any_more(core: Core) -> None:
+async def test_a_queue_forgets_criteria_that_are_not_used_any_more(core: Core) -> None:
     for number in range(1, 50):
         assert await core.room.queue.lease(Criteria((number,)), "worker-1") is None
     assert core.room.queue._polls == core.room.queue._second_polls == {}

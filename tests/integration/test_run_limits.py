@@ -116,7 +116,7 @@ async def test_no_parent_gets_more_children_than_it_may_however_many_images_a_jo
         await pipelines.room.guidance.branches.restore(principal_of(ann), surplus)
 
 
-async def test_a_rejected_candidate_says_how_it_came_to_be_rejected(pipelines: PipelineHarness) -> None:
+async def test_a_rejected_candidate_shows_why_it_was_rejected(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=1)
     run = await pipelines.finish(run)
     base, leaf = await pipelines.candidates(run)
@@ -175,7 +175,7 @@ async def test_a_job_without_an_image_is_a_strike_and_was_paid_for(pipelines: Pi
     assert "made no image" in (run.reason_detail or "")
 
 
-async def test_what_is_no_image_is_nobodys_parent_and_holds_up_nobody(pipelines: PipelineHarness) -> None:
+async def test_a_file_that_is_not_an_image_is_never_a_parent_and_holds_up_no_run(pipelines: PipelineHarness) -> None:
     """A job may make a video beside its image; the next step takes images."""
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=2)
     await pipelines.tick()
@@ -234,7 +234,7 @@ async def test_of_equals_the_oldest_go_on(pipelines: PipelineHarness) -> None:
 
 
 @pytest.mark.parametrize("strategy", Strategy)
-async def test_a_step_that_was_approved_before_anything_was_made_of_it_holds_nobody_back(
+async def test_a_step_approved_before_it_has_candidates_holds_none_of_them_back(
     pipelines: PipelineHarness, strategy: Strategy
 ) -> None:
     steps = await pipelines.steps("base", "fix", max_children=1)

@@ -168,7 +168,7 @@ async def test_a_spot_interruption_during_a_scale_in_leaves_the_others_alone(aws
     assert state(client, group) == (2, sorted([first, last]))
 
 
-async def test_an_order_that_acted_and_was_not_answered_is_repeated_without_going_above_the_maximum(
+async def test_an_order_whose_response_was_lost_is_repeated_without_exceeding_the_maximum(
     aws: str, client: Any
 ) -> None:
     group = create_group(client)
@@ -184,7 +184,9 @@ async def test_an_order_that_acted_and_was_not_answered_is_repeated_without_goin
     assert (desired, len(instances)) == (3, 3)
 
 
-async def test_an_end_that_acted_and_was_not_answered_is_repeated_without_ending_another(aws: str, client: Any) -> None:
+async def test_an_end_whose_response_was_lost_is_repeated_without_ending_another_instance(
+    aws: str, client: Any
+) -> None:
     group = create_group(client)
     await driver(aws).want(fleet(group), 2, 0)
     _, [stays, drained] = state(client, group)

@@ -80,7 +80,7 @@ async def test_exactly_the_drained_pods_of_a_deployment_go(deployment: Cluster, 
     assert deployment.replicas == 2, "those that are gone are no error, and none goes in their place"
 
 
-async def test_a_deletion_cost_that_somebody_else_wrote_says_nothing(deployment: Cluster, driver: Kubernetes) -> None:
+async def test_a_deletion_cost_that_another_program_wrote_is_ignored(deployment: Cluster, driver: Kubernetes) -> None:
     [other, _] = deployment.grow(2)
     deployment.pods[other]["metadata"]["annotations"] = {COST: "-2147483648"}
     await driver.want(fleet(), 1, 0)
@@ -150,7 +150,7 @@ async def test_a_cluster_that_ends_other_pods_than_the_marked_ones_loses_one_and
     assert len(set(others) & set(deployment.pods)) == 2
 
 
-async def test_a_change_of_somebody_else_in_between_is_seen(deployment: Cluster, driver: Kubernetes) -> None:
+async def test_a_change_by_another_program_in_between_is_seen(deployment: Cluster, driver: Kubernetes) -> None:
     deployment.others = 2
     await driver.want(fleet(), 2, 0)
     assert deployment.replicas == 2
@@ -159,7 +159,7 @@ async def test_a_change_of_somebody_else_in_between_is_seen(deployment: Cluster,
         await driver.want(fleet(), 3, 0)
 
 
-async def test_a_call_that_acted_and_was_not_answered_is_repeated_without_acting_again(
+async def test_a_call_whose_response_was_lost_is_repeated_without_acting_again(
     deployment: Cluster, driver: Kubernetes
 ) -> None:
     written = ("update", "deployments/scale")

@@ -19,13 +19,13 @@ FROM ai_job_dispatches, generate_series(1, $2) WHERE tenant_job_id = $1
 """
 
 
-async def stands(core: Core, member: Member, job: Job) -> QueuePosition | None:
+async def position_of(core: Core, member: Member, job: Job) -> QueuePosition | None:
     key = (member.tenant_id, job.id, job.charge_cycle)
     return (await core.room.overview.positions([key])).get(key)
 
 
 async def ahead(core: Core, member: Member, job: Job) -> int | None:
-    found = await stands(core, member, job)
+    found = await position_of(core, member, job)
     assert found is not None
     return found.ahead
 
@@ -60,10 +60,10 @@ async def test_what_is_out_or_waits_for_its_time_is_not_ahead(shared_databases: 
     later = await core.start()
     await core.fail(later, retryable=True)
     assert await ahead(core, ann, job) == 0
-    found = await stands(core, ann, delayed)
+    found = await position_of(core, ann, delayed)
     assert found is not None
     assert (found.status, found.not_before is not None, found.ahead) == ("queued", True, 0)
-    held = await stands(core, ann, running)
+    held = await position_of(core, ann, running)
     assert held is not None
     assert (held.status, held.ahead, held.last_leased_at is not None) == ("leased", None, True)
 
@@ -80,7 +80,7 @@ async def test_a_lane_that_is_at_its_limit_is_passed_over_by_others_as_a_lease_p
     assert (await core.start()).lease.job_id == first.id
     # The limit of `narrow` is reached: jobs that wait for it delay only jobs that also wait for it.
     assert [await ahead(core, ann, job) for job in (second, wide, plain)] == [0, 0, 1]
-    found = await stands(core, ann, second)
+    found = await position_of(core, ann, second)
     assert found is not None
     assert (found.max_concurrent, found.in_use) == (1, 1)
     assert (await core.start()).lease.job_id == wide.id
@@ -101,7 +101,7 @@ async def test_counting_ends_at_a_thousand(core: Core, ann: Member) -> None:
     assert await ahead(core, ann, last) == MOST_AHEAD == 1001
 
 
-async def test_marks_that_were_raised_hide_nobody(core: Core, ann: Member) -> None:
+async def test_raised_low_water_marks_hide_no_job(core: Core, ann: Member) -> None:
     jobs = [await core.submit(ann) for _ in range(4)]
     started = [await core.start(), await core.start()]
     await core.room.queue.raise_low_water()
@@ -122,8 +122,8 @@ async def test_a_job_of_another_tenant_with_the_same_id_is_another(core: Core, a
     assert set(await core.room.overview.positions(keys)) == set(keys[:2])
 
 
-async def test_what_is_finished_or_was_never_there_stands_nowhere(core: Core, ann: Member) -> None:
+async def test_a_finished_or_unknown_job_has_no_position(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     await core.complete(await core.start())
-    assert await stands(core, ann, job) is None
+    assert await position_of(core, ann, job) is None
     assert await core.room.overview.positions([]) == {}

@@ -389,7 +389,7 @@ async def test_wrong_parameters_are_refused_with_the_name_of_the_statement(
         await connection.close()
 
 
-async def test_run_answers_how_many_rows_were_touched(postgres: EmbeddedPostgres) -> None:
+async def test_run_returns_how_many_rows_were_changed(postgres: EmbeddedPostgres) -> None:
     create, insert, delete = parse(
         "-- database: central\n-- name: create\nCREATE TEMPORARY TABLE numbers (number int)\n"
         "-- name: insert\nINSERT INTO numbers SELECT generate_series(1, :count::int)\n"

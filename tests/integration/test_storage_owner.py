@@ -65,9 +65,7 @@ async def tick(media: MediaHarness) -> bool:
     return await media.room.sweeper.tick(datetime.now(UTC))
 
 
-async def test_storage_that_nobody_has_marked_becomes_the_installations_own(
-    media: MediaHarness, elsewhere: Storage
-) -> None:
+async def test_unmarked_storage_is_marked_as_owned_by_the_installation(media: MediaHarness, elsewhere: Storage) -> None:
     await tick(media)
     assert await read_owner(elsewhere) == await installation_of(media.core)
     await media.delete_file(await media.upload())
@@ -111,7 +109,7 @@ async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(media: Media
 
 
 @pytest.mark.thorough
-async def test_a_copy_is_told_that_its_storage_is_the_originals_and_may_be_given_it(
+async def test_a_copy_learns_that_its_storage_belongs_to_the_original_and_may_take_it_over(
     settings: Settings, postgres: EmbeddedPostgres, tmp_path: Path
 ) -> None:
     databases = await open_databases(settings)

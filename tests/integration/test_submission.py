@@ -196,7 +196,7 @@ async def test_a_key_cannot_be_used_for_another_request(core: Core, changes: dic
     assert await core.balance(ann) == 5
 
 
-async def test_the_same_request_is_the_same_whoever_carries_it_and_however_its_payload_is_ordered(core: Core) -> None:
+async def test_a_request_is_the_same_for_any_actor_and_any_order_of_its_payload(core: Core) -> None:
     ann = await core.member("pool_2")
     first = await core.submit(ann, idempotency_key="key", payload={"a": 1, "b": {"c": 2, "d": 3}}, actor="user:ann")
     again = await core.submitted(ann, idempotency_key="key", payload={"b": {"d": 3, "c": 2}, "a": 1}, actor="admin:eve")
@@ -234,7 +234,9 @@ async def test_without_a_key_every_submit_is_a_job_of_its_own(core: Core) -> Non
     assert len({(await core.submit(ann)).id for _ in range(3)}) == 3
 
 
-async def test_a_key_answers_also_when_the_job_has_ended_the_cap_is_reached_and_the_wallet_is_empty(core: Core) -> None:
+async def test_a_key_returns_its_job_also_if_the_job_has_ended_the_cap_is_reached_or_the_wallet_is_empty(
+    core: Core,
+) -> None:
     ann = await core.member("pool_1", tokens=60)
     done = await core.submit(ann, idempotency_key="done")
     await core.complete(await core.start(), {"metadata": {"frames": 7}})
@@ -254,7 +256,7 @@ async def test_a_key_answers_also_when_the_job_has_ended_the_cap_is_reached_and_
     await core.check()
 
 
-async def test_too_few_tokens_are_told_before_too_many_jobs(shared_databases: Databases) -> None:
+async def test_too_few_tokens_are_reported_before_too_many_jobs(shared_databases: Databases) -> None:
     core = await open_core(shared_databases, active_per_user=1).prepare()
     ann = await core.member("pool_1", tokens=10)
     await core.submit(ann)

@@ -15,7 +15,7 @@ async def limit_of(core: Core, identifier: str) -> int | None:
     return rows[0]["max_concurrent"] if rows else None
 
 
-async def test_a_limit_that_was_told_is_not_told_again_unless_it_is_another(core: Core) -> None:
+async def test_a_declared_limit_is_written_again_only_if_it_changes(core: Core) -> None:
     limits = Limits(core.room.overview)
     await limits.declare("gpu", 2)
     await core.rows(core.databases.central, "DELETE FROM concurrency_limits")
@@ -43,7 +43,7 @@ async def test_what_is_remembered_of_limits_is_bounded(core: Core, monkeypatch: 
     assert await limit_of(core, "identifier-6") == 1
 
 
-async def test_raising_a_limit_wakes_whoever_waits_for_a_slot(core: Core) -> None:
+async def test_raising_a_limit_wakes_workers_that_wait_for_a_slot(core: Core) -> None:
     ann = await core.member()
     await core.room.overview.declare_limit("gpu", 0)
     await core.submit(ann, concurrency_identifier="gpu")

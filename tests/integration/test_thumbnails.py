@@ -116,7 +116,7 @@ async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(scene:
         assert (await scene.tree.row(each))["thumbnail_due_at"] is None
 
 
-async def test_one_that_nobody_thought_of_costs_itself_its_thumbnail_and_no_other(
+async def test_an_unexpected_error_costs_one_candidate_its_thumbnail_and_no_other(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison, other = await scene.candidate("1.png"), await scene.candidate("2.png")

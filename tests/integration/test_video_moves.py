@@ -114,7 +114,7 @@ async def test_an_older_job_of_a_video_does_not_touch_it_any_more(core: Core, an
     await core.check()
 
 
-async def test_a_lease_can_be_answered_again_while_it_is_held(core: Core, ann: Member) -> None:
+async def test_a_lease_can_be_returned_to_its_worker_again_while_it_is_held(core: Core, ann: Member) -> None:
     job, _ = await core.submit_video(ann, payload={"prompt": "a dog"})
     started = await core.room.starter.lease_and_start(core.criteria(), "worker-1", "poll-1")
     assert started is not None
@@ -178,7 +178,7 @@ async def test_leases_taken_from_a_worker_cost_their_attempt_and_the_last_one_fa
     await core.check()
 
 
-async def test_a_lease_that_could_not_be_answered_goes_back_with_its_attempt(core: Core, ann: Member) -> None:
+async def test_a_lease_whose_response_failed_is_returned_with_its_attempt(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     started = await core.start()
     await core.room.starter.return_lease(started)

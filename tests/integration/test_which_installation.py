@@ -174,7 +174,7 @@ def test_the_demo_keeps_its_known_password_out_of_the_installation_of_the_machin
     assert listed.startswith(f"There is no Callsheet installation in {tmp_path}/production (named in {tmp_path}/etc/")
 
 
-def test_whoever_is_in_the_way_is_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_who_owns_the_directory_is_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (nowhere / ".callsheet").mkdir()
     monkeypatch.setattr(places, "_trusted_users", set)
     ended = Callsheet(nowhere).call("users", "list")

@@ -64,7 +64,7 @@ async def timing(core: Core, workflow: int) -> tuple[float, int]:
     return row["average_seconds"], row["samples"]
 
 
-async def test_a_session_sums_up_its_leases_whatever_they_came_to(core: Core) -> None:
+async def test_a_session_sums_up_its_leases_of_every_outcome(core: Core) -> None:
     audit, session, other = Audit(core.databases), await new_session(core), await new_session(core)
     outcomes: list[tuple[LeaseOutcome, float]] = [
         ("completed", 1.5),

@@ -122,7 +122,7 @@ async def refusal_of(yard: Yard, token: str) -> str:
     return refused.value.code
 
 
-async def test_only_the_holder_of_a_removed_workers_token_is_told_to_register_again(yard: Yard) -> None:
+async def test_only_the_token_of_a_removed_worker_gets_registration_expired(yard: Yard) -> None:
     removed, revoked = await yard.join("gpu-1"), await yard.join("gpu-2")
     await yard.room.workers.revoke("gpu-2", "operator")
     for worker_id in ("gpu-1", "gpu-2"):
@@ -135,7 +135,7 @@ async def test_only_the_holder_of_a_removed_workers_token_is_told_to_register_ag
     assert kept["token_hash"] == hash_token(removed.token), "the token itself is stored nowhere"
 
 
-async def test_a_token_of_an_earlier_registration_is_told_nothing_once_its_worker_has_registered_again(
+async def test_a_token_of_an_earlier_registration_is_refused_after_its_worker_has_registered_again(
     yard: Yard,
 ) -> None:
     removed = await yard.join()
@@ -145,7 +145,7 @@ async def test_a_token_of_an_earlier_registration_is_told_nothing_once_its_worke
     assert await refusal_of(yard, removed.token) == "not_authenticated"
 
 
-async def test_both_tokens_of_a_rotation_are_told_to_register_again(yard: Yard) -> None:
+async def test_both_tokens_of_a_rotation_get_registration_expired(yard: Yard) -> None:
     old = (await yard.join()).token
     await yard.room.workers.rotate_token("gpu-1", "operator")
     new = (await yard.room.authentication.of(bearer(old))).rotated_token

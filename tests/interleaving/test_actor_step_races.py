@@ -37,12 +37,12 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
         yield Planes(*harnesses)
 
 
-async def begun(planes: Planes, *steps: dict[str, Any]) -> Run:
+async def started_run(planes: Planes, *steps: dict[str, Any]) -> Run:
     return await planes.one.run(await planes.one.define(list(steps)), target_leaves=1)
 
 
 async def with_base(planes: Planes) -> Run:
-    run = await begun(planes, BASE, CHILD)
+    run = await started_run(planes, BASE, CHILD)
     await planes.one.tick()
     await planes.one.deliver(await planes.one.start())
     await planes.one.room.collector.tick(NOW)
@@ -75,7 +75,7 @@ async def test_a_task_whose_parent_was_killed_meanwhile_is_not_started(planes: P
 
 
 async def test_a_plane_that_dies_before_its_task_is_in_the_queue_has_started_it_once(planes: Planes) -> None:
-    run = await begun(planes, BASE)
+    run = await started_run(planes, BASE)
     assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, planes.one.room.scheduler.tick(NOW))
     assert [slot["status"] for slot in await planes.two.slots(run)] == ["open"]
     await planes.two.core.relay()

@@ -102,7 +102,7 @@ async def test_of_two_different_verdicts_on_a_pair_at_once_one_counts(juries: Ju
     assert await juries.count() == 1
 
 
-async def test_of_two_opposite_votes_at_once_one_is_told_of_the_other(juries: Juries) -> None:
+async def test_of_two_opposite_votes_at_once_one_is_a_conflict(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):

@@ -47,7 +47,7 @@ async def side(race: Race, tmp_path: Path) -> AsyncIterator[Side]:
     await storage.close()
 
 
-async def test_whoever_is_second_sees_the_first(side: Side) -> None:
+async def test_the_second_transaction_sees_the_first(side: Side) -> None:
     async with open_transaction(side.race.central, LOCK):
         tasks = await start_blocked(
             side.race.central,

@@ -68,7 +68,7 @@ async def test_locked_heads_deeper_than_the_first_look_do_not_make_the_queue_loo
     assert again.dispatch_id == ids[0]
 
 
-async def test_pollers_that_ask_together_all_get_what_stands_behind_locked_heads(race: Race) -> None:
+async def test_pollers_that_ask_together_all_get_jobs_behind_locked_rows(race: Race) -> None:
     for _ in range(16):
         await race.submit()
     ids = await dispatch_ids(race)

@@ -434,7 +434,7 @@ async def test_a_registration_under_a_revocation_of_its_token_is_refused(gate: G
     assert await gate.rows("SELECT 1 FROM comfyui_workers") == []
 
 
-async def test_a_registration_before_a_revocation_of_its_token_stands(gate: Gate) -> None:
+async def test_a_registration_before_a_revocation_of_its_token_is_valid(gate: Gate) -> None:
     token, credential = await new_fleet_token(gate)
     async with open_transaction(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
         tasks = await start_blocked(

@@ -83,7 +83,7 @@ async def test_who_lost_the_lock_records_nothing(race: Race) -> None:
         await two.close()
 
 
-async def test_a_process_that_stands_still_loses_the_lock(race: Race) -> None:
+async def test_a_process_that_is_paused_loses_the_lock(race: Race) -> None:
     """Its session says nothing; the server ends it."""
     one = Leadership(race.one.databases.central, "a test", silent_seconds=0.2)
     two = Leadership(race.two.databases.central, "a test")

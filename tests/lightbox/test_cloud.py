@@ -71,7 +71,7 @@ async def until_status(account: httpx.AsyncClient, job_id: str, status: str) -> 
     await until(is_there)
 
 
-async def test_nothing_is_answered_without_the_key(cloud_engine: RunningLightbox) -> None:
+async def test_every_request_without_the_key_is_refused(cloud_engine: RunningLightbox) -> None:
     async with httpx.AsyncClient(base_url=cloud_engine.url, timeout=60) as stranger:
         for headers in ({}, {"X-API-Key": "wrong"}, {"X-API-Key": "nicht-äscii".encode("latin-1")}):
             for method, path in (("POST", "/api/prompt"), ("GET", "/api/jobs"), ("GET", "/api/view?filename=x")):
@@ -81,14 +81,14 @@ async def test_nothing_is_answered_without_the_key(cloud_engine: RunningLightbox
         assert refused.value.response.status_code == 401
 
 
-async def test_an_account_that_cannot_pay_is_told_so(cloud_engine: RunningLightbox) -> None:
+async def test_an_account_that_cannot_pay_is_refused_with_the_reason(cloud_engine: RunningLightbox) -> None:
     async with httpx.AsyncClient(base_url=cloud_engine.url, timeout=60) as client:
         for key, status in (("key-without-credits", 402), ("key-of-inactive-subscription", 429)):
             answer = await client.post("/api/prompt", json={"prompt": still(1)}, headers={"X-API-Key": key})
             assert answer.status_code == status
 
 
-async def test_a_job_goes_to_success_and_its_file_is_behind_a_signed_address(
+async def test_a_job_succeeds_and_its_file_has_a_signed_url(
     cloud_account: httpx.AsyncClient, cloud_engine: RunningLightbox
 ) -> None:
     job_id = await submit(cloud_account, still(0x102030))
@@ -128,7 +128,7 @@ async def test_an_upload_is_named_by_its_content(
     assert (await cloud_account.post("/api/upload/image", data={"image": "text"})).status_code == 400
 
 
-async def test_a_refused_graph_and_a_failed_run_are_told_apart(cloud_account: httpx.AsyncClient) -> None:
+async def test_a_refused_graph_and_a_failed_run_are_distinguished(cloud_account: httpx.AsyncClient) -> None:
     refused = await cloud_account.post("/api/prompt", json={"prompt": {"1": node("NoSuchNode")}})
     assert refused.status_code == 400
     assert refused.json()["error"]["type"] == "invalid_prompt"

@@ -33,7 +33,7 @@ def plain() -> dict[str, Any]:
     }
 
 
-async def test_a_sender_that_leaves_in_the_middle_of_its_upload_is_no_failure_of_ours() -> None:
+async def test_a_client_disconnect_during_an_upload_is_not_a_server_error() -> None:
     async def upload(request: web.Request) -> web.StreamResponse:
         raise ConnectionResetError("Connection lost")
 
@@ -43,7 +43,7 @@ async def test_a_sender_that_leaves_in_the_middle_of_its_upload_is_no_failure_of
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("route", ROUTES)
-async def test_odd_bodies_are_answered(route: str, lightbox_client: httpx.AsyncClient) -> None:
+async def test_odd_bodies_get_a_response(route: str, lightbox_client: httpx.AsyncClient) -> None:
     keys = ("prompt", "client_id", "prompt_id", "extra_data", "number", "front", "partial_execution_targets")
     bodies = [*ODD, *({"prompt": plain(), key: value} for key in keys for value in ODD)]
     bodies += [{"delete": value} for value in ODD]
@@ -75,7 +75,7 @@ async def test_odd_inputs_fail_the_run_at_most(
     assert not [each for each in lightbox_engine.folders.output.rglob("*") if each.name.endswith(".part")]
 
 
-async def test_odd_queries_are_answered(lightbox_client: httpx.AsyncClient) -> None:
+async def test_odd_queries_get_a_response(lightbox_client: httpx.AsyncClient) -> None:
     for value in ("", "..", "/", "%00", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "x" * 5000):
         for key in ("filename", "subfolder", "type", "preview", "channel"):
             answer = await lightbox_client.get("/view", params={"filename": "still_00001_.png", key: value})

@@ -30,7 +30,7 @@ async def process_client(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
-async def test_it_stops_when_told_even_in_the_middle_of_a_run(number: int, tmp_path: Path) -> None:
+async def test_it_stops_at_a_signal_even_in_the_middle_of_a_run(number: int, tmp_path: Path) -> None:
     async with (
         lightbox_process(tmp_path / "engine") as process,
         httpx.AsyncClient(base_url=process.url, timeout=30) as client,
@@ -46,7 +46,7 @@ async def test_it_stops_when_told_even_in_the_middle_of_a_run(number: int, tmp_p
 
 
 @pytest.mark.thorough
-async def test_it_dies_of_an_answer_that_is_no_json_where_the_client_listens(tmp_path: Path) -> None:
+async def test_it_dies_of_a_result_that_is_not_json_if_the_client_listens(tmp_path: Path) -> None:
     async with (
         lightbox_process(tmp_path / "engine") as process,
         httpx.AsyncClient(base_url=process.url, timeout=30) as client,

@@ -42,7 +42,7 @@ SHADES = {
 SEPARATE = ("wrong_field", "string_field", "size_99MB", "size_101MB")
 
 
-async def test_every_upload_is_answered_as_recorded(
+async def test_every_upload_gets_the_recorded_response(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     # In the recorded order: a case collides with the ones before it.
@@ -123,7 +123,7 @@ async def viewable(lightbox_engine: RunningLightbox, lightbox_client: httpx.Asyn
 @pytest.mark.few_forms
 @pytest.mark.usefixtures("viewable")
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "HEAD"])
-async def test_every_view_is_answered_as_recorded(name: str, lightbox_client: httpx.AsyncClient) -> None:
+async def test_every_view_gets_the_recorded_response(name: str, lightbox_client: httpx.AsyncClient) -> None:
     case = VIEWS[name]
     headers = {"Range": "bytes=0-99"} if name == "video_range" else {}
     answer = await lightbox_client.get("/view", params=case["query"], headers=headers)

@@ -36,7 +36,7 @@ def shape_of(answer: httpx.Response) -> dict[str, Any]:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", [name for name in CASES if name != "origin_mismatch"])
-async def test_a_prompt_is_answered_as_recorded(
+async def test_a_prompt_gets_the_recorded_response(
     name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     make_picture(lightbox_engine.folders.input / "in1.png")
@@ -99,7 +99,7 @@ def chain(length: int) -> dict[str, Any]:
         ("orphan_node_links_missing_node", {"class_type": "ImageInvert", "inputs": {"image": ["99", 0]}}),
     ],
 )
-async def test_a_node_nobody_needs_is_accepted_and_unlike_comfyui_kills_nothing(
+async def test_a_node_that_no_output_needs_is_accepted_and_unlike_comfyui_kills_nothing(
     name: str, orphan: dict[str, Any], lightbox_client: httpx.AsyncClient
 ) -> None:
     assert POISON[name]["health"]["process_alive"]
@@ -116,7 +116,9 @@ async def test_an_odd_client_id_is_accepted_and_unlike_comfyui_ends_nothing(
     assert (await lightbox_client.get("/system_stats")).status_code == 200
 
 
-async def test_extra_pnginfo_that_is_no_object_answers_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
+async def test_extra_pnginfo_that_is_not_an_object_gets_the_recorded_response(
+    lightbox_client: httpx.AsyncClient,
+) -> None:
     for value, name in (("text", "extra_pnginfo_string"), (None, "extra_pnginfo_null")):
         _, end, one, listed = POISON[name]["result"]
         answer = await lightbox_client.post(
@@ -132,7 +134,7 @@ async def test_extra_pnginfo_that_is_no_object_answers_as_recorded(lightbox_clie
         assert (await lightbox_client.get("/api/jobs")).status_code == 200
 
 
-async def test_values_that_are_no_strict_json_come_back_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
+async def test_values_outside_of_strict_json_are_returned_as_recorded(lightbox_client: httpx.AsyncClient) -> None:
     answer = await lightbox_client.post("/prompt", content=json.dumps({"prompt": empty(14), "number": float("nan")}))
     assert answer.status_code == POISON["number_nan"]["result"][0]
     assert '"number": NaN' in answer.text

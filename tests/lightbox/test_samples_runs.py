@@ -184,7 +184,7 @@ def sleeping(seconds: float, color: int = 1) -> Graph:
     }
 
 
-async def test_queue_history_and_jobs_tell_states_apart_as_recorded(fresh_client: httpx.AsyncClient) -> None:
+async def test_queue_history_and_jobs_distinguish_states_as_recorded(fresh_client: httpx.AsyncClient) -> None:
     async def post(graph: Graph) -> str:
         return str((await fresh_client.post("/prompt", json={"prompt": graph})).json()["prompt_id"])
 

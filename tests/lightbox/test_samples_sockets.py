@@ -127,7 +127,7 @@ def agree(recorded: list[Message], heard: list[Message]) -> None:
         "ws_execution_blocked_with_message",
     ],
 )
-async def test_a_run_is_told_in_the_recorded_order(
+async def test_messages_of_a_run_come_in_the_recorded_order(
     name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run(name)
@@ -148,7 +148,7 @@ async def test_a_run_is_told_in_the_recorded_order(
 
 
 @pytest.mark.parametrize("name", ["ws_no_client_id_other_listener", "ws_no_client_id_interrupted"])
-async def test_a_run_of_nobody_is_told_to_everybody_in_parts(
+async def test_some_messages_of_a_run_without_a_client_go_to_all_listeners(
     name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run(name)
@@ -164,7 +164,7 @@ async def test_a_run_of_nobody_is_told_to_everybody_in_parts(
     assert collapsed(heard) == collapsed(recorded)
 
 
-async def test_an_interrupted_run_is_told_as_recorded(
+async def test_messages_of_an_interrupted_run_are_as_recorded(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run("ws_interrupted")

@@ -180,7 +180,7 @@ def test_a_temp_folder_that_was_there_before_is_not_emptied_at_the_first_start(t
     assert dear.read_text() == "mine"
 
 
-async def test_a_directory_or_an_address_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+async def test_an_unusable_directory_or_host_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OperatorError, match=r"cannot use the directory .*file: Not a directory"):
         async with lightbox_here(tmp_path / "file"):

@@ -119,7 +119,7 @@ def test_packages_come_from_the_index_that_pip_has(index: str, authority: Path, 
 
 
 @pytest.mark.parametrize(("given", "reaches"), [({}, "true"), ({"UV_SYSTEM_CERTS": "false"}, "false")])
-def test_uv_is_told_to_trust_what_the_system_trusts(tmp_path: Path, given: dict[str, str], reaches: str) -> None:
+def test_uv_trusts_what_the_system_trusts(tmp_path: Path, given: dict[str, str], reaches: str) -> None:
     # A test must not change the system's own certificates.
     uv = tmp_path / "uv"
     uv.write_text('#!/bin/sh\necho "$UV_SYSTEM_CERTS"\n')

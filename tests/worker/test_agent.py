@@ -78,7 +78,7 @@ async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_
     assert site.engine.files["input", "callsheet/assets", name] == content
 
 
-async def test_an_agent_without_a_fleet_is_of_the_stage_it_was_told(site: Site) -> None:
+async def test_an_agent_without_a_fleet_has_the_stage_of_its_settings(site: Site) -> None:
     site.agent(stage="staging")
     await site.polls()
     [worker] = await site.workers()
@@ -286,7 +286,7 @@ async def test_an_engine_that_is_away_costs_no_job_its_attempt(site: Site) -> No
     assert (await site.closed(job_id))["attempts"] == 1
 
 
-async def test_the_token_is_for_nobody_else_and_serves_the_next_start(site: Site) -> None:
+async def test_the_token_is_readable_by_its_user_only_and_used_at_the_next_start(site: Site) -> None:
     agent = site.agent(worker_id="gpu-7")
     token = site.directory / "token.json"
     await until(token.exists)
@@ -313,7 +313,7 @@ async def test_a_revoked_token_makes_it_register_again(site: Site) -> None:
 
 
 @pytest.mark.thorough
-async def test_an_agent_that_was_removed_as_stale_is_told_to_register_again_and_does(site: Site) -> None:
+async def test_an_agent_that_was_removed_as_stale_registers_again(site: Site) -> None:
     token = site.directory / "token.json"
     with capture_logs() as logs:
         site.agent(wait_seconds=0.2)

@@ -166,7 +166,7 @@ async def test_a_cloud_account_that_may_not_run_anything_is_not_asked_again_and_
         await engine.close()
 
 
-def test_addresses_and_versions_are_read_as_they_are_written() -> None:
+def test_urls_and_versions_are_parsed() -> None:
     assert socket_address("https://host:1/path/") == "wss://host:1/path"
     assert socket_address("http://host") == "ws://host"
     assert version_of("0.7.0") == (0, 7, 0)

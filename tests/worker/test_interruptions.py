@@ -263,7 +263,7 @@ async def test_a_killed_agents_jobs_do_not_wait_for_an_engine_that_is_away_as_we
 
 
 @pytest.mark.thorough
-async def test_files_that_were_damaged_are_no_reason_not_to_start(site: Site) -> None:
+async def test_damaged_files_do_not_prevent_a_start(site: Site) -> None:
     reports = site.directory / "reports"
     (reports / "a-folder.json").mkdir(parents=True)
     for number, text in enumerate(["", "[1]", '{"kind": "complete"', '{"kind": "requeue", "body": {}}', "\udcff"]):
@@ -277,7 +277,7 @@ async def test_files_that_were_damaged_are_no_reason_not_to_start(site: Site) ->
     await until(lambda: [path.name for path in reports.iterdir()] == ["a-folder.json"])
 
 
-async def test_a_heartbeat_that_comes_after_the_report_is_no_lost_lease(site: Site, logged: io.StringIO) -> None:
+async def test_a_heartbeat_after_the_report_does_not_count_as_a_lost_lease(site: Site, logged: io.StringIO) -> None:
     async with gate_to(site.worker_harness.plane.settings.public_url) as gate:
         # The job is settled, and the agent waits for the answer that says so while its heartbeats go on.
         gate.swallows.add("/api/worker/complete")

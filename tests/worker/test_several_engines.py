@@ -21,10 +21,10 @@ async def second() -> AsyncIterator[ReplayingEngine]:
 
 
 async def capacity_is(site: Site, places: int) -> None:
-    async def is_told() -> bool:
+    async def is_registered() -> bool:
         return [row["max_concurrency"] for row in await site.workers()] == [places]
 
-    await until(is_told)
+    await until(is_registered)
 
 
 async def spent(site: Site, jobs: list[str]) -> list[tuple[int, int]]:

@@ -134,7 +134,7 @@ async def test_an_executor_that_died_before_the_first_node_gets_the_short_limit(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("scenario", "is_stuck"), [("wedged_at_start", True), ("deaf", False)])
-async def test_a_socket_that_was_lost_is_told_again_whether_a_node_runs(scenario: str, is_stuck: bool) -> None:
+async def test_a_new_socket_learns_again_whether_a_node_runs(scenario: str, is_stuck: bool) -> None:
     async with replaying() as server:
         server.scenario = scenario
         engine = ComfyUI(server.url, patience=Patience(stall=3600, idle=3600, absent=120, poll=0.02))
@@ -252,7 +252,7 @@ async def test_an_executor_that_died_says_which_node_it_died_at(tmp_path: Path) 
         await engine.close()
 
 
-async def test_waiting_behind_somebody_elses_run_is_not_part_of_the_run_limit(site: Site) -> None:
+async def test_waiting_behind_the_run_of_another_client_does_not_count_for_the_run_limit(site: Site) -> None:
     site.engine.scenario = "held"
     await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
     stranger = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))

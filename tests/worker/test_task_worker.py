@@ -231,7 +231,7 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
 
 
 @pytest.mark.thorough
-async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(site: Site) -> None:
+async def test_a_worker_that_is_stopped_requeues_what_it_cannot_finish(site: Site) -> None:
     async with site.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
         task = await site.submit(max_retries=0)
         await until(lambda: site.pages.asked == 1)
