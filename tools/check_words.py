@@ -21,6 +21,7 @@ LINK_TARGET = re.compile(r"\]\([^)\s]*\)")
 LITERAL = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`")
 INSERTED = re.compile(r"\$\{[^}]*\}")
 COMMENT = re.compile(r"(?<!:)//[^\n]*|/\*.*?\*/", re.DOTALL)
+CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 SQL_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 
@@ -91,6 +92,24 @@ def comments_of_python(source: str) -> Iterator[Text]:
             yield Text(token.start[0], CODE.sub("", token.string))
 
 
+def names_in_tests(source: str) -> Iterator[Text]:
+    """Names of functions and classes, and the ids of parametrized cases, as words."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield Text(node.lineno, words_of(node.name))
+        elif isinstance(node, ast.keyword) and node.arg in ("id", "ids"):
+            for value in ast.walk(node.value):
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield Text(value.lineno, words_of(value.value))
+
+
+def words_of(name: str) -> str:
+    """`test_an_email_address` → `test an e-mail address`, `LateAnswers` → `Late Answers`."""
+    words = CAPITAL.sub(" ", name).replace("_", " ")
+    # A name has neither hyphens nor apostrophes.
+    return re.sub(r"\bemail\b", "e-mail", re.sub(r"bodys\b", "body's", words))
+
+
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -132,7 +151,7 @@ PLACES = (
     "web/README.md",
     "web/src/texts/*.ts",
 )
-# Their string literals are data and file names; people read the docstrings and comments.
+# Their string literals are data and file names; people read the docstrings and comments, and the names of tests.
 COMMENTS_ONLY = ("bench", "tests", "tools")
 
 
@@ -149,6 +168,8 @@ def texts_of(file: Path) -> Iterator[Text]:
         yield from READERS[file.suffix](source)
     if file.suffix == ".py":
         yield from comments_of_python(source)
+    if file.relative_to(ROOT).parts[0] == "tests":
+        yield from names_in_tests(source)
 
 
 def violations(words: Words, file: Path) -> Iterator[str]:

@@ -53,7 +53,7 @@ STRICT_SERVER: dict[str, Any] = {
 _addresses = itertools.count(1)
 
 
-def new_address() -> str:
+def new_ip_address() -> str:
     """An IP address that no other test uses. Sent as X-Forwarded-For, it has its own counters if proxies are trusted.
 
     One subscriber of IPv6 has a whole /64, and one site a /48.
@@ -84,7 +84,7 @@ async def shared_plane(
 @asynccontextmanager
 async def calling(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
     """A client with an IP address of its own."""
-    forwarded = {"x-forwarded-for": new_address()}
+    forwarded = {"x-forwarded-for": new_ip_address()}
     address = plane.settings.public_url
     async with httpx.AsyncClient(base_url=address, headers=forwarded, trust_env=False, timeout=30) as client:
         yield client

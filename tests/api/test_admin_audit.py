@@ -63,7 +63,7 @@ async def _uploaded_asset(setup: AuthorizationSetup, catalog_api: CatalogApi) ->
     return {"asset_id": created["asset"]["id"]}
 
 
-async def _picture(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+async def _image_asset(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
     return {"picture_id": await catalog_api.add_asset(image(50, 40))}
 
 
@@ -165,7 +165,7 @@ PREPARED: dict[str, Prepare] = {
     "DELETE /api/admin/users/{user_id}": _disabled_user_without_jobs,
     "POST /api/admin/tenants/{tenant_id}/enable": _disabled_tenant,
     "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
-    "PUT /api/admin/effects/{effect}/preview": _picture,
+    "PUT /api/admin/effects/{effect}/preview": _image_asset,
     "DELETE /api/admin/effects/{effect}/preview": _effect_with_a_preview,
     "DELETE /api/admin/workflows/{workflow}": _workflow_without_use,
     "POST /api/admin/assets/{asset_id}/confirm": _uploaded_asset,
@@ -260,7 +260,7 @@ async def shared(api_plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
         yield await AuthorizationSetup.open(api_plane, client)
 
 
-def _stands_in_the_way(operation: str) -> bool:
+def _ends_something(operation: str) -> bool:
     """What deletes, disables or ends something; not what creates or renames."""
     return "{" in operation and not operation.startswith(("PATCH", "PUT"))
 
@@ -270,7 +270,7 @@ def _stands_in_the_way(operation: str) -> bool:
 async def test_an_admins_change_is_written_down_with_who_made_it(
     shared: AuthorizationSetup, plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str
 ) -> None:
-    setup = await AuthorizationSetup.open(plane, client) if _stands_in_the_way(operation) else shared
+    setup = await AuthorizationSetup.open(plane, client) if _ends_something(operation) else shared
     catalog_api = await CatalogApi.open(plane, client, people)
     setup.names.update(await PREPARED.get(operation, _nothing)(setup, catalog_api))
     if "bulk_action_id" in operation:

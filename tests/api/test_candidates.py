@@ -26,7 +26,7 @@ from tests.support.waiting import until
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
 
 
-def picture(colour: str = "red", side: int = 800) -> bytes:
+def png(colour: str = "red", side: int = 800) -> bytes:
     target = io.BytesIO()
     Image.new("RGB", (side, side), colour).save(target, "PNG")
     return target.getvalue()
@@ -228,7 +228,7 @@ async def test_a_step_is_approved_once_and_only_where_that_is_asked_for(
 
 
 async def test_a_gallery_has_urls_of_images_and_of_thumbnails(show: Show) -> None:
-    large = await show.tree.candidate(file_id=await show.file(picture(), "1.png"))
+    large = await show.tree.candidate(file_id=await show.file(png(), "1.png"))
     broken = await show.tree.candidate(file_id=await show.file(b"\x89PNG\r\n\x1a\n and so on", "2.png"))
     clip = await show.tree.candidate(file_id=await show.file(b"ftyp", "3.mp4", "video/mp4"))
     gone = await show.tree.candidate()
@@ -239,7 +239,7 @@ async def test_a_gallery_has_urls_of_images_and_of_thumbnails(show: Show) -> Non
     content = (await show.client.get(thumbnail["url"])).content
     assert Image.open(io.BytesIO(content)).size == (384, 384)
     assert len(content) == thumbnail["size"]
-    assert (await show.client.get(shown[str(large)]["file"]["url"])).content == picture()
+    assert (await show.client.get(shown[str(large)]["file"]["url"])).content == png()
     for each in (broken, clip, gone):
         assert shown[str(each)]["thumbnail"] is None
     assert shown[str(gone)]["file"] is None
@@ -251,7 +251,7 @@ async def test_a_gallery_has_urls_of_images_and_of_thumbnails(show: Show) -> Non
     [
         (b"<!doctype html><script>alert(1)</script>", "image/png", False),
         (b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>', "image/svg+xml", True),
-        (picture(side=300)[:200], "image/png", False),
+        (png(side=300)[:200], "image/png", False),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n", "image/x-eps", False),
     ],
     ids=["html", "svg", "truncated", "eps"],
@@ -260,7 +260,7 @@ async def test_what_only_says_that_it_is_an_image_is_shown_as_one_and_never_run(
     show: Show, content: bytes, mime_type: str, is_saved: bool
 ) -> None:
     poison = await show.tree.candidate(file_id=await show.file(content, "1.png", mime_type))
-    good = await show.tree.candidate(file_id=await show.file(picture(), "2.png"))
+    good = await show.tree.candidate(file_id=await show.file(png(), "2.png"))
     await show.thumbnails()
     shown = {each["id"]: each for each in (await show.get(show.run("candidates")))["items"]}
     assert shown[str(poison)]["thumbnail"] is None
@@ -288,7 +288,7 @@ async def test_what_belongs_to_another_run_is_neither_listed_nor_taken_back_thro
 
 
 async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show: Show) -> None:
-    red, blue = picture("red", 20), picture("blue", 20)
+    red, blue = png("red", 20), png("blue", 20)
     base = await show.tree.candidate(file_id=await show.file(red, "b_1.png"), elo=1010)
     child = await show.tree.candidate(base, file_id=await show.file(blue, "c_2.png"))
     gone = await show.tree.candidate(base, file_id=await show.file(red, "gone.png"))
@@ -318,8 +318,8 @@ async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show:
 
 
 async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one_too(local: Show) -> None:
-    kept = await local.tree.candidate(file_id=await local.file(picture(side=9), "k.png"))
-    killed = await local.tree.candidate(file_id=await local.file(picture(side=9), "x.png"))
+    kept = await local.tree.candidate(file_id=await local.file(png(side=9), "k.png"))
+    killed = await local.tree.candidate(file_id=await local.file(png(side=9), "x.png"))
     await local.ask("POST", f"/api/candidates/{killed}/kill")
     content = (await local.ask("GET", local.run("export"))).content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

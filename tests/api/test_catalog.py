@@ -486,7 +486,7 @@ async def test_a_bad_asset_is_refused(catalog_api: CatalogApi, change: dict[str,
         ({"mime_type": "video/mp4", "size": len(PNG)}, PNG, "mime_type"),
         ({"size": 20}, b"MZ" + bytes(18), "mime_type"),
     ],
-    ids=["shorter", "a picture", "a program"],
+    ids=["shorter", "an image", "a program"],
 )
 async def test_an_upload_that_is_not_what_was_declared_is_not_confirmed(
     catalog_api: CatalogApi, plane: ControlPlane, declared: dict[str, Any], content: bytes, field: str

@@ -32,7 +32,7 @@ async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: Pe
 
 
 @pytest.fixture(params=["pool_1", "pool_2"])
-async def somebody(catalog_api: CatalogApi, request: pytest.FixtureRequest) -> Person:
+async def person_in_each_pool(catalog_api: CatalogApi, request: pytest.FixtureRequest) -> Person:
     return await catalog_api.person(request.param)
 
 
@@ -67,17 +67,23 @@ async def test_an_effect_on_a_video_becomes_a_job_with_everything_its_worker_nee
         await check_everything_is_there(catalog_api, plane, await catalog_api.person(pool))
 
 
-async def check_everything_is_there(catalog_api: CatalogApi, plane: ControlPlane, somebody: Person) -> None:
+async def check_everything_is_there(catalog_api: CatalogApi, plane: ControlPlane, person_in_each_pool: Person) -> None:
     effect = await catalog_api.effect(overrides={"seed": 5}, credits_cost=30)
-    video = await catalog_api.video(somebody)
+    video = await catalog_api.video(person_in_each_pool)
     prompt = 'a "cat"}, "9": {\\ {{style}}\n'
     job = await catalog_api.submit(
-        somebody, effect, video_id=video, input_payload={"prompt": prompt, "strength": 2, "tiled": True}, priority=-3
+        person_in_each_pool,
+        effect,
+        video_id=video,
+        input_payload={"prompt": prompt, "strength": 2, "tiled": True},
+        priority=-3,
     )
     assert (job["kind"], job["status"], job["cost"], job["priority"]) == ("effect", "queued", 30, -3)
-    assert (await catalog_api.call("GET", "/api/wallet", person=somebody)).json()["balance"] == 70
-    original = (await catalog_api.call("GET", f"/api/videos/{video}", person=somebody)).json()["original_file_id"]
-    row = await row_of(plane, somebody, job)
+    assert (await catalog_api.call("GET", "/api/wallet", person=person_in_each_pool)).json()["balance"] == 70
+    original = (await catalog_api.call("GET", f"/api/videos/{video}", person=person_in_each_pool)).json()[
+        "original_file_id"
+    ]
+    row = await row_of(plane, person_in_each_pool, job)
     assert (str(row["effect_id"]), str(row["video_id"])) == (effect["id"], video)
     assert [str(file_id) for file_id in row["input_file_ids"]] == [original]
 
@@ -218,19 +224,19 @@ async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
 
 
 async def test_a_file_does_instead_of_a_video_and_a_users_own_image_instead_of_the_assets(
-    catalog_api: CatalogApi, plane: ControlPlane, somebody: Person
+    catalog_api: CatalogApi, plane: ControlPlane, person_in_each_pool: Person
 ) -> None:
     effect = await catalog_api.effect()
-    file_id = await catalog_api.file(somebody)
-    picture = await catalog_api.file(somebody, PNG, "image/png", "me.png")
+    file_id = await catalog_api.file(person_in_each_pool)
+    picture = await catalog_api.file(person_in_each_pool, PNG, "image/png", "me.png")
     job = await catalog_api.submit(
-        somebody,
+        person_in_each_pool,
         effect,
         effect_id=effect["id"],
         input_file_id=file_id,
         input_payload={"prompt": "x", "overlay": picture},
     )
-    row = await row_of(plane, somebody, job)
+    row = await row_of(plane, person_in_each_pool, job)
     assert (row["video_id"], [str(each) for each in row["input_file_ids"]]) == (None, [file_id, picture])
     primary, overlay = (await leased(plane, effect)).payload["assets"]
     assert (primary["file_id"], overlay["file_id"], overlay["name"]) == (file_id, picture, "me.png")

@@ -21,7 +21,7 @@ from callsheet.identity.attempts import Attempts
 from callsheet.identity.authentication import Authentication
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret
-from tests.api.conftest import calling, new_address, shared_plane
+from tests.api.conftest import calling, new_ip_address, shared_plane
 from tests.support.installation import changed
 from tests.support.people import PASSWORD, People, Person, sign_in
 from tests.support.responses import assert_refused
@@ -35,7 +35,7 @@ async def guess(
     client: httpx.AsyncClient, email: str, address: str | None = None, password: str = "guess"
 ) -> httpx.Response:
     """Each attempt comes from another IP address, unless one is named."""
-    headers = {"x-forwarded-for": address or new_address(), "content-type": "application/json"}
+    headers = {"x-forwarded-for": address or new_ip_address(), "content-type": "application/json"}
     # Escaped, so that half of a surrogate pair can be sent too.
     content = json.dumps({"email": email, "password": password})
     return await client.post("/api/auth/login", content=content, headers=headers)
@@ -73,7 +73,7 @@ async def guarded_client(guarded: ControlPlane) -> AsyncIterator[httpx.AsyncClie
 async def test_after_too_many_failures_an_ip_address_waits_and_others_do_not(
     guarded: ControlPlane, guarded_client: httpx.AsyncClient, known: bool
 ) -> None:
-    person, stranger = await people_of(guarded).user(), new_address()
+    person, stranger = await people_of(guarded).user(), new_ip_address()
     email = person.user.email if known else f"{uuid4()}@example.com"
     for _ in range(2):
         assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
@@ -83,7 +83,7 @@ async def test_after_too_many_failures_an_ip_address_waits_and_others_do_not(
         assert 1 <= int(answer.headers["retry-after"]) == problem["retry_after_seconds"] <= 86_400
     assert_refused(await guess(guarded_client, email, stranger, PASSWORD), 429, "rate_limited")
     # What was refused did not count against the account: its owner has every attempt left.
-    owner = new_address()
+    owner = new_ip_address()
     assert_refused(await guess(guarded_client, email, owner), 401, "invalid_credentials")
     answer = await guess(guarded_client, email, owner, PASSWORD)
     assert answer.status_code == (200 if known else 401)
@@ -97,7 +97,7 @@ async def test_an_account_that_is_guessed_at_from_everywhere_is_slow_and_not_loc
     for _ in range(4):
         assert_refused(await guess(guarded_client, email), 401, "invalid_credentials")
     # From now on each IP address has one attempt: a user who knows the password needs no more.
-    stranger, owner = new_address(), new_address()
+    stranger, owner = new_ip_address(), new_ip_address()
     assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
     assert_refused(await guess(guarded_client, email, stranger), 429, "rate_limited")
     for _ in range(3):
@@ -122,7 +122,7 @@ async def test_a_whole_site_of_ipv6_counts_as_one_where_an_account_is_slow(
 
 
 async def test_other_spellings_of_an_email_address_are_the_same_account(guarded_client: httpx.AsyncClient) -> None:
-    name, address = uuid4().hex, new_address()
+    name, address = uuid4().hex, new_ip_address()
     for email in (f"{name}@example.com", f" {name.upper()}@example.com "):
         assert_refused(await guess(guarded_client, email, address), 401, "invalid_credentials")
     assert_refused(await guess(guarded_client, f"{name}@Example.com", address), 429, "rate_limited")
@@ -134,7 +134,7 @@ async def test_a_control_character_makes_no_new_account_to_guess_at(
     guarded: ControlPlane, guarded_client: httpx.AsyncClient, character: str
 ) -> None:
     """Left out at the lookup and counted, each number of them was an account with all its attempts left."""
-    person, address = await people_of(guarded).user(), new_address()
+    person, address = await people_of(guarded).user(), new_ip_address()
     for times in range(1, 5):
         for email in (f"{person.user.email}{character * times}", f"{character * times}{person.user.email}"):
             for password in ("guess", PASSWORD):
@@ -144,7 +144,7 @@ async def test_a_control_character_makes_no_new_account_to_guess_at(
 
 
 async def test_parallel_guesses_do_not_pass_the_limit(guarded: ControlPlane, guarded_client: httpx.AsyncClient) -> None:
-    person, address = await people_of(guarded).user(), new_address()
+    person, address = await people_of(guarded).user(), new_ip_address()
     answers = await asyncio.gather(*(guess(guarded_client, person.user.email, address) for _ in range(40)))
     assert Counter(answer.status_code for answer in answers) == {401: 2, 429: 38}
 
@@ -153,7 +153,7 @@ async def test_parallel_guesses_do_not_pass_the_limit(guarded: ControlPlane, gua
 async def test_parallel_guesses_from_many_ip_addresses_leave_each_one_attempt(
     guarded: ControlPlane, guarded_client: httpx.AsyncClient
 ) -> None:
-    person, addresses = await people_of(guarded).user(), [new_address() for _ in range(8)]
+    person, addresses = await people_of(guarded).user(), [new_ip_address() for _ in range(8)]
     asked = [guess(guarded_client, person.user.email, address) for address in addresses for _ in range(3)]
     statuses = Counter(answer.status_code for answer in await asyncio.gather(*asked))
     # Four before the account was slowed down, at most one per IP address after that.
@@ -175,7 +175,7 @@ async def test_successful_logins_do_not_count_as_failures(
 async def test_one_ip_address_may_not_guess_passwords_of_many_accounts(
     strict: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person, address = await people_of(strict).user(), new_address()
+    person, address = await people_of(strict).user(), new_ip_address()
     assert_refused(await guess(strict_client, f"{uuid4()}@example.com", address), 401, "invalid_credentials")
     assert_refused(await guess(strict_client, person.user.email, address, PASSWORD), 429, "rate_limited")
 
@@ -189,7 +189,7 @@ async def test_one_ip_address_cannot_fill_the_table_of_attempts(
         async with strict.databases.central.connection() as connection:
             return int(await connection.fetchval("SELECT count(*) FROM login_attempts"))
 
-    address = new_address()
+    address = new_ip_address()
     await guess(strict_client, f"{uuid4()}@example.com", address)
     before = await rows()
     for _ in range(5):
@@ -261,7 +261,7 @@ def test_an_ipv4_proxy_is_known_by_a_server_that_listens_on_ipv6(
 async def test_attempts_are_counted_for_all_control_planes_together(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person, address = await people_of(strict).user(), new_address()
+    person, address = await people_of(strict).user(), new_ip_address()
     assert_refused(await guess(strict_client, person.user.email, address), 401, "invalid_credentials")
     for client in (strict_client, neighbour_client):
         assert_refused(await guess(client, person.user.email, address, PASSWORD), 429, "rate_limited")
@@ -305,7 +305,7 @@ async def test_an_unknown_user_costs_as_much_work_as_a_known_one(
 
 
 async def test_a_guess_over_the_limit_costs_no_work(guarded_client: httpx.AsyncClient, verified: list[str]) -> None:
-    email, address = f"{uuid4()}@example.com", new_address()
+    email, address = f"{uuid4()}@example.com", new_ip_address()
     for _ in range(4):
         await guess(guarded_client, email, address)
     assert len(verified) == 2

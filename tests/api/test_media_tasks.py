@@ -18,7 +18,7 @@ from tests.support.installation import changed, installation, isolate
 from tests.support.jobs_api import JobsApi
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import HERE, service_table
-from tests.support.media_service import HTML, PNG, SECRET, MediaService, answered, media_service
+from tests.support.media_service import HTML, PNG, SECRET, MediaService, media_service, responding
 from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker
@@ -123,7 +123,7 @@ async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_
 async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
     house: ActorHarness, ann: Person, service: MediaService
 ) -> None:
-    service.faults["submit"] = [answered(503, {"error": "busy"})]
+    service.faults["submit"] = [responding(503, {"error": "busy"})]
     shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")))
     assert (shown["retry_count"], service.count("submit")) == (1, 2)
     assert await house.balance(ann) == 100 - COST

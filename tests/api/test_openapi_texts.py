@@ -133,7 +133,7 @@ class Sender:
                 "save": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
                 "1": {"class_type": "PaintPicture", "inputs": {"text": "a gym"}},
             }
-            names["workflow"] = await self.catalog_api.sold_picture(graph)
+            names["workflow"] = await self.catalog_api.sold_image_workflow(graph)
         elif name == "change_role":
             names["user_id"] = (await self.actor_harness.person(tenant_of=self.owner)).user.id
         elif name in ("accept_invitation", "reset_password"):

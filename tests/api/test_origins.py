@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.plumbing.own_addresses import OwnAddresses
+from callsheet.plumbing.own_origins import OwnAddresses
 from callsheet.settings import load_settings
 from tests.api.conftest import Started
 from tests.support.people import PASSWORD, People
@@ -18,7 +18,7 @@ from tests.support.responses import assert_refused
 ALL_ADDRESSES = "0.0.0.0"
 
 
-def own_addresses(directory: Path, **server: Any) -> OwnAddresses:
+def own_origins(directory: Path, **server: Any) -> OwnAddresses:
     return OwnAddresses(load_settings(home=directory, server={"port": 8400, **server}))
 
 
@@ -51,7 +51,7 @@ def own_addresses(directory: Path, **server: Any) -> OwnAddresses:
 def test_on_loopback_only_own_hosts_are_served(
     tmp_path: Path, server: dict[str, Any], host: str, is_answered: bool
 ) -> None:
-    assert own_addresses(tmp_path, **server).answers_for(host) is is_answered
+    assert own_origins(tmp_path, **server).answers_for(host) is is_answered
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_on_loopback_only_own_hosts_are_served(
 def test_only_pages_of_own_origins_are_own_pages(
     tmp_path: Path, server: dict[str, Any], origin: str, host: str, is_own: bool
 ) -> None:
-    assert own_addresses(tmp_path, **server).is_own_page(origin, host) is is_own
+    assert own_origins(tmp_path, **server).is_own_page(origin, host) is is_own
 
 
 def test_no_setting_lets_pages_of_all_sites_use_the_session(tmp_path: Path) -> None:

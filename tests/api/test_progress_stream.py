@@ -55,7 +55,7 @@ async def watching(jobs_api: JobsApi, person: Person, which: str, job_id: str, s
         yield stream
 
 
-def told(event: Event) -> tuple[int | None, str, Any]:
+def summary_of(event: Event) -> tuple[int | None, str, Any]:
     shown = event.data.get("percent") if event.name == "progress" else event.data.get("to_status")
     return event.id, event.name, shown
 
@@ -69,7 +69,7 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
         await stream.comment("open")
         await say(jobs_api.core, started, percent=10, message="loading", elapsed_ms=900)
         [event] = await stream.next(1)
-        assert told(event) == (None, "progress", 10)
+        assert summary_of(event) == (None, "progress", 10)
         assert {name: event.data[name] for name in ("job_id", "message", "elapsed_ms")} == {
             "job_id": job_id,
             "message": "loading",
@@ -82,7 +82,7 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
         assert (event.data["percent"], event.data["message"]) == (60, "loading")
         await jobs_api.core.complete(started)
         [event] = await stream.next(1)
-        assert told(event) == (4, "job.transition", "completed")
+        assert summary_of(event) == (4, "job.transition", "completed")
 
 
 @STREAMS
@@ -91,7 +91,7 @@ async def test_an_image_is_an_event_of_its_own_and_sent_once(jobs_api: JobsApi, 
     async with watching(jobs_api, ann, which, job_id, 3) as stream:
         await say(jobs_api.core, started, percent=10, preview=PICTURE, preview_type="image/png")
         progress, preview = await stream.next(2)
-        assert told(progress) == (None, "progress", 10)
+        assert summary_of(progress) == (None, "progress", 10)
         assert (preview.id, preview.name, preview.data["job_id"]) == (None, "preview", job_id)
         kind, _, data = preview.data["preview_url"].partition(",")
         assert (kind, base64.b64decode(data)) == ("data:image/png;base64", PICTURE)
@@ -109,7 +109,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
     for percent in (10, 20, 30):
         await say(jobs_api.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
     async with watching(jobs_api, ann, which, job_id, 0) as stream:
-        seen = [told(event) for event in await stream.next(5)]
+        seen = [summary_of(event) for event in await stream.next(5)]
         # History first, then the current progress; the progress in between is gone.
         assert seen[:3] == [
             (1, "job.created", "pending"),
@@ -119,7 +119,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
         assert [entry[:2] for entry in seen[3:]] == [(None, "progress"), (None, "preview")]
         assert seen[3][2] == 30
         await jobs_api.core.complete(started)
-        assert [told(event) for event in await stream.next(1)] == [(4, "job.transition", "completed")]
+        assert [summary_of(event) for event in await stream.next(1)] == [(4, "job.transition", "completed")]
     async with watching(jobs_api, ann, "job", job_id, 0) as stream:
         assert [event.name for event in await stream.rest()] == ["job.created", *["job.transition"] * 3]
 
@@ -156,7 +156,7 @@ async def test_progress_that_another_control_plane_receives_is_streamed_here(
     async with watching(jobs_api, ann, "job", job_id, 3) as stream:
         await stream.comment("open")
         await say(Core(neighbour.databases, neighbour.jobs, []), leased, percent=42)
-        assert [told(event) for event in await stream.next(1)] == [(None, "progress", 42)]
+        assert [summary_of(event) for event in await stream.next(1)] == [(None, "progress", 42)]
 
 
 async def shown(jobs_api: JobsApi, person: Person, job_id: str) -> dict[str, Any] | None:
@@ -241,16 +241,16 @@ async def test_odd_reports_are_cleaned_and_fail_no_heartbeat(
 async def test_reports_that_arrive_together_are_one_statement_and_the_last_word_counts(
     shared_databases: Databases,
 ) -> None:
-    told: list[tuple[str, str]] = []
-    core = await open_core(shared_databases, lambda *message: told.append(message), active_per_user=100).prepare()
+    summary_of: list[tuple[str, str]] = []
+    core = await open_core(shared_databases, lambda *message: summary_of.append(message), active_per_user=100).prepare()
     members: list[Member] = [await core.member(pool) for pool in ("pool_1", "pool_2")]
     jobs = [await core.submit(members[number % 2]) for number in range(6)]
     leases = [await core.start(f"worker-{number}") for number in range(6)]
-    told.clear()
+    summary_of.clear()
     await asyncio.gather(*(say(core, lease, percent=percent) for percent in (1, 2, 3) for lease in leases))
     for number, job in enumerate(jobs):
         pool = members[number % 2].pool
         [row] = await core.rows(pool, "SELECT percent FROM job_progress WHERE job_id = $1", job.id)
         assert row["percent"] == 3
-    assert {channel for channel, _ in told} == {"job_events"}
-    assert len(told) < 18
+    assert {channel for channel, _ in summary_of} == {"job_events"}
+    assert len(summary_of) < 18

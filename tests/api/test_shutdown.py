@@ -48,7 +48,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[asyncio.subprocess.
     process = await serve(settings)
     client = httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60)
     try:
-        await until(lambda: answers(settings.public_url))
+        await until(lambda: responds(settings.public_url))
         yield process, client
     finally:
         await client.aclose()
@@ -57,7 +57,7 @@ async def serving(settings: Settings) -> AsyncIterator[tuple[asyncio.subprocess.
         await process.communicate()
 
 
-async def answers(url: str) -> bool:
+async def responds(url: str) -> bool:
     """On a connection of its own: a stopping server still responds on the connections it has."""
     async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
         try:
@@ -89,7 +89,7 @@ async def test_a_request_that_runs_when_the_signal_comes_is_finished(
         process.send_signal(sent)
 
         async def refuses() -> bool:
-            return not await answers(settings.public_url)
+            return not await responds(settings.public_url)
 
         await until(refuses)
         assert (process.returncode, slow.done()) == (None, False)

@@ -84,7 +84,7 @@ async def submit(stack: Stack, account: Account, effect: str, file_id: str | Non
 async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -> str:
     """The demo's sample clip under another name, or a small image if the name ends in .png."""
     is_picture = name.endswith(".png")
-    content = _picture() if is_picture else (stack.home / "demo/sample.mp4").read_bytes()
+    content = _image() if is_picture else (stack.home / "demo/sample.mp4").read_bytes()
     async with stack.client(account.headers) as client:
         body = {"name": name, "mime_type": "image/png" if is_picture else "video/mp4", "size": len(content)}
         created = await client.post("/api/videos/uploads", json=body)
@@ -98,7 +98,7 @@ async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -
     return file_id
 
 
-def _picture() -> bytes:
+def _image() -> bytes:
     content = io.BytesIO()
     Image.linear_gradient("L").resize((320, 200)).save(content, "PNG")
     return content.getvalue()

@@ -16,7 +16,7 @@ from callsheet.wire.candidates import CastVote, Replay, Vote
 from callsheet.wire.errors import Refusal
 from callsheet.wire.pipelines import Pipeline, Run, Strategy, UpdateRun
 from tests.support.core import FAR, Member, Row, open_core
-from tests.support.exact_trees import PICTURE, Tree, picture_problems, read_trees
+from tests.support.exact_trees import PICTURE, Tree, image_problems, read_trees
 from tests.support.installation import empty
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
@@ -261,7 +261,7 @@ class PipelineScene:
                 # A candidate that was killed since then stays killed until a user resumes it.
                 leaves = [each["rejected_at"] for each in tree.candidates if each["position"] == run["steps"]]
                 assert sum(at is None or at > run["ended_at"] for at in leaves) >= run["target_leaves"]
-        assert await picture_problems(self.ann.pool, self.media.room.files.storage, deleted=self.deleted) == []
+        assert await image_problems(self.ann.pool, self.media.room.files.storage, deleted=self.deleted) == []
 
     async def _work(self, plane: PipelineHarness) -> int:
         worked = 0

@@ -22,7 +22,7 @@ from callsheet.settings import Settings
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.control_plane_process import ControlPlaneProcess
 from tests.support.core import open_core
-from tests.support.exact_trees import PICTURE, picture_problems, read_trees
+from tests.support.exact_trees import PICTURE, image_problems, read_trees
 from tests.support.installation import changed
 from tests.support.media_harness import open_media_harness
 from tests.support.pipeline_harness import PipelineHarness, open_pipeline_harness
@@ -130,7 +130,7 @@ class Set:
         assert tree.run["spent"] == tree.run["budget"] == self.jobs * COST
         assert await self.pipelines.core.balance(self.pipelines.ann) == TOKENS - self.jobs * COST
         await self.pipelines.core.check_drained()
-        assert await picture_problems(self.pipelines.ann.pool, self.pipelines.media.room.files.storage) == []
+        assert await image_problems(self.pipelines.ann.pool, self.pipelines.media.room.files.storage) == []
 
 
 @asynccontextmanager

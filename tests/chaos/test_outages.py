@@ -30,10 +30,10 @@ from callsheet.settings import S3Settings, Settings
 from callsheet.worker import control_plane, transfers
 from callsheet.worker.agent import Agent
 from callsheet.worker.config import AgentConfig
-from tests.support.clips import make_picture
+from tests.support.clips import make_image
 from tests.support.control_plane_process import ControlPlaneProcess, control_plane_process
 from tests.support.core import Core, Member, Row, open_core
-from tests.support.graphs import picture_graph
+from tests.support.graphs import image_graph
 from tests.support.installation import changed
 from tests.support.lightbox import LightboxProcess, lightbox_process
 from tests.support.seaweedfs import BUCKET, SeaweedFS, seaweedfs_process
@@ -62,7 +62,7 @@ class Scene:
     async def submit(self, seconds: float) -> None:
         """Submits an image that takes this many seconds to render."""
         picture = self.directory / "picture.png"
-        make_picture(picture)
+        make_image(picture)
         content = picture.read_bytes()
         path = f"tenants/{self.member.tenant_id}/uploads/outage/picture.png"
         storage = open_storage(self.settings, master_secret(self.settings))
@@ -75,7 +75,7 @@ class Scene:
             "content_hash": hashlib.sha256(content).hexdigest(),
             "is_primary_input": True,
         }
-        graph = picture_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": seconds, "steps": 20, "preview": True}))
+        graph = image_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": seconds, "steps": 20, "preview": True}))
         payload = {"workflow": graph, "assets": [asset], "output_node_id": "save", "input_name": "picture.png"}
         await self.core.submit(self.member, payload=payload, cost=COST)
 

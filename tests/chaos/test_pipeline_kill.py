@@ -23,8 +23,8 @@ from callsheet.settings import Settings
 from tests.support.catalog_api import CatalogApi
 from tests.support.control_plane_process import ControlPlaneProcess, control_plane_process
 from tests.support.core import open_core
-from tests.support.exact_trees import picture_problems, read_trees
-from tests.support.graphs import Graph, node, picture_graph
+from tests.support.exact_trees import image_problems, read_trees
+from tests.support.graphs import Graph, image_graph, node
 from tests.support.invariants import drained
 from tests.support.lightbox import lightbox_process
 from tests.support.people import People, Person
@@ -42,8 +42,8 @@ BASE: Graph = {
     "paint": node("LightboxTextToImage", text="{{prompt}}", seed="{{seed}}", width=48, height=32, steps=1),
     "save": node("SaveImage", images=["paint", 0], filename_prefix="base"),
 }
-FIX = picture_graph(PARENT, ("ImageInvert", {}))
-UPSCALE = picture_graph(PARENT, ("ImageScaleBy", {"upscale_method": "bilinear", "scale_by": 2.0}))
+FIX = image_graph(PARENT, ("ImageInvert", {}))
+UPSCALE = image_graph(PARENT, ("ImageScaleBy", {"upscale_method": "bilinear", "scale_by": 2.0}))
 GRAPHS = {"base": BASE, "face fix": FIX, "hand fix": FIX, "upscale": UPSCALE}
 QUICK = {
     "CALLSHEET_PIPELINES__JOBS_IN_TOTAL": "2",
@@ -146,7 +146,7 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
     ):
         catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
         ann = await catalog_api.person(tokens=TOKENS)
-        slugs = [await catalog_api.sold_picture(graph, COST) for graph in GRAPHS.values()]
+        slugs = [await catalog_api.sold_image_workflow(graph, COST) for graph in GRAPHS.values()]
         for slug, children, best in (("alone", 1, None), ("voted", 2, LEAVES // 2)):
             steps = [
                 {
@@ -200,5 +200,5 @@ async def test_g1_g2_g12_runs_reach_their_leaves_whatever_is_killed_at_any_time(
         )
     assert balance == TOKENS - spent
     storage = open_storage(settings, master_secret(settings))
-    assert await picture_problems(production.pool, storage) == []
+    assert await image_problems(production.pool, storage) == []
     await storage.close()

@@ -27,19 +27,19 @@ from tests.support.graphs import node
 COLOUR = (1, 200, 3)
 
 
-def _picture() -> bytes:
+def _png() -> bytes:
     Image.new("RGB", (8, 8), COLOUR).save(encoded := io.BytesIO(), "PNG")
     return encoded.getvalue()
 
 
-PICTURE = _picture()
-NAME = f"{hashlib.sha256(PICTURE).hexdigest()}.png"
+IMAGE = _png()
+NAME = f"{hashlib.sha256(IMAGE).hexdigest()}.png"
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
+def image_file(tmp_path: Path) -> Path:
     path = tmp_path / "file"
-    path.write_bytes(PICTURE)
+    path.write_bytes(IMAGE)
     return path
 
 
@@ -91,50 +91,50 @@ async def renders(bench: Bench, reference: str, tmp_path: Path) -> None:
 
 
 async def test_a_file_that_the_engine_has_is_not_sent_again(
-    bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+    bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(bench.engine, picture)
+    first = await share(bench.engine, image_file)
     await renders(bench, first, tmp_path)
-    assert await share(bench.engine, picture) == first
+    assert await share(bench.engine, image_file) == first
     assert len(uploads) == 1
     assert (first == f"callsheet/assets/{NAME}") is not bench.as_cloud
-    assert content(bench, first) == PICTURE
+    assert content(bench, first) == IMAGE
     await renders(bench, first, tmp_path)
 
 
 async def test_runs_that_want_the_same_file_at_once_send_it_once(
-    bench: Bench, picture: Path, uploads: list[str]
+    bench: Bench, image_file: Path, uploads: list[str]
 ) -> None:
-    references = await asyncio.gather(*(share(bench.engine, picture) for _ in range(5)))
+    references = await asyncio.gather(*(share(bench.engine, image_file) for _ in range(5)))
     assert len(set(references)) == len(uploads) == 1
 
 
 async def test_an_engine_that_lost_its_files_gets_them_again(
-    bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+    bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(bench.engine, picture)
+    first = await share(bench.engine, image_file)
     lose_files(bench)
-    assert await share(bench.engine, picture) == first
+    assert await share(bench.engine, image_file) == first
     assert len(uploads) == 2
     await renders(bench, first, tmp_path)
 
 
 async def test_an_engine_that_was_restarted_still_has_it(
-    bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+    bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(bench.engine, picture)
+    first = await share(bench.engine, image_file)
     await bench.kill()
     await bench.start()
-    assert await share(bench.engine, picture) == first
+    assert await share(bench.engine, image_file) == first
     assert len(uploads) == 1
     await renders(bench, first, tmp_path)
 
 
-async def test_every_engine_gets_its_own(picture: Path, uploads: list[str]) -> None:
+async def test_every_engine_gets_its_own(image_file: Path, uploads: list[str]) -> None:
     async with replaying() as one, replaying() as other:
         engines = [ComfyUI(server.url) for server in (one, other)]
         for engine in (*engines, *engines):
-            await share(engine, picture)
+            await share(engine, image_file)
         assert uploads == [one.url, other.url]
         for engine in engines:
             await engine.close()
@@ -148,15 +148,15 @@ async def own_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> Any
 
 
 async def test_the_next_agent_of_the_same_engine_finds_it_there(
-    own_bench: Bench, picture: Path, uploads: list[str]
+    own_bench: Bench, image_file: Path, uploads: list[str]
 ) -> None:
-    first = await share(own_bench.engine, picture)
-    assert await share(own_bench.with_patience(), picture) == first
+    first = await share(own_bench.engine, image_file)
+    assert await share(own_bench.with_patience(), image_file) == first
     assert len(uploads) == 1
 
 
 async def test_two_agents_that_send_it_at_once_do_not_disturb_each_other(
-    own_bench: Bench, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_bench: Bench, image_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither overwrites, which would empty the file that a run of the other reads already."""
     upload, both_found_none, sent = EngineHttp.upload, asyncio.Barrier(2), []
@@ -168,40 +168,40 @@ async def test_two_agents_that_send_it_at_once_do_not_disturb_each_other(
 
     monkeypatch.setattr(EngineHttp, "upload", together)
     agents = [own_bench.engine, own_bench.with_patience()]
-    one, other = await asyncio.gather(*(share(engine, picture) for engine in agents))
+    one, other = await asyncio.gather(*(share(engine, image_file) for engine in agents))
     assert one == other
     assert sent == [{"subfolder": "callsheet/assets", "type": "input"}] * 2
-    assert content(own_bench, one) == PICTURE
+    assert content(own_bench, one) == IMAGE
     await renders(own_bench, one, tmp_path)
 
 
 async def test_a_file_of_another_size_is_not_used(
-    own_bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+    own_bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(own_bench.engine, picture)
-    torn = PICTURE[:20]
+    first = await share(own_bench.engine, image_file)
+    torn = IMAGE[:20]
     if isinstance(own_bench.stage, Real):
         (own_bench.stage.directory / "input" / first).write_bytes(torn)
     else:
         own_bench.recorded.files["input", "callsheet/assets", NAME] = torn
     for engine in (own_bench.engine, own_bench.engine, own_bench.with_patience()):
-        reference = await share(engine, picture)
-        assert content(own_bench, reference) == PICTURE
+        reference = await share(engine, image_file)
+        assert content(own_bench, reference) == IMAGE
         await renders(own_bench, reference, tmp_path)
     # One per agent: what the engine calls the whole one is remembered.
     assert len(uploads) == 3
 
 
 async def test_what_a_run_leaves_is_removed_and_what_runs_share_only_after_days_without_use(
-    tmp_path: Path, picture: Path, uploads: list[str]
+    tmp_path: Path, image_file: Path, uploads: list[str]
 ) -> None:
     async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
         assert isinstance(bench.stage, Real)
         folder = bench.stage.directory / "input"
         engine = ComfyUI(bench.line.url, directory=bench.stage.directory, asset_days=2)
         bench.others.append(engine)
-        own = await engine.upload(picture, "in.png", "run-1")
-        shared = await share(engine, picture)
+        own = await engine.upload(image_file, "in.png", "run-1")
+        shared = await share(engine, image_file)
         await engine.forget("run-1")
         assert [(folder / each).exists() for each in (own, shared)] == [False, True]
 
@@ -211,7 +211,7 @@ async def test_what_a_run_leaves_is_removed_and_what_runs_share_only_after_days_
             path.touch()
             os.utime(path, (three_days_ago, three_days_ago))
         # Used again just now, unlike the other.
-        assert await share(engine, picture) == shared
+        assert await share(engine, image_file) == shared
         await engine.forget("run-2")
         assert [(folder / shared).exists(), other.exists()] == [True, False]
         assert len(uploads) == 2

@@ -58,7 +58,7 @@ async def test_an_answer_that_was_lost_is_found_again_and_not_submitted_twice(
     replicate: ReplicateServer, provider: WebhookProvider
 ) -> None:
     callback = nowhere()
-    replicate.lose_answers(1)
+    replicate.lose_responses(1)
     with pytest.raises(ProviderUnavailable):
         await provider.submit(A_CAT, callback)
     found = await provider.find(Callback(callback.url, may_exist=True))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.clips import decode, farthest, flat, make_clip, make_picture
+from tests.support.clips import decode, farthest, flat, make_clip, make_image
 from tests.support.commands import Callsheet, Result
 
 
@@ -112,7 +112,7 @@ def test_an_image_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Pa
 
 @pytest.mark.thorough
 def test_a_name_as_long_as_a_name_can_be_is_cut_for_the_result(callsheet: Callsheet, tmp_path: Path) -> None:
-    make_picture(tmp_path / f"{'ä' * 125}.png")
+    make_image(tmp_path / f"{'ä' * 125}.png")
     done = callsheet.succeed("submit", "glow", f"{'ä' * 125}.png", "--watch")
     assert fetched(done) == Path(f"{'ä' * 65}-glow.png")
     assert (tmp_path / fetched(done)).exists()
@@ -136,7 +136,7 @@ def test_half_the_speed_is_twice_as_long(callsheet: Callsheet, clip: Path) -> No
 
 
 def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
-    picture = make_picture(tmp_path / "photo.png")
+    picture = make_image(tmp_path / "photo.png")
     done = callsheet.succeed("submit", "glow", "photo.png", "--set", "strength=1", "--watch")
     after = np.asarray(Image.open(tmp_path / fetched(done)))
     assert after.shape == picture.shape

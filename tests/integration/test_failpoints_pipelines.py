@@ -13,7 +13,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
-from tests.support.exact_trees import PICTURE, picture_problems, read_trees
+from tests.support.exact_trees import PICTURE, image_problems, read_trees
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
@@ -140,7 +140,7 @@ async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing
     [tree] = await read_trees(ann.pool)
     assert [*tree.problems(), *tree.unsettled()] == []
     await core.check_drained()
-    assert await picture_problems(ann.pool, media.room.files.storage) == []
+    assert await image_problems(ann.pool, media.room.files.storage) == []
     if scene is cancel:
         assert (tree.run["status"], tree.run["spent"], len(tree.candidates)) == (RunStatus.CANCELED, 0, 0)
         return

@@ -15,7 +15,7 @@ from PIL import Image
 from callsheet.media.previews import program, sandbox
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
 from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize, Effort, OutOfTime
-from tests.support.clips import Picture, decode, flat, make_clip, scene
+from tests.support.clips import Pixels, decode, flat, make_clip, scene
 from tests.support.previews import (
     clip,
     endless_jpeg,
@@ -31,7 +31,7 @@ from tests.support.previews import (
 )
 
 
-def black_then_scene(position: int, width: int, height: int) -> Picture:
+def black_then_scene(position: int, width: int, height: int) -> Pixels:
     return flat(width, height, (0, 0, 0)) if position < 6 else scene(position, width, height)
 
 

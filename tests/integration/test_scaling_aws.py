@@ -17,7 +17,7 @@ from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.aws import autoscaling_client
 from callsheet.worker.protection import Protection
-from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_answer, late_answers, refusal
+from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_answer, late_responses, refusal
 from tests.support.ports import free_port
 
 NAMES = itertools.count(1)
@@ -173,7 +173,7 @@ async def test_an_order_whose_response_was_lost_is_repeated_without_exceeding_th
 ) -> None:
     group = create_group(client)
     three = fleet(group, maximum=3)
-    async with late_answers(aws) as late:
+    async with late_responses(aws) as late:
         late.withheld.add("SetDesiredCapacity")
         while not late.of("SetDesiredCapacity"):
             with pytest.raises(DriverError, match="may have acted"):
@@ -190,7 +190,7 @@ async def test_an_end_whose_response_was_lost_is_repeated_without_ending_another
     group = create_group(client)
     await driver(aws).want(fleet(group), 2, 0)
     _, [stays, drained] = state(client, group)
-    async with late_answers(aws) as late:
+    async with late_responses(aws) as late:
         late.withheld.add("TerminateInstanceInAutoScalingGroup")
         while not late.of("TerminateInstanceInAutoScalingGroup"):
             with pytest.raises(DriverError, match="may have acted"):
@@ -218,7 +218,7 @@ async def test_on_demand_workers_have_a_group_of_their_own(aws: str, client: Any
 async def test_shares_go_into_the_mixed_instances_policy_once(aws: str, client: Any) -> None:
     group, plain = create_group(client, mixed=True), create_group(client)
     shares = {"on_demand_minimum": 1, "spot_share": 0.75}
-    async with late_answers(aws) as late:
+    async with late_responses(aws) as late:
         # The test responds here: moto cannot change the shares alone, which is all that the IAM policy in the docs
         # allows.
         late.answers["UpdateAutoScalingGroup"] = empty_answer("UpdateAutoScalingGroup")
@@ -246,7 +246,7 @@ async def test_the_lifecycle_hook_of_an_ended_instance_is_completed(aws: str, cl
         f"<DesiredCapacity>0</DesiredCapacity><Instances>{instances}</Instances></member>"
     )
     action = "DescribeAutoScalingGroups"
-    async with late_answers(aws) as late:
+    async with late_responses(aws) as late:
         # moto has no instances that wait at a hook.
         late.answers[action] = (
             200,
@@ -270,7 +270,7 @@ async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machin
 ) -> None:
     monkeypatch.setattr("callsheet.worker.protection.RELEASE_SECONDS", 60.0)
     group, instance = create_group(client), "i-0123456789abcdef0"
-    async with late_answers(aws) as late:
+    async with late_responses(aws) as late:
         late.answers["CompleteLifecycleAction"] = empty_answer("CompleteLifecycleAction")
         protection = Protection(group, REGION, late.url, "finish")
         keeping = asyncio.create_task(protection.keep(instance))
@@ -295,7 +295,7 @@ async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machin
     ],
 )
 async def test_a_refusal_is_one_sentence(aws: str, client: Any, code: str, sentence: str) -> None:
-    async with late_answers(aws) as late:
+    async with late_responses(aws) as late:
         late.answers["SetDesiredCapacity"] = refusal(code)
         with pytest.raises(DriverError, match=sentence):
             await driver(late.url).want(fleet(create_group(client)), 1, 0)

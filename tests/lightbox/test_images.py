@@ -12,14 +12,14 @@ import pytest
 from PIL import Image
 
 from callsheet.lightbox.server import RunningLightbox
-from tests.support.clips import Picture, blank_png, farthest, flat, make_picture, scene
-from tests.support.graphs import Graph, Step, node, picture_graph
+from tests.support.clips import Pixels, blank_png, farthest, flat, make_image, scene
+from tests.support.graphs import Graph, Step, image_graph, node
 from tests.support.lightbox import render
 
 
 @pytest.fixture(autouse=True)
-def picture(lightbox_engine: RunningLightbox) -> Picture:
-    return make_picture(lightbox_engine.folders.input / "in.png")
+def input_image(lightbox_engine: RunningLightbox) -> Pixels:
+    return make_image(lightbox_engine.folders.input / "in.png")
 
 
 class ImageRuns:
@@ -34,13 +34,13 @@ class ImageRuns:
         roots = {"output": self._engine.folders.output, "temp": self._engine.folders.temp}
         return [roots[each["type"]] / each["subfolder"] / each["filename"] for each in shown]
 
-    async def picture(self, graph: Graph) -> Picture:
+    async def image(self, graph: Graph) -> Pixels:
         (file,) = await self.files(graph)
         with Image.open(file) as opened:
             return np.asarray(opened.convert("RGB"))
 
-    async def changed(self, *steps: Step, **more: dict[str, Any]) -> Picture:
-        return await self.picture(picture_graph("in.png", *steps, **more))
+    async def changed(self, *steps: Step, **more: dict[str, Any]) -> Pixels:
+        return await self.image(image_graph("in.png", *steps, **more))
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def image_runs(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncCli
     return ImageRuns(lightbox_engine, lightbox_client)
 
 
-async def test_invert_is_255_minus_every_value(image_runs: ImageRuns, picture: Picture) -> None:
-    assert np.array_equal(await image_runs.changed(("ImageInvert", {})), 255 - picture)
+async def test_invert_is_255_minus_every_value(image_runs: ImageRuns, input_image: Pixels) -> None:
+    assert np.array_equal(await image_runs.changed(("ImageInvert", {})), 255 - input_image)
 
 
-async def test_crop_takes_the_very_pixels(image_runs: ImageRuns, picture: Picture) -> None:
+async def test_crop_takes_the_very_pixels(image_runs: ImageRuns, input_image: Pixels) -> None:
     cropped = await image_runs.changed(("ImageCrop", {"width": 20, "height": 10, "x": 30, "y": 15}))
-    assert np.array_equal(cropped, picture[15:25, 30:50])
+    assert np.array_equal(cropped, input_image[15:25, 30:50])
     outside = await image_runs.changed(("ImageCrop", {"width": 9999, "height": 9999, "x": 60, "y": 40}))
     assert outside.shape == (8, 4, 3)
 
@@ -74,20 +74,20 @@ async def test_scale_gives_the_size_asked_for(method: str, image_runs: ImageRuns
     assert tuple(doubled[5, 5]) == tuple(scene(0)[2, 2])
 
 
-async def test_flip_turns_the_image_over(image_runs: ImageRuns, picture: Picture) -> None:
+async def test_flip_turns_the_image_over(image_runs: ImageRuns, input_image: Pixels) -> None:
     flipped = await image_runs.changed(("ImageFlip", {"flip_method": "x-axis: vertically"}))
-    assert np.array_equal(flipped, picture[::-1])
+    assert np.array_equal(flipped, input_image[::-1])
     mirrored = await image_runs.changed(("ImageFlip", {"flip_method": "y-axis: horizontally"}))
-    assert np.array_equal(mirrored, picture[:, ::-1])
+    assert np.array_equal(mirrored, input_image[:, ::-1])
 
 
-async def test_blur_softens_edges_and_sharpen_hardens_them(image_runs: ImageRuns, picture: Picture) -> None:
-    def steepest(image: Picture) -> int:
+async def test_blur_softens_edges_and_sharpen_hardens_them(image_runs: ImageRuns, input_image: Pixels) -> None:
+    def steepest(image: Pixels) -> int:
         return int(np.abs(np.diff(image[10].astype(int), axis=0)).max())
 
     blurred = await image_runs.changed(("ImageBlur", {"blur_radius": 5, "sigma": 4.0}))
-    assert steepest(blurred) < steepest(picture) / 3
-    assert farthest(blurred, picture) > 1
+    assert steepest(blurred) < steepest(input_image) / 3
+    assert farthest(blurred, input_image) > 1
     sharpened = await image_runs.changed(
         ("ImageBlur", {"blur_radius": 2, "sigma": 1.0}),
         ("ImageSharpen", {"sharpen_radius": 3, "sigma": 2.0, "alpha": 2.0}),
@@ -101,17 +101,17 @@ def graded(**values: float) -> Step:
 
 
 async def test_a_grade_of_one_changes_nothing_and_others_do_what_they_say(
-    image_runs: ImageRuns, picture: Picture
+    image_runs: ImageRuns, input_image: Pixels
 ) -> None:
-    assert np.array_equal(await image_runs.changed(graded()), picture)
+    assert np.array_equal(await image_runs.changed(graded()), input_image)
     assert (await image_runs.changed(graded(brightness=0.0))).max() == 0
     grey = await image_runs.changed(graded(saturation=0.0))
     assert np.ptp(grey.astype(int), axis=2).max() <= 1
     halved = await image_runs.changed(graded(brightness=0.5))
-    assert np.abs(halved.astype(int) * 2 - picture).max() <= 1
+    assert np.abs(halved.astype(int) * 2 - input_image).max() <= 1
     warm = await image_runs.changed(graded(warmth=1.0))
-    assert warm[..., 0].mean() > picture[..., 0].mean()
-    assert warm[..., 2].mean() < picture[..., 2].mean()
+    assert warm[..., 0].mean() > input_image[..., 0].mean()
+    assert warm[..., 2].mean() < input_image[..., 2].mean()
 
 
 @pytest.mark.parametrize(
@@ -123,54 +123,56 @@ async def test_a_grade_of_one_changes_nothing_and_others_do_what_they_say(
         ("difference", lambda below, above: abs(below - above)),
     ],
 )
-async def test_blend_mixes_as_its_mode_says(mode: str, expected: Any, image_runs: ImageRuns, picture: Picture) -> None:
+async def test_blend_mixes_as_its_mode_says(
+    mode: str, expected: Any, image_runs: ImageRuns, input_image: Pixels
+) -> None:
     above = node("EmptyImage", width=32, height=32, batch_size=1, color=0x4080C0)
     blend = {"image2": ["above", 0], "blend_factor": 0.5, "blend_mode": mode}
     mixed = await image_runs.changed(("ImageBlend", blend), above=above)
-    below = picture.astype(float)
+    below = input_image.astype(float)
     wanted = (below + expected(below, flat(64, 48, (0x40, 0x80, 0xC0)).astype(float))) / 2
     assert np.abs(mixed - wanted).max() <= 2
 
 
 async def test_an_overlay_lies_where_it_is_put_and_nowhere_else(
-    image_runs: ImageRuns, picture: Picture, lightbox_engine: RunningLightbox
+    image_runs: ImageRuns, input_image: Pixels, lightbox_engine: RunningLightbox
 ) -> None:
     logo = Image.new("RGBA", (16, 16), (255, 0, 0, 255))
     logo.paste((0, 0, 0, 0), (0, 0, 8, 16))
     logo.save(lightbox_engine.folders.input / "logo.png")
     overlay = {"overlay": ["logo", 0], "mask": ["logo", 1], "position": "top-left", "size": 0.25, "opacity": 1.0}
     drawn = await image_runs.changed(("LightboxOverlay", overlay), logo=node("LoadImage", image="logo.png"))
-    changed = np.argwhere((drawn != picture).any(axis=2))
+    changed = np.argwhere((drawn != input_image).any(axis=2))
     assert changed[:, 0].max() < 20
     assert changed[:, 1].max() < 20
     # The left half of the logo is transparent.
     assert tuple(drawn[8, 14]) == (255, 0, 0)
-    assert tuple(drawn[8, 4]) == tuple(picture[8, 4])
+    assert tuple(drawn[8, 4]) == tuple(input_image[8, 4])
     faint = {**overlay, "opacity": 0.5}
     half = await image_runs.changed(("LightboxOverlay", faint), logo=node("LoadImage", image="logo.png"))
-    assert np.abs(half[8, 14].astype(int) - (picture[8, 14].astype(int) + np.array((255, 0, 0))) / 2).max() <= 2
+    assert np.abs(half[8, 14].astype(int) - (input_image[8, 14].astype(int) + np.array((255, 0, 0))) / 2).max() <= 2
 
 
-async def test_a_masked_composite_keeps_what_the_mask_leaves_out(image_runs: ImageRuns, picture: Picture) -> None:
+async def test_a_masked_composite_keeps_what_the_mask_leaves_out(image_runs: ImageRuns, input_image: Pixels) -> None:
     above = node("EmptyImage", width=16, height=16, batch_size=1, color=0xFF0000)
     drawn = await image_runs.changed(
         ("ImageCompositeMasked", {"source": ["above", 0], "x": 10, "y": 5, "resize_source": False}), above=above
     )
     assert (drawn[5:21, 10:26] == (255, 0, 0)).all()
-    assert np.array_equal(drawn[21:], picture[21:])
+    assert np.array_equal(drawn[21:], input_image[21:])
 
 
 @pytest.mark.parametrize("text", ["Hello", "ünïcödé 日本語 🎬", "many words " * 40, "<b>&{{x}}</b>"])
 async def test_text_is_written_at_the_bottom(
     text: str, image_runs: ImageRuns, lightbox_engine: RunningLightbox
 ) -> None:
-    large = make_picture(lightbox_engine.folders.input / "large.png", 320, 240)
+    large = make_image(lightbox_engine.folders.input / "large.png", 320, 240)
     step = {"text": text, "position": "bottom", "size": 0.08, "color": "#ffff00", "opacity": 1.0}
-    drawn = await image_runs.picture(picture_graph("large.png", ("LightboxTextOverlay", step)))
+    drawn = await image_runs.image(image_graph("large.png", ("LightboxTextOverlay", step)))
     changed = np.argwhere((drawn != large).any(axis=2))
     assert len(changed) > 50
     assert changed[:, 0].mean() > 80
-    blank = await image_runs.picture(picture_graph("large.png", ("LightboxTextOverlay", {**step, "text": "  "})))
+    blank = await image_runs.image(image_graph("large.png", ("LightboxTextOverlay", {**step, "text": "  "})))
     assert np.array_equal(blank, large)
 
 
@@ -183,13 +185,13 @@ def imagined(text: str, seed: int, **values: Any) -> Graph:
 
 
 async def test_words_and_seed_decide_the_image(image_runs: ImageRuns, lightbox_client: httpx.AsyncClient) -> None:
-    first = await image_runs.picture(imagined("a red sunset", 1))
+    first = await image_runs.image(imagined("a red sunset", 1))
     await lightbox_client.post("/free", json={"free_memory": True})
-    assert np.array_equal(first, await image_runs.picture(imagined("a red sunset", 1)))
+    assert np.array_equal(first, await image_runs.image(imagined("a red sunset", 1)))
     for other in (imagined("a red sunset", 2), imagined("the ocean", 1), imagined("", 1)):
-        picture = await image_runs.picture(other)
-        assert picture.shape == (64, 96, 3)
-        assert not np.array_equal(first, picture)
+        image = await image_runs.image(other)
+        assert image.shape == (64, 96, 3)
+        assert not np.array_equal(first, image)
     assert first.std() > 20
 
 
@@ -199,7 +201,7 @@ async def test_a_batch_of_imagined_images_is_saved_one_by_one(image_runs: ImageR
 
 
 async def test_the_graph_is_kept_in_the_image(image_runs: ImageRuns) -> None:
-    graph = picture_graph("in.png", prefix="kept")
+    graph = image_graph("in.png", prefix="kept")
     (file,) = await image_runs.files(graph, extra_data={"extra_pnginfo": {"workflow": {"id": "w"}}})
     with Image.open(file) as opened:
         kept = json.loads(opened.info["prompt"])
@@ -217,13 +219,13 @@ async def test_images_of_every_kind_are_loaded(image_runs: ImageRuns, lightbox_e
     }
     for name, image in made.items():
         image.save(lightbox_engine.folders.input / name)
-        assert (await image_runs.picture(picture_graph(name))).shape == (8, 8, 3)
-    assert (await image_runs.picture(picture_graph("grey16.png")))[0, 0, 0] == 128
+        assert (await image_runs.image(image_graph(name))).shape == (8, 8, 3)
+    assert (await image_runs.image(image_graph("grey16.png")))[0, 0, 0] == 128
     turned = Image.new("RGB", (16, 8))
     exif = turned.getexif()
     exif[274] = 6
     turned.save(lightbox_engine.folders.input / "turned.jpg", exif=exif)
-    assert (await image_runs.picture(picture_graph("turned.jpg"))).shape == (16, 8, 3)
+    assert (await image_runs.image(image_graph("turned.jpg"))).shape == (16, 8, 3)
 
 
 async def test_an_animated_image_is_a_batch(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:
@@ -231,7 +233,7 @@ async def test_an_animated_image_is_a_batch(image_runs: ImageRuns, lightbox_engi
     pictures[0].save(
         lightbox_engine.folders.input / "anim.webp", save_all=True, append_images=pictures[1:], lossless=True
     )
-    files = await image_runs.files(picture_graph("anim.webp", ("ImageInvert", {})))
+    files = await image_runs.files(image_graph("anim.webp", ("ImageInvert", {})))
     assert len(files) == 5
     with Image.open(files[4]) as last:
         assert np.array_equal(np.asarray(last), 255 - scene(80))
@@ -245,14 +247,14 @@ async def test_masks_become_images(image_runs: ImageRuns, lightbox_engine: Runni
             "2": node("MaskToImage", mask=["1", 0]),
             "3": node("SaveImage", images=["2", 0], filename_prefix="mask"),
         }
-        assert (await image_runs.picture(graph) == value).all()
+        assert (await image_runs.image(graph) == value).all()
 
 
 @pytest.mark.thorough
 async def test_an_image_too_large_for_memory_is_an_error_of_the_run(lightbox_client: httpx.AsyncClient) -> None:
     # 400 megapixels of nothing in a few kilobytes: Pillow refuses to unpack it.
     await lightbox_client.post("/upload/image", files={"image": ("bomb.png", blank_png(20_000))})
-    entry = await render(lightbox_client, picture_graph("bomb.png"))
+    entry = await render(lightbox_client, image_graph("bomb.png"))
     last = entry["status"]["messages"][-1]
     assert last[0] == "execution_error"
     assert "DecompressionBomb" in last[1]["exception_type"]

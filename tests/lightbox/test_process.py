@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.support.commands import Callsheet
-from tests.support.graphs import node, picture_graph
+from tests.support.graphs import image_graph, node
 from tests.support.lightbox import lightbox_process, render
 
 
@@ -81,7 +81,7 @@ async def test_files_of_any_name_go_in_and_come_out(process_client: httpx.AsyncC
         "CON.png",
     ):
         uploaded = (await client.post("/upload/image", files={"image": (name, content)})).json()
-        entry = await render(client, picture_graph(uploaded["name"], prefix=f"out {name}"))
+        entry = await render(client, image_graph(uploaded["name"], prefix=f"out {name}"))
         (file,) = entry["outputs"]["save"]["images"]
         assert (await client.get("/view", params=file)).status_code == 200, name
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from callsheet.lightbox.server import RunningLightbox
-from tests.support.clips import make_picture
+from tests.support.clips import make_image
 from tests.support.lightbox import finished, idle, lightbox_here, render
 from tests.support.lightbox_samples import differences, sample
 from tests.support.waiting import until
@@ -39,7 +39,7 @@ def shape_of(answer: httpx.Response) -> dict[str, Any]:
 async def test_a_prompt_gets_the_recorded_response(
     name: str, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
-    make_picture(lightbox_engine.folders.input / "in1.png")
+    make_image(lightbox_engine.folders.input / "in1.png")
     request, recorded = CASES[name]["request"], CASES[name]["response"]
     content = request if isinstance(request, str) else json.dumps(request)
     answer = shape_of(await lightbox_client.post("/prompt", content=content))

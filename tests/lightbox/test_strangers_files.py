@@ -38,7 +38,7 @@ def video_saved(file: str) -> dict[str, Any]:
     }
 
 
-def picture_saved(**made: Any) -> dict[str, Any]:
+def saved_image(**made: Any) -> dict[str, Any]:
     return {"1": made, "2": node("SaveImage", images=["1", 0], filename_prefix="out")}
 
 
@@ -93,7 +93,7 @@ async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
     side = int(MOST_PIXELS**0.5) + 100
     picture = blank_png(side)
     (lightbox_engine.folders.input / "huge.png").write_bytes(picture)
-    said = error_of(await render(lightbox_client, picture_saved(**node("LoadImage", image="huge.png"))))
+    said = error_of(await render(lightbox_client, saved_image(**node("LoadImage", image="huge.png"))))
     assert f"{side}x{side} is too large; use at most {MOST_PIXELS:,} pixels" in said
     view = {"filename": "huge.png", "type": "input", "preview": "webp"}
     assert (await lightbox_client.get("/view", params=view)).status_code == 500
@@ -110,10 +110,10 @@ async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
 
 async def test_no_node_makes_an_image_that_is_too_large(lightbox_client: httpx.AsyncClient) -> None:
     huge = node("EmptyImage", width=16384, height=16384, batch_size=1, color=0)
-    assert "16384x16384 is too large" in error_of(await render(lightbox_client, picture_saved(**huge)))
+    assert "16384x16384 is too large" in error_of(await render(lightbox_client, saved_image(**huge)))
     graph = {
         "small": node("EmptyImage", width=2000, height=2000, batch_size=1, color=0),
-        **picture_saved(**node("ImageScaleBy", image=["small", 0], upscale_method="area", scale_by=8.0)),
+        **saved_image(**node("ImageScaleBy", image=["small", 0], upscale_method="area", scale_by=8.0)),
     }
     assert "16000x16000 is too large" in error_of(await render(lightbox_client, graph))
 
@@ -125,7 +125,7 @@ async def test_a_thin_strip_as_an_overlay_stays_within_the_image(
     graph = {
         "below": node("EmptyImage", width=640, height=64, batch_size=1, color=0),
         "strip": node("LoadImage", image="strip.png"),
-        **picture_saved(
+        **saved_image(
             **node(
                 "LightboxOverlay", image=["below", 0], overlay=["strip", 0], position="center", size=1.0, opacity=1.0
             )
@@ -144,7 +144,7 @@ async def test_a_text_without_spaces_stays_within_the_image(
 ) -> None:
     graph = {
         "below": node("EmptyImage", width=320, height=240, batch_size=1, color=0),
-        **picture_saved(
+        **saved_image(
             **node(
                 "LightboxTextOverlay",
                 image=["below", 0],

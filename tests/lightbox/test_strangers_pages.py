@@ -15,11 +15,11 @@ from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 
 
-def picture(**made: Any) -> dict[str, Any]:
+def saved_image(**made: Any) -> dict[str, Any]:
     return {"1": made, "2": node("SaveImage", images=["1", 0], filename_prefix="out")}
 
 
-EMPTY = picture(**node("EmptyImage", width=8, height=8, batch_size=1, color=1))
+EMPTY = saved_image(**node("EmptyImage", width=8, height=8, batch_size=1, color=1))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,9 @@ async def test_own_pages_and_programs_are_let_in(
         ("127.0.0.2:8188", True, True),
     ],
 )
-def test_beyond_loopback_names_that_could_be_anybodys_are_refused(host: str, is_local: bool, is_answered: bool) -> None:
+def test_beyond_loopback_host_names_that_may_be_rebound_are_refused(
+    host: str, is_local: bool, is_answered: bool
+) -> None:
     assert answers_for(host, {"0.0.0.0", "render.lan"}, is_local=is_local) is is_answered
 
 
@@ -94,7 +96,7 @@ async def test_no_graph_reads_a_file_outside_of_the_folders(
     for name in (str(secret), climbing, f"{climbing} [output]", "/etc/hostname", "..", "../..", beside):
         field = "file" if loader == "LoadVideo" else "image"
         channel = {"channel": "red"} if loader == "LoadImageMask" else {}
-        graph = picture(**node(loader, **{field: name}, **channel))
+        graph = saved_image(**node(loader, **{field: name}, **channel))
         answer = await lightbox_client.post("/prompt", json={"prompt": graph})
         assert answer.status_code == 400
         details = [error["details"] for error in answer.json()["node_errors"]["1"]["errors"]]

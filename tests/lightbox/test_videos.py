@@ -17,7 +17,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 from callsheet.lightbox.server import RunningLightbox
-from tests.support.clips import TONE, Picture, Seen, decode, farthest, make_clip, make_picture, scene
+from tests.support.clips import TONE, Pixels, Seen, decode, farthest, make_clip, make_image, scene
 from tests.support.graphs import Graph, Step, node, video_graph
 from tests.support.lightbox import finished, lightbox_process, render
 from tests.support.waiting import until
@@ -31,11 +31,11 @@ def source_clip(lightbox_engine: RunningLightbox) -> Path:
     path = lightbox_engine.folders.input / "in.mp4"
     make_clip(path)
     make_clip(lightbox_engine.folders.input / "brief.mp4", frames=6)
-    make_picture(lightbox_engine.folders.input / "in.png")
+    make_image(lightbox_engine.folders.input / "in.png")
     return path
 
 
-def shown(position: int) -> Picture:
+def shown(position: int) -> Pixels:
     """The frame of the clip at that place."""
     return scene(position, 160, 120)
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from callsheet import __version__
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.clips import make_picture
+from tests.support.clips import make_image
 from tests.support.commands import Callsheet
 from tests.support.graphs import node
 from tests.support.installation import installation
@@ -133,7 +133,7 @@ def test_a_worker_of_it_does_a_job_and_its_submit_fetches_the_result(
     graph = {"1": node("LoadImage", image="a.png"), "2": node("ImageInvert", image=["1", 0])}
     graph["3"] = node("SaveImage", images=["2", 0], filename_prefix="x")
     (tmp_path / "invert.json").write_text(json.dumps(graph))
-    before = make_picture(tmp_path / "a.png")
+    before = make_image(tmp_path / "a.png")
     with plane.running("serve", "--port", "0") as serving, plane.running("lightbox", "--port", "0") as engine:
         url = json.loads(serving.wait_for("control_plane.ready"))["url"]
         address = engine.wait_for("renders at").split("renders at ")[1].split()[0]

@@ -50,9 +50,9 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 @asynccontextmanager
-async def late_answers(url: str) -> AsyncIterator[LateAnswers]:
+async def late_responses(url: str) -> AsyncIterator[LateResponses]:
     """A server in front of another one. It forwards every call and withholds the responses of the named actions."""
-    late = LateAnswers(url)
+    late = LateResponses(url)
     server = await asyncio.start_server(late.serve, "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
@@ -63,7 +63,7 @@ async def late_answers(url: str) -> AsyncIterator[LateAnswers]:
             late.released.set()
 
 
-class LateAnswers:
+class LateResponses:
     def __init__(self, behind: str):
         self._behind = behind
         self.url = ""

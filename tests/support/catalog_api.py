@@ -112,7 +112,7 @@ class CatalogApi:
         content = None if body is None else json.dumps(body)
         return await self.client.request(method, path, content=content, headers=headers)
 
-    async def sold_picture(self, graph: dict[str, Any], cost: int = 5) -> str:
+    async def sold_image_workflow(self, graph: dict[str, Any], cost: int = 5) -> str:
         """A workflow that makes an image at its node `save`, and an effect that sells it for this cost."""
         picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
         slug = str((await self.workflow(graph=graph, properties=[], **picture))["slug"])

@@ -15,25 +15,25 @@ from av.video.reformatter import Interpolation
 from numpy.typing import NDArray
 from PIL import Image
 
-Picture = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 # Without these, every conversion darkens the image a little.
 EXACT = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 SOUND_RATE = 44100
 TONE = 440
 
 
-def flat(width: int, height: int, colour: tuple[int, int, int]) -> Picture:
+def flat(width: int, height: int, colour: tuple[int, int, int]) -> Pixels:
     return np.full((height, width, 3), colour, np.uint8)
 
 
-def scene(position: int, width: int = 64, height: int = 48) -> Picture:
+def scene(position: int, width: int = 64, height: int = 48) -> Pixels:
     """Large areas of colour, which survive a video codec, changing from frame to frame."""
     picture = flat(width, height, (40 + position % 120, 90, 160))
     picture[: height // 2, : width // 2] = (200, 180 - position % 100, 30)
     return picture
 
 
-def make_picture(path: Path, width: int = 64, height: int = 48) -> Picture:
+def make_image(path: Path, width: int = 64, height: int = 48) -> Pixels:
     picture = scene(0, width, height)
     Image.fromarray(picture).save(path)
     return picture
@@ -46,7 +46,7 @@ def make_clip(
     width: int = 160,
     height: int = 120,
     sound: bool = True,
-    picture: Callable[[int, int, int], Picture] = scene,
+    picture: Callable[[int, int, int], Pixels] = scene,
     hole: tuple[float, float] = (0.0, 0.0),
 ) -> None:
     """`hole`: from when to when, in seconds, there is no sound."""
@@ -80,7 +80,7 @@ def _tone(start: int) -> av.AudioFrame:
 class Seen:
     """A video file, decoded."""
 
-    frames: list[Picture]
+    frames: list[Pixels]
     rate: float
     video_codec: str
     sound_codec: str | None
@@ -114,7 +114,7 @@ def decode(path: Path) -> Seen:
         )
 
 
-def farthest(one: Picture, other: Picture) -> float:
+def farthest(one: Pixels, other: Pixels) -> float:
     """How far nine of ten values of the worst channel are at most; the rest lies on edges, where a codec blurs."""
     assert one.shape == other.shape
     return float(np.percentile(np.abs(one.astype(int) - other.astype(int)), 90, axis=(0, 1)).max())

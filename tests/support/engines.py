@@ -303,7 +303,7 @@ class ReplayingEngine:
     def _listed(self, item: Item) -> Json:
         about = item.extra.get("extra_pnginfo", {}).get("workflow", {})
         marked = {"workflow_id": about["id"]} if self.lists_workflows and "id" in about else {}
-        return {"id": item.id, "status": self._told(item.id) or "pending", "outputs_count": 0, **marked}
+        return {"id": item.id, "status": self._status_of(item.id) or "pending", "outputs_count": 0, **marked}
 
     async def _job(self, request: web.Request) -> web.Response:
         await self._note(request)
@@ -317,7 +317,7 @@ class ReplayingEngine:
             body |= {"status": "failed", "execution_error": errors[0]} if errors else {}
         return web.json_response(body)
 
-    def _told(self, run_id: str) -> str | None:
+    def _status_of(self, run_id: str) -> str | None:
         status = None if self.forgets else self.ended.get(run_id)
         if status is None and self.running and self.running.id == run_id:
             status = "executing"
@@ -327,7 +327,7 @@ class ReplayingEngine:
 
     async def _status(self, request: web.Request) -> web.Response:
         await self._note(request)
-        status = self._told(request.match_info["id"])
+        status = self._status_of(request.match_info["id"])
         return web.json_response({"status": status}) if status else web.Response(status=404)
 
     async def _ws(self, request: web.Request) -> web.WebSocketResponse:

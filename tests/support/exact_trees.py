@@ -31,14 +31,14 @@ ENDS = {
 LARGEST = 10_000_000
 
 
-def _picture() -> bytes:
+def _image() -> bytes:
     content = BytesIO()
     Image.new("RGB", (8, 6), "green").save(content, "PNG")
     return content.getvalue()
 
 
 # One that can be shown.
-PICTURE = _picture()
+PICTURE = _image()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ async def tree_problems(databases: Databases) -> list[str]:
     return [f"run {tree.run['id']}: {problem}" for tree in trees for problem in tree.problems()]
 
 
-async def picture_problems(pool: Database, storage: Storage, *, deleted: bool = False) -> list[str]:
+async def image_problems(pool: Database, storage: Storage, *, deleted: bool = False) -> list[str]:
     """Every candidate has its image and its thumbnail, both can be shown, and the folders hold nothing else.
 
     `deleted`: people have deleted some of them.

@@ -22,7 +22,7 @@ def _chained(graph: Graph, source: list[Any], steps: tuple[Step, ...]) -> list[A
     return source
 
 
-def picture_graph(file: str, *steps: Step, prefix: str = "picture", **more: dict[str, Any]) -> Graph:
+def image_graph(file: str, *steps: Step, prefix: str = "picture", **more: dict[str, Any]) -> Graph:
     """Loads an image, applies the steps to it and saves it."""
     graph: Graph = {"load": node("LoadImage", image=file), **more}
     last = _chained(graph, ["load", 0], steps)

@@ -141,7 +141,7 @@ async def media_service() -> AsyncIterator[MediaService]:
         await runner.cleanup()
 
 
-def answered(status: int, body: Any = None, **headers: str) -> Fault:
+def responding(status: int, body: Any = None, **headers: str) -> Fault:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(
             body, status=status, headers={name.replace("_", "-"): headers[name] for name in headers}

@@ -73,13 +73,13 @@ def _normal(value: Any, name: str = "") -> Any:
         case str() if name in _UUIDS and _UUID.fullmatch(value):
             return _UUIDS[name]
         case str() if value.startswith("http://"):
-            return _address(value)
+            return _constant_url(value)
         case None:
             return None
     return _PLAIN.get(name, value)
 
 
-def _address(url: str) -> str:
+def _constant_url(url: str) -> str:
     address = re.sub(r"^http://[^/]+", BASE, _QUERY.sub("?expires=…&signature=…", url))
     address = re.sub(r"/tenants/[^/]+/", f"/tenants/{_UUIDS['tenant_id']}/", address)
     address = re.sub(r"/ai-jobs/[^/]+/output-[^.]+", f"/ai-jobs/{_UUIDS['job_id']}/output-…", address)

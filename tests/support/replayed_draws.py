@@ -37,12 +37,12 @@ def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
         most = sum(vote["created_at"] < slot["created_at"] for vote in votes)
         if not while_it_drew:
             fewest = most
-        pictures = [Picture(tree, earlier, votes[:count]) for count in range(fewest, most + 1)]
-        if not any(seen.leads_to(slot, chosen) for place, seen in enumerate(pictures) for chosen in pictures[place:]):
+        snapshots = [Snapshot(tree, earlier, votes[:count]) for count in range(fewest, most + 1)]
+        if not any(seen.leads_to(slot, chosen) for place, seen in enumerate(snapshots) for chosen in snapshots[place:]):
             yield f"draw {slot['draw']} does not follow from votes {fewest} to {most}"
 
 
-class Picture:
+class Snapshot:
     """What a look at a run showed after some of its jobs and some of its votes."""
 
     def __init__(self, tree: Tree, settled: Sequence[Row], votes: Sequence[Row]):
@@ -57,7 +57,7 @@ class Picture:
             self._elo[vote["winner_id"]] += vote["elo_change"]
             self._elo[vote["loser_id"]] -= vote["elo_change"]
 
-    def leads_to(self, slot: Row, later: Picture) -> bool:
+    def leads_to(self, slot: Row, later: Snapshot) -> bool:
         """Whether the step follows from this one, and the parent from a second look."""
         choice = next_group(self._state())
         draw = Draw(self._tree.run["seed"], slot["draw"])

@@ -58,7 +58,7 @@ def content_of(name: str) -> bytes:
             return HTML
         case "empty.png":
             return b""
-    return _picture(name)
+    return _image(name)
 
 
 async def serve_file(request: web.Request, name: str, time: int) -> web.StreamResponse:
@@ -91,7 +91,7 @@ async def _misbehave(request: web.Request, name: str) -> web.StreamResponse:
     return answer
 
 
-def _picture(name: str) -> bytes:
+def _image(name: str) -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (48, 32), (len(name) * 7 % 256, 90, 160)).save(buffer, "PNG")
     return buffer.getvalue()

@@ -97,7 +97,7 @@ class ReplicateServer:
     downloads: dict[str, int] = field(default_factory=dict)
     download_headers: list[dict[str, str]] = field(default_factory=list)
     _faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
-    _lost_answers: int = 0
+    _lost_responses: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _runner: web.AppRunner | None = None
     _client: httpx.AsyncClient | None = None
@@ -123,9 +123,9 @@ class ReplicateServer:
         """The next calls whose `METHOD /path` contains `calls` are refused."""
         self._faults += [(calls, status, {name.replace("_", "-"): value for name, value in headers.items()})] * times
 
-    def lose_answers(self, times: int) -> None:
+    def lose_responses(self, times: int) -> None:
         """The next submissions are taken, and the connection breaks before the answer."""
-        self._lost_answers = times
+        self._lost_responses = times
 
     def called(self, method_and_path: str) -> list[Call]:
         return [call for call in self.calls if f"{call.method} {call.path}" == method_and_path]
@@ -165,7 +165,7 @@ class ReplicateServer:
         fresh = ReplicateServer(self.token, self.secret)
         for name in ("scenario", "deliver", "page_size", "lists_webhooks", "list_origin", "models", "refuses_input"):
             setattr(self, name, getattr(fresh, name))
-        self._lost_answers = 0
+        self._lost_responses = 0
         for kept in (self.predictions, self.scenarios, self.calls, self.delivered, self.downloads):
             kept.clear()
         self.download_headers.clear()
@@ -186,7 +186,7 @@ class ReplicateServer:
         prediction["completed_at"] = _now()
         prediction["logs"] = chosen.logs
         if chosen.outcome == "succeeded":
-            prediction["output"] = self._with_addresses(chosen.output)
+            prediction["output"] = self._with_file_urls(chosen.output)
             prediction["metrics"] = {"predict_time": 0.2, "total_time": 0.3}
         elif chosen.outcome == "failed":
             prediction["error"] = chosen.error or "the model raised"
@@ -264,7 +264,7 @@ class ReplicateServer:
         if self.predictions[prediction_id]["status"] in ("starting", "processing"):
             await self.finish(prediction_id)
 
-    def _with_addresses(self, value: Any) -> Any:
+    def _with_file_urls(self, value: Any) -> Any:
         return json.loads(json.dumps(value).replace("{files}", f"{self.origin}/files"))
 
     # Its API
@@ -294,8 +294,8 @@ class ReplicateServer:
             task = asyncio.create_task(self._live(prediction["id"]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        if self._lost_answers > 0:
-            self._lost_answers -= 1
+        if self._lost_responses > 0:
+            self._lost_responses -= 1
             assert request.transport is not None
             request.transport.close()
         return web.json_response({**prediction, "status": "starting"}, status=201)

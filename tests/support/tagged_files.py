@@ -30,13 +30,13 @@ ORIENTATION, COMMENT = 0x0112, 0x9286
 SIDEWAYS = 6
 
 
-def _picture(number: int = 0) -> Image.Image:
+def _image(number: int = 0) -> Image.Image:
     pixels = np.random.default_rng(number).integers(0, 255, (48, 64, 3), np.uint8)
     return Image.fromarray(pixels)
 
 
-def _pictures() -> list[Image.Image]:
-    return [_picture(number) for number in range(4)]
+def _images() -> list[Image.Image]:
+    return [_image(number) for number in range(4)]
 
 
 def _profile() -> bytes:
@@ -56,11 +56,11 @@ def png(path: Path) -> None:
     info.add_text("workflow", TEXT, zip=True)
     info.add_itxt("parameters", SECRET)
     exif = _exif(SECRET)
-    _picture().save(path, "PNG", pnginfo=info, exif=exif, icc_profile=_profile(), dpi=(300, 300))
+    _image().save(path, "PNG", pnginfo=info, exif=exif, icc_profile=_profile(), dpi=(300, 300))
 
 
 def animated_png(path: Path) -> None:
-    first, *others = _pictures()
+    first, *others = _images()
     first.save(path, "PNG", save_all=True, append_images=others, duration=80)
     add_to_png(path, {"prompt": TEXT})
 
@@ -69,35 +69,35 @@ def jpeg(path: Path) -> None:
     # A segment holds 64 kB at most.
     exif = _exif(TEXT[:60_000])
     options: dict[str, Any] = {"comment": SECRET, "progressive": True, "icc_profile": _profile()}
-    _picture().save(path, "JPEG", exif=exif, **options)
+    _image().save(path, "JPEG", exif=exif, **options)
 
 
 def webp(path: Path) -> None:
-    _picture().save(path, "WEBP", exif=_exif(TEXT), xmp=SECRET.encode(), icc_profile=_profile())
+    _image().save(path, "WEBP", exif=_exif(TEXT), xmp=SECRET.encode(), icc_profile=_profile())
 
 
 def upright_webp(path: Path) -> None:
     exif = Image.Exif()
     exif[0x0110] = TEXT
-    _picture().save(path, "WEBP", exif=exif)
+    _image().save(path, "WEBP", exif=exif)
 
 
 def animated_webp(path: Path) -> None:
-    first, *others = _pictures()
+    first, *others = _images()
     first.save(path, "WEBP", save_all=True, append_images=others, duration=80, lossless=True)
     add_to_webp(path, {"prompt": TEXT, "workflow": SECRET})
 
 
 def avif(path: Path) -> None:
-    _picture().save(path, "AVIF", exif=_exif(TEXT), xmp=TEXT.encode(), icc_profile=_profile())
+    _image().save(path, "AVIF", exif=_exif(TEXT), xmp=TEXT.encode(), icc_profile=_profile())
 
 
 def gif(path: Path) -> None:
-    first, *others = _pictures()
+    first, *others = _images()
     first.save(path, "GIF", save_all=True, append_images=others, duration=80, loop=0, comment=TEXT.encode())
 
 
-def _film(container: str, video: str | None, sound: str | None, **options: str) -> Callable[[Path], None]:
+def _media_file(container: str, video: str | None, sound: str | None, **options: str) -> Callable[[Path], None]:
     def write(path: Path) -> None:
         with av.open(str(path), "w", format=container, options=options) as file:
             for key in ("prompt", "workflow", "comment"):
@@ -123,7 +123,7 @@ def _film(container: str, video: str | None, sound: str | None, **options: str) 
 
 def _frame(stream: Any, number: int) -> VideoFrame | AudioFrame:
     if isinstance(stream, VideoStream):
-        frame = VideoFrame.from_ndarray(np.asarray(_picture(number)), format="rgb24").reformat(format="yuv420p")
+        frame = VideoFrame.from_ndarray(np.asarray(_image(number)), format="rgb24").reformat(format="yuv420p")
         frame.pts, frame.time_base = number, Fraction(1, 10)
         return frame
     noise = np.random.default_rng(number).uniform(-0.5, 0.5, (2, 4800)).astype(np.float32)
@@ -164,21 +164,21 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "gif": gif,
 }
 FILMS: dict[str, Callable[[Path], None]] = {
-    "mp4": _film("mp4", "libx264", "aac", movflags="+faststart+use_metadata_tags"),
-    "late.mp4": _film("mp4", "libx264", "aac"),
-    "fragments.mp4": _film("mp4", "libx264", "aac", movflags="+frag_keyframe+empty_moov+use_metadata_tags"),
-    "mov": _film("mov", "libx264", "aac", movflags="+use_metadata_tags"),
-    "m4a": _film("ipod", None, "aac", movflags="+use_metadata_tags"),
-    "webm": _film("webm", "libvpx-vp9", "libopus"),
-    "live.webm": _film("webm", "libvpx-vp9", "libopus", live="1"),
-    "mkv": _film("matroska", "libx264", "aac"),
-    "avi": _film("avi", "mpeg4", "libmp3lame"),
-    "flac": _film("flac", None, "flac"),
-    "mp3": _film("mp3", None, "libmp3lame", write_id3v1="1"),
-    "utf16.mp3": _film("mp3", None, "libmp3lame", id3v2_version="3"),
-    "opus": _film("opus", None, "libopus"),
-    "ogg": _film("ogg", None, "vorbis"),
-    "wav": _film("wav", None, "pcm_s16le"),
+    "mp4": _media_file("mp4", "libx264", "aac", movflags="+faststart+use_metadata_tags"),
+    "late.mp4": _media_file("mp4", "libx264", "aac"),
+    "fragments.mp4": _media_file("mp4", "libx264", "aac", movflags="+frag_keyframe+empty_moov+use_metadata_tags"),
+    "mov": _media_file("mov", "libx264", "aac", movflags="+use_metadata_tags"),
+    "m4a": _media_file("ipod", None, "aac", movflags="+use_metadata_tags"),
+    "webm": _media_file("webm", "libvpx-vp9", "libopus"),
+    "live.webm": _media_file("webm", "libvpx-vp9", "libopus", live="1"),
+    "mkv": _media_file("matroska", "libx264", "aac"),
+    "avi": _media_file("avi", "mpeg4", "libmp3lame"),
+    "flac": _media_file("flac", None, "flac"),
+    "mp3": _media_file("mp3", None, "libmp3lame", write_id3v1="1"),
+    "utf16.mp3": _media_file("mp3", None, "libmp3lame", id3v2_version="3"),
+    "opus": _media_file("opus", None, "libopus"),
+    "ogg": _media_file("ogg", None, "vorbis"),
+    "wav": _media_file("wav", None, "pcm_s16le"),
 }
 DOCUMENTS: dict[str, Callable[[Path], None]] = {"glb": glb, "latent": latent, "svg": svg}
 

@@ -13,11 +13,13 @@ from tools.check_words import (
     comments_of_python,
     files,
     markdown_texts,
+    names_in_tests,
     python_texts,
     sql_texts,
     toml_texts,
     typescript_texts,
     violations,
+    words_of,
 )
 
 WORDS = Words(STYLE.read_text(encoding="utf-8"))
@@ -85,17 +87,45 @@ def test_comments_of_sql_values_of_toml_and_texts_of_the_web_application_are_rea
     assert [found(text.words) for text in typescript_texts(script)] == [["nobody"]]
 
 
+def test_names_of_tests_are_read_as_words() -> None:
+    source = (
+        '@pytest.mark.parametrize("told", [pytest.param(1, id="by nobody"), 2], ids=["whoever", "a user"])\n'
+        "def test_a_user_is_told(told): ...\n"
+        "class TestLateAnswers:\n    async def is_begun(self): ...\n"
+    )
+    assert sorted((text.line, found(text.words)) for text in names_in_tests(source) if found(text.words)) == [
+        (1, ["nobody"]),
+        (1, ["whoever"]),
+        (2, ["told"]),
+        (3, ["answers"]),
+        (4, ["begun"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("test_it_is_no_part", ["is no"]),
+        ("test_it_is_nobodys_image", ["nobody"]),
+        ("test_one_email_address_and_an_ip_address", []),
+        ("test_there_is_no_answer", []),
+    ],
+)
+def test_allowed_phrases_are_found_in_names(name: str, words: list[str]) -> None:
+    assert found(words_of(name)) == words
+
+
 @pytest.mark.parametrize(
     ("place", "lines"),
-    [("src/callsheet/jobs", [1, 2]), ("tests/unit", [1]), ("bench", [1]), ("tools", [1])],
+    [("src/callsheet/jobs", [1, 2]), ("tests/unit", [1, 3]), ("bench", [1]), ("tools", [1])],
 )
-def test_of_tests_benchmarks_and_tools_only_comments_are_read(
+def test_each_directory_is_checked_for_what_people_read_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, lines: list[int]
 ) -> None:
     monkeypatch.setattr(check_words, "ROOT", tmp_path)
     file = tmp_path / place / "module.py"
     file.parent.mkdir(parents=True)
-    file.write_text('"""Nobody calls it."""\nprompt = "told by nobody"\n')
+    file.write_text('"""Nobody calls it."""\nprompt = "told by nobody"\ndef test_nobody_calls(): ...\n')
     assert files() == [file]
     found_lines = {int(line.split(":")[1]) for line in violations(WORDS, file)}
     assert found_lines == set(lines)

@@ -81,7 +81,7 @@ async def test_a_task_costs_what_its_action_costs_by_every_way(what: str) -> Non
         await registry.close()
 
 
-async def test_what_lacks_a_price_is_known_before_anybody_asks_for_it() -> None:
+async def test_a_missing_price_is_known_before_a_job_is_submitted() -> None:
     registry = open_registry(ProvidersConfig.model_validate(PROVIDERS))
     actors = {**registry.actors, "writer": ScriptedActor("writer", paid=True)}
     try:

@@ -65,7 +65,7 @@ def test_every_transition_and_every_status_is_covered() -> None:
     assert not ACTIVE & TERMINAL
 
 
-def test_every_transition_but_birth_is_somebodys_step() -> None:
+def test_every_transition_but_the_first_is_a_step_of_a_use_case() -> None:
     taken = {
         (step.from_status, step.to_status) for paths in PATHS.values() for steps in paths.values() for step in steps
     }

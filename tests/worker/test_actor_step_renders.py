@@ -15,7 +15,7 @@ from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from callsheet.settings.tasks import COSTS
 from tests.support.catalog_api import CatalogApi
-from tests.support.graphs import Graph, picture_graph
+from tests.support.graphs import Graph, image_graph
 from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
 from tests.support.people import People, Person
@@ -23,7 +23,7 @@ from tests.support.waiting import until
 from tests.worker.harness import open_site
 
 GRADE = {"brightness": 1.5, "contrast": 1.0, "gamma": 1.0, "saturation": 1.0, "warmth": 0.0}
-FIX: Graph = picture_graph("{{parent_image_path}}", ("LightboxColorGrade", GRADE))
+FIX: Graph = image_graph("{{parent_image_path}}", ("LightboxColorGrade", GRADE))
 LIGHTBOX = {"provider": "lightbox", "prompt": "{{prompt}}, {{style}}"}
 SIZE = {"width": "{{width}}", "height": 32, "batch_size": 2, "steps": 1, "seed": "{{seed}}"}
 OVER = {"image_url": "{{parent_image_path}}", "strength": 0.5, "steps": 1, "seed": "{{seed}}"}
@@ -43,7 +43,7 @@ async def test_actors_and_workflows_take_each_others_images(settings: Settings, 
         async with running_control_plane(chosen) as plane, open_site(plane, tmp_path / "agent") as site:
             catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
             ann = await catalog_api.person(tokens=1000)
-            slug = await catalog_api.sold_picture(FIX)
+            slug = await catalog_api.sold_image_workflow(FIX)
             engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
             site.agent(engines=[engine], workflows=(slug,), max_concurrency=2)
             steps: list[dict[str, Any]] = [
@@ -72,11 +72,11 @@ async def test_actors_and_workflows_take_each_others_images(settings: Settings, 
             assert [step["active"] for step in shown["steps"]] == [2, 2, 2]
             assert (shown["draws"], shown["spent"]) == (5, 4 + 2 * 5 + 2 * 4)
             assert await site.worker_harness.balance(ann) == 1000 - 22
-            await _check_pictures(catalog_api, ann, run["id"])
+            await _check_images(catalog_api, ann, run["id"])
             await _check_replay(catalog_api, ann, run["id"])
 
 
-async def _check_pictures(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
+async def _check_images(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
     candidates = (await catalog_api.shown(ann, f"/api/runs/{run_id}/candidates"))["items"]
     contents = [(await catalog_api.client.get(one["file"]["url"])).content for one in candidates]
     for content in contents:

@@ -68,7 +68,7 @@ async def cloud(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cloud]:
         yield Cloud(site, lightbox.url, catalog_api, made["slug"])
 
 
-def picture(colour: tuple[int, int, int]) -> bytes:
+def png(colour: tuple[int, int, int]) -> bytes:
     content = io.BytesIO()
     Image.new("RGB", (32, 32), colour).save(content, "PNG")
     return content.getvalue()
@@ -85,7 +85,7 @@ async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_a
     await until(lambda: (site.directory / "token.json").exists())
     effect, file_id = (
         await cloud.effect(provider="cloud"),
-        await catalog_api.file(person, picture((10, 20, 200)), "image/png"),
+        await catalog_api.file(person, png((10, 20, 200)), "image/png"),
     )
     job = await catalog_api.submit(person, effect, input_file_id=file_id, input_payload={})
     here = await catalog_api.submit(person, await cloud.effect(), input_file_id=file_id, input_payload={})
@@ -111,7 +111,7 @@ async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkey
     made = await cloud.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
     cloud.workflow = made["slug"]
     person = await cloud.catalog_api.person()
-    file_id = await cloud.catalog_api.file(person, picture((1, 2, 3)), "image/png")
+    file_id = await cloud.catalog_api.file(person, png((1, 2, 3)), "image/png")
     cloud.worker(monkeypatch)
     job = await cloud.catalog_api.submit(
         person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
@@ -144,7 +144,7 @@ async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
     made = await cloud.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
     cloud.workflow = made["slug"]
     person = await cloud.catalog_api.person()
-    file_id = await cloud.catalog_api.file(person, picture((9, 8, 7)), "image/png")
+    file_id = await cloud.catalog_api.file(person, png((9, 8, 7)), "image/png")
     cloud.worker(monkeypatch)
     job = await cloud.catalog_api.submit(
         person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}

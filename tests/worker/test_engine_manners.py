@@ -47,7 +47,9 @@ def new_run() -> Run:
 
 
 @pytest.mark.parametrize(("version", "interrupts"), [("0.3.56", False), ("0.3.57", True), ("unknown", False)])
-async def test_an_engine_that_would_interrupt_anybodys_run_is_never_asked_to(version: str, interrupts: bool) -> None:
+async def test_an_engine_that_may_interrupt_the_run_of_another_client_is_never_asked_to(
+    version: str, interrupts: bool
+) -> None:
     async with replaying() as server:
         server.version, server.scenario = version, "held"
         engine = ComfyUI(server.url, patience=QUICK)
@@ -135,7 +137,7 @@ async def test_a_cloud_run_of_an_agent_that_was_killed_can_be_cancelled_by_the_n
             await engine.close()
 
 
-async def test_a_cloud_that_only_takes_out_waiting_runs_is_not_made_to_stop_everybodys() -> None:
+async def test_a_cloud_that_cancels_only_waiting_runs_is_never_asked_to_interrupt_all() -> None:
     async with replaying(as_cloud=True) as server:
         server.scenario, server.stops_running = "held", False
         engine, run = ComfyCloud(server.url, KEY, patience=QUICK), new_run()

@@ -13,7 +13,7 @@ from callsheet.app import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from tests.support.catalog_api import CatalogApi
-from tests.support.graphs import Graph, node, picture_graph
+from tests.support.graphs import Graph, image_graph, node
 from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
 from tests.support.people import People, Person
@@ -27,8 +27,8 @@ BASE: Graph = {
     "save": node("SaveImage", images=["paint", 0], filename_prefix="base"),
 }
 GRADE = {"brightness": "{{brightness}}", "contrast": 1.0, "gamma": 1.0, "saturation": 1.0, "warmth": 0.0}
-FIX = picture_graph(PARENT, ("LightboxColorGrade", GRADE))
-UPSCALE = picture_graph(PARENT, ("ImageScaleBy", {"upscale_method": "bilinear", "scale_by": 2.0}))
+FIX = image_graph(PARENT, ("LightboxColorGrade", GRADE))
+UPSCALE = image_graph(PARENT, ("ImageScaleBy", {"upscale_method": "bilinear", "scale_by": 2.0}))
 NEEDS: dict[str, dict[str, Any]] = {
     "base": {"needs_run_prompt": True},
     "face fix": {"needs_parent_image_path": True, "needs_run_variables": True},
@@ -47,7 +47,7 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
     ):
         catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
         ann = await catalog_api.person(tokens=1000)
-        slugs = [await catalog_api.sold_picture(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
+        slugs = [await catalog_api.sold_image_workflow(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
         site.agent(engines=[engine], workflows=tuple(slugs), max_concurrency=2)
         steps = [
@@ -71,10 +71,10 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
         assert await site.worker_harness.balance(ann) == 800
         tree = (await catalog_api.shown(ann, f"/api/runs/{run['id']}/tree"))["items"]
         assert all(one["child_count"] == (0 if one["position"] == 4 else 1) for one in tree)
-        await _check_pictures(catalog_api, ann, run["id"])
+        await _check_images(catalog_api, ann, run["id"])
 
 
-async def _check_pictures(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
+async def _check_images(catalog_api: CatalogApi, ann: Person, run_id: str) -> None:
     """Leaves are twice as large as bases, and no two are the same: each has a seed of its own."""
     seen = set()
     for step, size in (("base", (48, 32)), ("upscale", (96, 64))):

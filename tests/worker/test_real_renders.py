@@ -74,7 +74,7 @@ async def setup(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: P
         yield RenderSetup(site, lightbox, engine, clip)
 
 
-def pictures(path: Path) -> list[np.ndarray[Any, Any]]:
+def frames_of(path: Path) -> list[np.ndarray[Any, Any]]:
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
@@ -85,7 +85,7 @@ async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(setup:
     job_id = await setup.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
     await setup.site.ends(person, job_id)
     result = await setup.result(person, job_id, tmp_path / "result.mp4")
-    before, after = pictures(setup.clip), pictures(result)
+    before, after = frames_of(setup.clip), frames_of(result)
     assert len(after) == len(before)
     assert all(np.abs((255 - a.astype(int)) - b).mean() < 6 for a, b in zip(before, after, strict=True))
     with av.open(str(result)) as container:

@@ -49,7 +49,7 @@ def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
         ({"picture": negative, "width": 144}, "no partner of its size"),
         ({"picture": negative, "rate": 24}, "it lasts"),
     ],
-    ids=["the same pictures", "a frame less", "silent", "smaller", "twice as fast"],
+    ids=["the same images", "a frame less", "silent", "smaller", "twice as fast"],
 )
 def test_anything_else_is_named(tmp_path: Path, original: Path, changes: dict[str, object], said: str) -> None:
     clips.make_clip(tmp_path / "result.mp4", **changes)  # type: ignore[arg-type]

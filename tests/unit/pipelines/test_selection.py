@@ -247,7 +247,7 @@ def called(draw: Draw, elos: dict[int, int], highest: int) -> int:
 
 
 @pytest.mark.parametrize("highest", [2000, 2600])
-def test_ten_thousand_calls_fall_as_the_elo_scores_say_however_high_they_go_and_whatever_numbers_are_nobodys(
+def test_ten_thousand_draws_follow_the_elo_scores_for_any_highest_score_and_any_gaps(
     highest: int,
 ) -> None:
     among = {3: 1000, 4: 2000, 9: 500, 11: 0, 30: 1500}

@@ -18,12 +18,12 @@ from tests.support.media_service import (
     PNG,
     SECRET,
     MediaService,
-    answered,
     cut_off,
     dropped,
     endless,
     media_service,
     redirected,
+    responding,
     silent,
     with_a_page,
 )
@@ -148,20 +148,20 @@ async def test_percent_and_status_are_reported(service: MediaService, tmp_path: 
 async def test_a_service_that_has_no_time_is_unavailable_and_not_asked_again_at_once(
     styled_provider: StyledProvider, status: int
 ) -> None:
-    styled_provider.service.always["submit"] = answered(status, {"error": "busy"})
+    styled_provider.service.always["submit"] = responding(status, {"error": "busy"})
     failed = await styled_provider.fail()
     assert isinstance(failed, ProviderUnavailable)
     assert (failed.details["status"], failed.retryable, styled_provider.service.count("submit")) == (status, True, 1)
 
 
 async def test_a_short_pause_that_the_service_asks_for_is_made(styled_provider: StyledProvider) -> None:
-    styled_provider.service.faults["submit"] = [answered(429, Retry_After="0"), answered(503, Retry_After="0")]
+    styled_provider.service.faults["submit"] = [responding(429, Retry_After="0"), responding(503, Retry_After="0")]
     assert (await styled_provider.make()).provider_job_id == "job/1 ü"
     assert styled_provider.service.count("submit") == 3
 
 
 async def test_a_long_pause_is_left_to_the_queue(styled_provider: StyledProvider) -> None:
-    styled_provider.service.always["submit"] = answered(429, Retry_After="3600")
+    styled_provider.service.always["submit"] = responding(429, Retry_After="3600")
     failed = await styled_provider.fail()
     assert isinstance(failed, ProviderUnavailable)
     assert (failed.details["retry_after_seconds"], styled_provider.service.count("submit")) == (3600.0, 1)
@@ -177,7 +177,7 @@ async def test_a_refusal_fails_for_good_and_shows_no_urls_and_no_secrets(
     styled_provider: StyledProvider,
 ) -> None:
     said = f"prompt was blocked, see https://example.com/x?token=1 \n password=hunter2 {SECRET} " + "x" * 1000
-    styled_provider.service.always["submit"] = answered(400, {"error": {"message": said}})
+    styled_provider.service.always["submit"] = responding(400, {"error": {"message": said}})
     failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_refused", False)
     assert failed.message.startswith(
@@ -190,7 +190,7 @@ async def test_a_refusal_fails_for_good_and_shows_no_urls_and_no_secrets(
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_wrong_key_is_reported_as_such(styled_provider: StyledProvider, status: int) -> None:
-    styled_provider.service.always["submit"] = answered(status, {"message": "who are you"})
+    styled_provider.service.always["submit"] = responding(status, {"message": "who are you"})
     failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_refused_key", False)
 
@@ -207,7 +207,7 @@ async def test_a_service_that_redirects_is_not_followed_with_the_key(styled_prov
     + [{"task_id": odd} for odd in ("a\ud800", "a\0", "a\nb", "x" * 501)],
 )
 async def test_an_answer_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
-    service.always["submit"] = answered(200, answer)
+    service.always["submit"] = responding(200, answer)
     failed = await StyledProvider(service, "midjourney", tmp_path).fail()
     assert failed.type == "provider_answer"
 
@@ -232,13 +232,13 @@ async def test_an_html_page_instead_of_json_counts_as_unavailable(styled_provide
 
 async def test_a_job_that_was_taken_survives_a_service_that_stumbles(styled_provider: StyledProvider) -> None:
     styled_provider.service.faults["poll"] = [
-        answered(404, {"error": "not yet"}),
-        answered(500, {}),
+        responding(404, {"error": "not yet"}),
+        responding(500, {}),
         dropped,
         with_a_page,
-        answered(429, Retry_After="0"),
-        answered(200, {"status": {"nested": 1}}),
-        answered(200, {}),
+        responding(429, Retry_After="0"),
+        responding(200, {"status": {"nested": 1}}),
+        responding(200, {}),
     ]
     assert len((await styled_provider.make()).files) == 1
     assert styled_provider.service.count("submit") == 1
@@ -247,14 +247,14 @@ async def test_a_job_that_was_taken_survives_a_service_that_stumbles(styled_prov
 async def test_patience_with_a_service_that_says_nothing_ends_and_so_does_the_job_there(
     service: MediaService, tmp_path: Path
 ) -> None:
-    service.always["poll"] = answered(503, {})
+    service.always["poll"] = responding(503, {})
     failed = await StyledProvider(service, "leonardo", tmp_path).fail(poll={"patience_seconds": 0})
     assert isinstance(failed, ProviderUnavailable)
     assert service.canceled == ["job/1 ü"]
 
 
 async def test_a_job_that_the_service_knows_no_more_is_lost(styled_provider: StyledProvider) -> None:
-    styled_provider.service.faults["poll"] = [answered(200, pending(styled_provider.style)), answered(404, {})]
+    styled_provider.service.faults["poll"] = [responding(200, pending(styled_provider.style)), responding(404, {})]
     failed = await styled_provider.fail()
     assert (failed.type, failed.details["status"]) == ("provider_refused", 404)
 
@@ -376,7 +376,7 @@ async def test_an_output_that_never_comes_is_given_up(styled_provider: StyledPro
 
 
 async def test_an_output_that_was_cut_off_on_the_way_is_fetched_again(styled_provider: StyledProvider) -> None:
-    styled_provider.service.faults["file"] = [cut_off, answered(503)]
+    styled_provider.service.faults["file"] = [cut_off, responding(503)]
     [file] = (await styled_provider.make()).files
     assert file.path.read_bytes() == PNG
     assert styled_provider.service.count("file") == 3
@@ -396,7 +396,7 @@ async def test_a_large_output_arrives_whole(styled_provider: StyledProvider) -> 
 
 async def test_no_secret_is_logged(styled_provider: StyledProvider, logged: io.StringIO) -> None:
     await styled_provider.make()
-    styled_provider.service.always["submit"] = answered(400, {"error": SECRET})
+    styled_provider.service.always["submit"] = responding(400, {"error": SECRET})
     with pytest.raises(ProviderError):
         await styled_provider.make()
     assert "provider.call" in logged.getvalue()

@@ -16,7 +16,7 @@ from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Generation, Made, MadeFile, SyncProvider
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import HERE, Said, opened
-from tests.support.media_service import HTML, MediaService, answered, endless, media_service, redirected
+from tests.support.media_service import HTML, MediaService, endless, media_service, redirected, responding
 from tests.support.waiting import until
 
 
@@ -39,7 +39,7 @@ async def made(url: str, directory: Path, generation: Generation, networks: Any 
         return await provider.generate(generation, directory, Said())
 
 
-def picture_in(file: MadeFile) -> Image.Image:
+def image_in(file: MadeFile) -> Image.Image:
     with Image.open(file.path) as picture:
         return picture.convert("RGB")
 
@@ -62,7 +62,7 @@ def graph(seconds: float = 0, class_type: str = "ProbeSleep") -> dict[str, Any]:
 async def test_words_become_as_many_images_of_that_size_as_were_asked_for(engine_url: str, tmp_path: Path) -> None:
     wanted = {"width": 64, "height": 48, "batch_size": 2, "seed": 9, "steps": 1}
     result = await made(engine_url, tmp_path, Generation("txt2img", "hills", wanted))
-    assert [picture_in(file).size for file in result.files] == [(64, 48)] * 2
+    assert [image_in(file).size for file in result.files] == [(64, 48)] * 2
     assert result.details == {"params": wanted}
 
 
@@ -72,9 +72,9 @@ async def test_an_image_is_changed_by_words(engine_url: str, service: MediaServi
     given.save(content, "PNG")
     params = {"image_url": service.file("red.png", content.getvalue()), "strength": 0}
     [file] = (await made(engine_url, tmp_path, Generation("img2img", "hills", params))).files
-    assert picture_in(file).tobytes() == given.tobytes()
+    assert image_in(file).tobytes() == given.tobytes()
     [other] = (await made(engine_url, tmp_path, Generation("img2img", "hills", {**params, "strength": 1}))).files
-    assert picture_in(other).tobytes() != given.tobytes()
+    assert image_in(other).tobytes() != given.tobytes()
 
 
 @pytest.mark.parametrize("address", ["inner", "redirect", "page", "endless", "nowhere"])
@@ -105,14 +105,14 @@ async def test_an_image_of_our_own_storage_is_fetched_wherever_that_is(
     url = service.file("red.png", content.getvalue())
     generation = Generation("img2img", "hills", {"image_url": url}, own_url=url)
     [file] = (await made(engine_url, tmp_path, generation, networks=())).files
-    assert picture_in(file).size == (40, 30)
+    assert image_in(file).size == (40, 30)
     file.path.unlink()
     service.always["file"] = redirected(service.file("other.png", content.getvalue()))
     with pytest.raises(ProviderError) as failed:
         await made(engine_url, tmp_path, generation, networks=())
     assert (failed.value.type, failed.value.retryable) == ("input_unreadable", False)
     # A storage that is unavailable for a moment does not mean that the image is bad.
-    service.always["file"] = answered(503)
+    service.always["file"] = responding(503)
     with pytest.raises(ProviderError) as passing:
         await made(engine_url, tmp_path, generation, networks=())
     assert (passing.value.type, passing.value.retryable) == ("input_unreadable", True)
@@ -122,7 +122,7 @@ async def test_an_image_of_our_own_storage_is_fetched_wherever_that_is(
 async def test_a_graph_of_ones_own_runs_where_that_is_allowed(engine_url: str, tmp_path: Path) -> None:
     generation = Generation("graph", "", {"graph": graph(), "output_node": "3"})
     [file] = (await made(engine_url, tmp_path, generation, allow_graphs=True)).files
-    assert picture_in(file).size == (64, 32)
+    assert image_in(file).size == (64, 32)
     async with opened(lightbox={"url": engine_url}) as registry:
         assert registry.media["lightbox"].actions == {"txt2img", "img2img"}
 

@@ -63,7 +63,7 @@ def test_documents_keep_their_form_and_their_numbers() -> None:
     }
 
 
-def test_a_document_may_be_nested_deeper_than_anybody_reads() -> None:
+def test_a_document_may_be_nested_deeper_than_it_is_read() -> None:
     document: object = {"password": "hunter2"}
     for _ in range(200):
         document = [document]
