@@ -161,6 +161,17 @@ async def test_a_copy_does_not_depend_on_its_source(storage: Storage, folder: st
     assert await storage.read(target, 100) == b"the bytes"
 
 
+async def test_a_copy_can_be_peeked_at_in_one_go(storage: Storage, folder: str) -> None:
+    source, target = f"{folder}/source", f"{folder}/target"
+    with pytest.raises(NotFound):
+        await storage.copy_and_peek(source, target, 10)
+    for content in (b"", b"short", b"a longer one than is wanted"):
+        await storage.put(source, content, content_type="image/png")
+        info, beginning = await storage.copy_and_peek(source, target, 10)
+        assert (info.key, info.size, info.content_type, beginning) == (target, len(content), "image/png", content[:10])
+        assert info == await storage.head(target)
+
+
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
     [(0, 3, b"012"), (3, None, b"3456789"), (4, 6, b"45"), (8, 100, b"89"), (9, None, b"9")],

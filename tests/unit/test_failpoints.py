@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 import callsheet
-from callsheet.plumbing.failpoints import Crashed, Failpoint, arm_for_process, armed, crash, hit
+from callsheet.plumbing.failpoints import Crashed, Failpoint, arm_for_process, armed, crash, hit, hit_in_thread
 from callsheet.toolbox.errors import OperatorError
 
 SOURCE = Path(callsheet.__file__).parent
 TESTS = Path(__file__).parents[1]
 SOME = Failpoint.MIGRATE_BETWEEN_DATABASES
 OTHER = Failpoint.ADD_POOL_BEFORE_REGISTER
+HITS = ("hit", "hit_in_thread")
 
 END_AT = """
 import asyncio, sys
@@ -38,12 +39,12 @@ asyncio.run(main())
 
 
 def members_named_in(file: Path, *, only_in_hit: bool) -> set[str]:
-    """The X of every `Failpoint.X` in a file, or only of every `hit(Failpoint.X)`."""
+    """The X of every `Failpoint.X` in a file, or only of every `hit(Failpoint.X)` and `hit_in_thread(Failpoint.X)`."""
     text = file.read_text("utf-8")
     # Most files name none, and need no parsing.
     nodes = list(ast.walk(ast.parse(text))) if "Failpoint." in text else []
     if only_in_hit:
-        calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "hit"]
+        calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in HITS]
         nodes = [node for call in calls for argument in call.args for node in ast.walk(argument)]
     return {
         node.attr
@@ -73,6 +74,12 @@ async def test_a_crash_is_nothing_that_handlers_of_exceptions_catch() -> None:
         await hit(SOME)
     assert crashed.value.args == (SOME,)
     assert not isinstance(crashed.value, Exception)
+
+
+async def test_a_point_in_a_thread_runs_what_the_task_armed() -> None:
+    await asyncio.to_thread(hit_in_thread(SOME))
+    with armed({SOME: crash}), pytest.raises(Crashed):
+        await asyncio.to_thread(hit_in_thread(SOME))
 
 
 async def test_arming_applies_to_the_tasks_of_the_block_only() -> None:

@@ -24,7 +24,7 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import EXTENSIONS
-from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, Unavailable
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.worker import CompleteRequest, DeliveredOutput
 
 log = get_logger(__name__)
@@ -228,14 +228,10 @@ class OutputInspection:
     async def _inspect(self, claim: Claim) -> InspectedOutput:
         path = accepted_key(claim.key, extension_of(claim.name))
         try:
-            await self._storage.copy(claim.key, path)
+            info, beginning = await self._storage.copy_and_peek(claim.key, path, SNIFFED_BYTES)
         except NotFound:
             problem = judge(claim, None, None)
             return InspectedOutput(claim, claim.key, claim.name, claim.mime_type, claim.size, claim.sha256, problem)
-        found = await self._storage.peek(path, SNIFFED_BYTES)
-        if found is None:
-            raise Unavailable("The storage lost an object that was just copied.")
-        info, beginning = found
         sha256 = info.sha256
         if sha256 is None and claim.sha256 is not None and info.size == claim.size:
             # This reads the whole object, so the cheap checks come first.

@@ -6,6 +6,8 @@ tests enumerate `Failpoint`, crash at each, and check that the next start repair
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,9 +97,36 @@ _armed_for_process: dict[Failpoint, Action] = {}
 
 
 async def hit(point: Failpoint) -> None:
-    action = (_armed.get() or {}).get(point) or _armed_for_process.get(point)
+    action = _action_at(point)
     if action is not None:
         await action(point)
+
+
+def hit_in_thread(point: Failpoint) -> Callable[[], None]:
+    """`hit` for work in a thread: the task calls this, and the thread calls what it returns."""
+    action = _action_at(point)
+    if action is None:
+        return _pass
+    loop = asyncio.get_running_loop()
+
+    async def act() -> None:
+        await action(point)
+
+    def act_from_thread() -> None:
+        try:
+            asyncio.run_coroutine_threadsafe(act(), loop).result()
+        except concurrent.futures.CancelledError:
+            raise asyncio.CancelledError from None
+
+    return act_from_thread
+
+
+def _action_at(point: Failpoint) -> Action | None:
+    return (_armed.get() or {}).get(point) or _armed_for_process.get(point)
+
+
+def _pass() -> None:
+    """No action is armed."""
 
 
 async def crash(point: Failpoint) -> None:

@@ -51,9 +51,10 @@ def test_a_reader_that_loses_the_race_reads_the_next_version(tmp_path: Path) -> 
 def test_a_copy_that_loses_the_race_copies_the_next_version(tmp_path: Path) -> None:
     store(Disk(tmp_path), "object", b"first")
     disk = OvertakenDisk(tmp_path, [b"the second"])
-    found = disk.link("object", disk.blob())
+    found = disk.copy("object", "copy", 1.0, 3, lambda: None)
     assert found is not None
-    assert found.size == 10
+    assert (found[0].size, found[0].modified_at, found[1]) == (10, 1.0, b"the")
+    assert disk.find("copy") == found[0]
 
 
 def test_a_reader_overtaken_by_a_delete_finds_nothing(tmp_path: Path) -> None:

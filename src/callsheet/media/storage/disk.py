@@ -10,6 +10,7 @@ that no pointer names is garbage, whatever left it there; `sweep` removes it.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -17,10 +18,9 @@ import re
 import secrets
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from callsheet.media.storage.folders import create_file, files_below, folder, open_file, write_all
 
@@ -28,6 +28,7 @@ INCOMING, BLOBS, OBJECTS = "incoming", "blobs", "objects"
 # Commas do not occur in keys: a pointer never collides with a folder, so `a` and `a/b` can both be objects.
 _POINTER_SUFFIX = ",json"
 _BLOB = re.compile(r"[0-9a-f]{32}")
+_CAPITAL = re.compile("[A-Z]")
 _POINTER_BYTES = 4096
 _COMMIT_ATTEMPTS = 5
 
@@ -38,8 +39,7 @@ class DamagedStorage(OSError):
     """A pointer names bytes that are not there, or cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(NamedTuple):
     blob: str
     size: int
     content_type: str
@@ -115,20 +115,16 @@ class Disk:
     def draft(self) -> Draft:
         return Draft(self.root)
 
-    def blob(self) -> Blob:
-        return Blob(self.root)
-
     def point(self, key: str, pointer: Pointer, blob: Blob) -> None:
         """The commit: from here on the key is this blob. The blob it was before goes."""
         *folders, name = _path(key)
         draft = f"{blob.name}{_POINTER_SUFFIX}"
-        replaced = self._blob_of(key)
         with folder(self.root, INCOMING, create=True) as incoming:
             try:
                 with create_file(incoming, draft) as file:
-                    write_all(file, json.dumps(asdict(pointer)).encode())
+                    write_all(file, json.dumps(pointer._asdict()).encode())
                     os.fsync(file.fileno())
-                self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX, blob)
+                replaced = self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX, blob)
             except OSError:
                 with suppress(OSError):
                     os.unlink(draft, dir_fd=incoming)
@@ -136,18 +132,22 @@ class Disk:
         if replaced is not None:
             self._unlink_blob(replaced)
 
-    def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str, blob: Blob) -> None:
-        for attempt in range(_COMMIT_ATTEMPTS):
+    def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str, blob: Blob) -> str | None:
+        """Returns the blob of the pointer that was there before."""
+        attempts = 0
+        while True:
             try:
                 with folder(self.root, OBJECTS, *folders, create=True) as parent:
+                    replaced = _blob_of(parent, name)
                     os.rename(draft, name, src_dir_fd=incoming, dst_dir_fd=parent)
                     # From here on readers see it, also when making the folder durable fails.
                     blob.is_named = True
                     os.fsync(parent)
-                    return
+                    return replaced
             except FileNotFoundError:
                 # A sweep removed the empty folder between its making and the rename.
-                if attempt == _COMMIT_ATTEMPTS - 1:
+                attempts += 1
+                if attempts == _COMMIT_ATTEMPTS:
                     raise
 
     def find(self, key: str) -> Pointer | None:
@@ -162,17 +162,38 @@ class Disk:
         """The pointer and its bytes, held open, which stay readable also when the object is replaced."""
         return self._follow(key, lambda pointer, shelf: open_file(shelf, pointer.blob))
 
-    def link(self, key: str, blob: Blob) -> Pointer | None:
-        """The pointer, and its bytes as a second blob: they never change, so a copy takes no space and no time."""
+    def copy(
+        self, source: str, target: str, modified_at: float, peek: int, before_pointer: Callable[[], None]
+    ) -> tuple[Pointer, bytes] | None:
+        """The pointer of the copy, and up to `peek` bytes of its beginning. A copy that fails leaves nothing: a full
+        disk must not be kept full for a day by what could not be stored."""
+        blob = Blob(self.root)
+        try:
+            found = self._link(source, blob, peek)
+            if found is None:
+                return None
+            pointer = found[0]._replace(blob=blob.name, modified_at=modified_at)
+            before_pointer()
+            self.point(target, pointer, blob)
+        except (Exception, asyncio.CancelledError):
+            blob.discard()
+            raise
+        return pointer, found[1]
 
-        def make_link(pointer: Pointer, source: int) -> None:
+    def _link(self, key: str, blob: Blob, peek: int) -> tuple[Pointer, bytes] | None:
+        """The bytes of the object as a second blob: they never change, so a copy takes no space and no time."""
+
+        def make_link(pointer: Pointer, source: int) -> bytes:
             with folder(self.root, *_shelf(blob.name), create=True) as shelf:
                 os.utime(pointer.blob, dir_fd=source, follow_symlinks=False)
                 os.link(pointer.blob, blob.name, src_dir_fd=source, dst_dir_fd=shelf, follow_symlinks=False)
                 os.fsync(shelf)
+                if peek == 0:
+                    return b""
+                with open_file(shelf, blob.name) as file:
+                    return file.read(peek)
 
-        found = self._follow(key, make_link)
-        return None if found is None else found[0]
+        return self._follow(key, make_link)
 
     def _follow(self, key: str, use: Callable[[Pointer, int], Used]) -> tuple[Pointer, Used] | None:
         """What `use` makes of the object's pointer and of the folder its blob is in."""
@@ -190,9 +211,10 @@ class Disk:
 
     def remove(self, *keys: str) -> None:
         for key in keys:
-            blob = self._blob_of(key)
+            blob: str | None = None
             *folders, name = _path(key)
             with suppress(FileNotFoundError), folder(self.root, OBJECTS, *folders) as parent:
+                blob = _blob_of(parent, name + _POINTER_SUFFIX)
                 os.unlink(name + _POINTER_SUFFIX, dir_fd=parent)
                 os.fsync(parent)
             if blob is not None:
@@ -208,13 +230,6 @@ class Disk:
                     pointer = _read_pointer(parent, name)
                     yield _key([*names, *folders, name.removesuffix(_POINTER_SUFFIX)]), pointer
 
-    def _blob_of(self, key: str) -> str | None:
-        """A pointer that cannot be read must not keep anybody from replacing or deleting the object."""
-        with suppress(DamagedStorage):
-            pointer = self.find(key)
-            return None if pointer is None else pointer.blob
-        return None
-
     def _unlink_blob(self, blob: str) -> None:
         with suppress(FileNotFoundError), folder(self.root, *_shelf(blob)) as shelf:
             os.unlink(blob, dir_fd=shelf)
@@ -222,6 +237,13 @@ class Disk:
 
 def _shelf(blob: str) -> tuple[str, str]:
     return BLOBS, blob[:2]
+
+
+def _blob_of(parent: int, name: str) -> str | None:
+    """A pointer that cannot be read does not prevent that the object is replaced or deleted."""
+    with suppress(FileNotFoundError, DamagedStorage):
+        return _read_pointer(parent, name).blob
+    return None
 
 
 def _read_pointer(parent: int, name: str) -> Pointer:
@@ -238,7 +260,7 @@ def _read_pointer(parent: int, name: str) -> Pointer:
 
 def _path(key: str) -> list[str]:
     """Capitals are spelt `~a`, since macOS takes `A` and `a` for the same file."""
-    return [re.sub("[A-Z]", lambda capital: f"~{capital[0].lower()}", segment) for segment in key.split("/")]
+    return _CAPITAL.sub(lambda capital: f"~{capital[0].lower()}", key).split("/")
 
 
 def _key(path: list[str]) -> str:

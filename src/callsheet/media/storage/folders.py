@@ -15,9 +15,7 @@ _OWNER_ONLY = 0o700
 @contextmanager
 def folder(root: Path, *names: str, create: bool = False) -> Iterator[int]:
     """A descriptor of root/name/name. The root itself may be a link (to a larger disk); nothing below it may."""
-    if create:
-        root.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
-    descriptor = os.open(root, _ENTER)
+    descriptor = _open_root(root, create)
     try:
         for name in names:
             child = _enter(descriptor, name, create)
@@ -26,6 +24,14 @@ def folder(root: Path, *names: str, create: bool = False) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _open_root(root: Path, create: bool) -> int:
+    with suppress(FileNotFoundError):
+        return os.open(root, _ENTER)
+    if create:
+        root.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
+    return os.open(root, _ENTER)
 
 
 def _enter(parent: int, name: str, create: bool) -> int:

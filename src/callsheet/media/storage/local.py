@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import FileIO
 from itertools import islice
@@ -30,7 +30,7 @@ from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo,
 from callsheet.media.storage.responses import clean_name
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.media.storage.threads import FileThreads
-from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.failpoints import Failpoint, hit, hit_in_thread
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import ContentMismatch, FieldProblem, NotFound, RangeNotSatisfiable, Unavailable
@@ -196,16 +196,21 @@ class LocalStorage:
             entries.close()
 
     async def copy(self, source: str, target: str) -> ObjectInfo:
-        validate_key(target)
-        blob = self._disk.blob()
-        async with self._discarded_on_failure(blob):
-            found = await self._run(self._disk.link, validate_key(source), blob)
-            if found is None:
-                raise NotFound()
-            pointer = replace(found, blob=blob.name, modified_at=self._clock.now().timestamp())
-            await hit(Failpoint.STORAGE_BEFORE_POINTER)
-            await self._run(self._disk.point, target, pointer, blob)
-            return _info(target, pointer)
+        return (await self.copy_and_peek(source, target, 0))[0]
+
+    async def copy_and_peek(self, source: str, target: str, size: int) -> tuple[ObjectInfo, bytes]:
+        found = await self._run(
+            self._disk.copy,
+            validate_key(source),
+            validate_key(target),
+            self._clock.now().timestamp(),
+            size,
+            hit_in_thread(Failpoint.STORAGE_BEFORE_POINTER),
+        )
+        if found is None:
+            raise NotFound()
+        pointer, beginning = found
+        return _info(target, pointer), beginning
 
     def presign_get(
         self,

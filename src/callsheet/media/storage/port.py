@@ -93,7 +93,13 @@ class Storage(Protocol):
         """Every object below a folder, in no order. `a/b` lists `a/b/c`, neither `a/b` itself nor `a/bc`."""
         ...
 
-    async def copy(self, source: str, target: str) -> ObjectInfo: ...
+    async def copy(self, source: str, target: str) -> ObjectInfo:
+        """Raises NotFound where there is no object to copy."""
+        ...
+
+    async def copy_and_peek(self, source: str, target: str, size: int) -> tuple[ObjectInfo, bytes]:
+        """Like `copy`, then `peek` at the copy, in one go."""
+        ...
 
     def presign_get(
         self,

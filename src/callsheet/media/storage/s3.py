@@ -177,6 +177,14 @@ class S3Storage:
             raise NotFound()
         return info
 
+    async def copy_and_peek(self, source: str, target: str, size: int) -> tuple[ObjectInfo, bytes]:
+        with _refusals():
+            await obstore.copy_async(self._store, validate_key(source), validate_key(target))
+        found = await self.peek(target, size)
+        if found is None:
+            raise Unavailable("The storage lost an object that was just copied.")
+        return found
+
     def presign_get(
         self,
         key: str,
