@@ -314,6 +314,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/fleets/{fleet_id}/scaling
         GET /api/admin/fleets/{fleet_id}/scaling/decisions
         GET /api/admin/providers
+        GET /api/admin/provider-spend
         GET /api/admin/pools
         GET /api/admin/settings
         GET /api/admin/health

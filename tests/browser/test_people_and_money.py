@@ -250,6 +250,9 @@ async def test_settings_providers_and_health_are_shown(page: Page, stack: Stack,
     await screenshots.take(page, "operate-settings")
 
     await page.goto("/operate/providers")
+    await expect(page.get_by_role("heading", name="Use and cost")).to_be_visible()
+    await page.get_by_role("radio", name="30 days").click()
+    await expect(page).to_have_url(f"{stack.url}/operate/providers?range=30d")
     await page.get_by_role("button", name="Set a limit").click()
     dialog = page.get_by_role("dialog", name="Concurrency limit")
     identifier = f"limit-{uuid.uuid4().hex[:6]}"

@@ -15,9 +15,11 @@ DEFAULT_QUEUE = "default"
 # With the longest name of an actor it still makes the slug of a workflow.
 _QUEUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,56}")
 _PRICED = re.compile(r"[a-z][a-z0-9_]{0,62}|[a-z][a-z0-9_-]{0,62}/([a-z][a-z0-9_]{0,62}|\*)")
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 # Default costs of the built-in kinds of generation.
 COSTS: Mapping[str, int] = {"copy": 1, "scrape": 1, "static_ad": 5, "ugc_video": 20, "tts": 2}
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
+Money = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 def _are_queues(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -32,6 +34,13 @@ def _are_price_names(costs: dict[str, int]) -> dict[str, int]:
         if not _PRICED.fullmatch(name):
             raise ValueError(f"{name!r} must be an actor like copy, or a provider and an action like replicate/flux")
     return costs
+
+
+def _are_providers(prices: dict[str, float]) -> dict[str, float]:
+    for name in prices:
+        if not _PROVIDER.fullmatch(name):
+            raise ValueError(f"{name!r} must be the name of a provider like replicate")
+    return prices
 
 
 def _with_defaults(value: object) -> object:
@@ -50,6 +59,12 @@ class TaskSettings(Section):
         "defaults. A task that calls a paid provider without a price is refused; other tasks without a "
         "price cost 0.",
     )
+    provider_prices: Annotated[dict[str, Money], AfterValidator(_are_providers)] = Field(
+        {},
+        description="What one call of a provider costs in money, as JSON by provider, for example "
+        '`{"replicate": 0.04}`. Only for the estimate of operators; users pay the tokens of `tasks.costs`.',
+    )
+    currency: str = Field("USD", pattern=r"^[A-Z]{3}$", description="Currency of `tasks.provider_prices`.")
     active_per_user: int = Field(
         20,
         ge=1,

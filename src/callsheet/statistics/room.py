@@ -8,18 +8,27 @@ from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 from callsheet.statistics.keeper import StatisticsKeeper
 from callsheet.statistics.series import Series
+from callsheet.statistics.spend import Spend
+from callsheet.statistics.spend_keeper import SpendKeeper
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRoom:
     keeper: StatisticsKeeper
+    spend_keeper: SpendKeeper
     series: Series
+    spend: Spend
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.keeper,)
+        return (self.keeper, self.spend_keeper)
 
 
 def open_statistics(databases: Databases, settings: Settings) -> StatisticsRoom:
-    return StatisticsRoom(StatisticsKeeper(databases, settings.statistics.days), Series(databases))
+    return StatisticsRoom(
+        StatisticsKeeper(databases, settings.statistics.days),
+        SpendKeeper(databases),
+        Series(databases),
+        Spend(databases, settings.tasks.provider_prices, settings.tasks.currency),
+    )

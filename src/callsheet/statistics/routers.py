@@ -10,4 +10,4 @@ from callsheet.statistics.routes import statistics_router
 
 
 def statistics_routers(statistics: StatisticsRoom, authentication: Authentication) -> list[APIRouter]:
-    return [statistics_router(statistics.series, authentication)]
+    return [statistics_router(statistics.series, statistics.spend, authentication)]

@@ -1,4 +1,4 @@
-"""`/api/admin/statistics`, and how busy a worker was."""
+"""`/api/admin/statistics`, how busy a worker was, and what providers cost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.plumbing.routing import Router
 from callsheet.statistics.series import Series
+from callsheet.statistics.spend import Spend
 from callsheet.wire.forms import WorkerId
+from callsheet.wire.providers import ProviderSpending
 from callsheet.wire.statistics import Statistics, TimeRange, Utilisation
 
 
-def statistics_router(series: Series, authentication: Authentication) -> APIRouter:
+def statistics_router(series: Series, spend: Spend, authentication: Authentication) -> APIRouter:
     router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/statistics", dependencies=[authentication.may(Permission.SEE_QUEUE)])
@@ -29,5 +31,10 @@ def statistics_router(series: Series, authentication: Authentication) -> APIRout
     async def get_worker_utilisation(worker_id: WorkerId) -> Utilisation:
         """How busy a worker was in each of the last 24 hours."""
         return await series.of_worker(worker_id)
+
+    @router.get("/provider-spend", dependencies=[authentication.may(Permission.SEE_FLEET)])
+    async def get_provider_spend() -> ProviderSpending:
+        """Calls, charged tokens and estimated cost of each provider in the last 24 hours and in the last 30 days."""
+        return await spend.read()
 
     return router

@@ -39,3 +39,33 @@ class Provider(Answer):
 
 class Providers(Answer):
     providers: list[Provider]
+
+
+class SpendWindow(Answer):
+    """What a provider was used for in some time."""
+
+    calls: int = Field(description="Attempts of jobs that ended in this time.")
+    completed: int
+    failed: int = Field(description="Jobs that failed or expired.")
+    tokens: int = Field(description="Tokens that users were charged: costs of completed jobs, parts of canceled ones.")
+    estimated_money: float | None = Field(
+        None,
+        description="Calls times the price of one call. Null if `tasks.provider_prices` does not have the provider.",
+    )
+
+
+class ProviderSpend(Answer):
+    provider: str
+    price_per_call: float | None = Field(None, description="From `tasks.provider_prices`.")
+    last_24h: SpendWindow
+    last_30d: SpendWindow
+
+
+class ProviderSpending(Answer):
+    """Calls and charged tokens of each provider, of engines too. Counted once a minute, in steps of ten minutes."""
+
+    currency: str = Field(description="Of all amounts of money. From `tasks.currency`.")
+    providers: list[ProviderSpend]
+    unavailable_pools: list[str] = Field(
+        default_factory=list, description="Pools whose tokens are missing, because their database is not available."
+    )

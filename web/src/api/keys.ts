@@ -94,6 +94,7 @@ export const keys = {
   ledgerAudit: (id: number) => ["operate", "ledger", "one", id] as const,
   auditLog: (filters: Record<string, unknown>) => ["operate", "audit-log", filters] as const,
   operatedProviders: ["operate", "providers"] as const,
+  providerSpend: ["operate", "provider-spend"] as const,
   concurrencyLimits: ["operate", "concurrency-limits"] as const,
   settings: ["operate", "settings"] as const,
   health: ["operate", "health"] as const,

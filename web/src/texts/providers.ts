@@ -24,6 +24,18 @@ export const providersTexts = {
   noneText: "Set the key of a provider in the settings, for example CALLSHEET_PROVIDERS__REPLICATE__TOKEN, and start the control plane again.",
 };
 
+export const spendTexts = {
+  title: "Use and cost",
+  text: "Calls of jobs that ended, and the tokens that users were charged for them. Engines of your own workers are listed, too.",
+  range: "Time range",
+  ranges: { "24h": "24 hours", "30d": "30 days" },
+  columns: { provider: "Provider", calls: "Calls", completed: "Completed", failed: "Failed", tokens: "Tokens charged", cost: "Estimated cost" },
+  noPrice: "No price set",
+  missing: (pools: string) => `The tokens of these pools are missing, because their database is not available: ${pools}.`,
+  none: "No job has ended in the last 30 days",
+  noneText: "Set tasks.provider_prices to see what calls of a provider cost in money.",
+};
+
 export const limitTexts = {
   title: "Concurrency limits",
   text: "How many jobs of one identifier run at once, on all machines together.",

@@ -7,6 +7,7 @@ import { providersTexts as texts } from "@/texts/providers";
 import { LimitList } from "./LimitList";
 import { ProviderCard } from "./ProviderCard";
 import { providersQuery } from "./queries";
+import { SpendTable } from "./SpendTable";
 
 export function ProvidersPage() {
   useTitle(texts.title);
@@ -15,6 +16,7 @@ export function ProvidersPage() {
       <PageHead title={texts.title} text={texts.text} />
       <div className="grid grid-cols-[minmax(0,1fr)] gap-8">
         <ProviderList />
+        <SpendTable />
         <LimitList />
       </div>
     </>

@@ -1,8 +1,17 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
 
+export const WINDOWS = ["24h", "30d"] as const;
+export type SpendWindow = (typeof WINDOWS)[number];
+
+export interface ProvidersSearch {
+  /** The last day where it is left out. */
+  range?: SpendWindow;
+}
+
 export const providersRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/providers",
+  validateSearch: (search: Record<string, unknown>): ProvidersSearch => ({ range: WINDOWS.find((range) => range === search["range"]) }),
   component: lazyRouteComponent(() => import("./ProvidersPage"), "ProvidersPage"),
 });
