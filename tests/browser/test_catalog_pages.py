@@ -284,6 +284,53 @@ async def test_an_unsaved_change_is_tested_before_it_is_saved(page: Page, stack:
     await expect(page.get_by_role("region", name="Unsaved changes")).to_have_count(0)
 
 
+async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    slug = await painting(stack, "Demanding painting")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/workflows/{slug}?tab=requirements")
+    workers = page.get_by_role("region", name="Workers")
+    await expect(workers).to_contain_text("No live worker is assigned to this workflow.")
+    async with stack.client(stack.operator) as client:
+        [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
+        assert (await client.put(f"/api/admin/fleets/{fleet['id']}/workflows/{slug}")).is_success
+    await page.reload()
+    await expect(workers).to_contain_text("can run it")
+    await expect(workers).not_to_contain_text("Cannot run it")
+
+    await page.get_by_role("textbox", name="More node classes").fill("NodeOfNobody\n")
+    await page.get_by_role("button", name="Add a model").click()
+    await page.get_by_role("textbox", name="File name of model 1").fill("rare.safetensors")
+    await page.get_by_role("textbox", name="SHA-256 of model 1").fill("abc")
+    await expect(page.get_by_text("A SHA-256 has 64 digits from 0 to f.")).to_be_visible()
+    await page.get_by_role("textbox", name="SHA-256 of model 1").fill("ab" * 32)
+    await page.get_by_role("textbox", name="Engine versions").fill("newest")
+    bar = page.get_by_role("region", name="Unsaved changes")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    # The reason is at its field.
+    await expect(page.get_by_role("textbox", name="Engine versions")).to_have_attribute("aria-invalid", "true")
+    await page.get_by_role("textbox", name="Engine versions").fill(">=0.1")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Demanding painting is saved.")).to_be_visible()
+    await expect(workers).to_contain_text("Cannot run it")
+    await expect(workers).to_contain_text("Missing: node class NodeOfNobody, model rare.safetensors")
+    await assert_accessible_at_top(page)
+    await screenshots.take(page, "operate-workflow-requirements")
+    async with stack.client(stack.operator) as client:
+        saved = (await client.get(f"/api/admin/workflows/{slug}")).json()["requirements"]
+    assert saved["models"] == [{"name": "rare.safetensors", "sha256": "ab" * 32}]
+    assert (saved["node_classes"], saved["engine_version"]) == (["NodeOfNobody"], ">=0.1")
+
+    await page.get_by_role("button", name="Remove the model rare.safetensors").click()
+    await page.get_by_role("textbox", name="More node classes").fill("")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(workers).not_to_contain_text("Cannot run it")
+
+
 async def test_a_workflow_is_retired_with_what_that_means(page: Page, stack: Stack, account: Account) -> None:
     slug = await painting(stack, "Retired painting")
     effect = {"slug": slug, "name": "Sold painting", "workflow": slug, "credits_cost": 3, "is_published": True}
@@ -407,6 +454,7 @@ PAGES = {
     "operate-workflow-not-found": "/operate/workflows/none",
     "operate-effects": "/operate/effects",
     "operate-effects-new": "/operate/effects?new=demo-negative",
+    "operate-workflow-requirements-demo": "/operate/workflows/demo-negative?tab=requirements",
     "operate-effect-demo": "/operate/effects/noir",
     "operate-effect-render": "/operate/effects/watermark?preview=render",
     "operate-effect-not-found": "/operate/effects/none",

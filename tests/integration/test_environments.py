@@ -17,7 +17,7 @@ from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
 from callsheet.wire.environment import Environment
-from callsheet.wire.errors import RateLimited
+from callsheet.wire.errors import NotFound, RateLimited
 from callsheet.wire.fleet import CreateFleetRequest
 from tests.support.core import Core
 from tests.support.fleet_api import bearer, join, registry
@@ -102,6 +102,39 @@ async def test_a_worker_gets_jobs_only_of_what_its_engines_can_run(
     assert (shown.workflows, shown.cannot_run) == ([free.slug], lacking.cannot_run)
     assert (await capacity(room, needs)).live_workers == 2
     assert (await capacity(room, needs)).unable == 1
+
+
+async def test_the_workers_of_a_workflow_are_shown_with_what_they_lack(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    needs, other = await workflow(catalog), await workflow(catalog)
+    assert (await room.workers.of_workflow(needs.slug)).live == 0
+    await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[needs.slug]), "operator")
+    for number in range(7):
+        await join(room, f"gpu-{number}", fleet_slug="gpu", stage="production", environment=WITHOUT_MODEL)
+    await join(room, "able", needs.slug, environment=WHOLE)
+    await join(room, "silent", needs.slug)
+    await join(room, "elsewhere", other.slug, environment=WHOLE)
+    await room.workers.drain("able", "operator", None)
+    shown = await room.workers.of_workflow(needs.slug)
+    assert (shown.live, shown.able) == (9, 2)
+    *able, lacking = shown.groups
+    assert {tuple(group.worker_ids): (group.has_reported, group.draining) for group in able} == {
+        ("able",): (True, 1),
+        ("silent",): (False, 0),
+    }
+    assert (lacking.workers, lacking.worker_ids) == (7, [f"gpu-{number}" for number in range(5)])
+    assert [(lack.kind, lack.name) for lack in lacking.lacks] == [("model", "sd15.safetensors")]
+    # Only what is live and approved counts.
+    await room.workers.revoke("silent", "operator")
+    await core.rows(
+        core.databases.central,
+        "UPDATE comfyui_workers SET last_seen_at = now() - interval '5 min' WHERE worker_id = 'gpu-1'",
+    )
+    shown = await room.workers.of_workflow(needs.slug)
+    assert (shown.live, shown.able) == (7, 1)
+    with pytest.raises(NotFound):
+        await room.workers.of_workflow("no-such")
 
 
 async def test_workers_of_a_fleet_are_checked_for_workflows_that_are_assigned_later(

@@ -105,6 +105,17 @@ CASES = {
     "lacks_of_absent_workers": Case(
         {"workflow_ids": [1, 2], "stages": ["production"] * 2, "providers": ["self_hosted"] * 2}, 400
     ),
+    # Two thousand live workers of two workflows, each with one of forty environments.
+    "lacks_of_routes": Case(
+        {
+            "workflow_ids": [1, 2],
+            "stages": ["production"] * 2,
+            "providers": ["self_hosted"] * 2,
+            "alive_seconds": 90,
+        },
+        16_000,
+    ),
+    "workers_of_workflow": Case({"workflow_id": 1, "alive_seconds": 90, "limit": 50}, 8000),
     "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
 }
 FILES = (CAPACITY_SQL, PROTOCOL_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL, SWEEP_SQL)
@@ -135,6 +146,7 @@ INSERT INTO worker_environments (digest, inventory)
 SELECT sha256(n::text::bytea), '{{}}' FROM generate_series(1, {ENVIRONMENTS}) n;
 INSERT INTO environment_lacks (digest, workflow_id, lacks)
 SELECT sha256(n::text::bytea), w, '[]' FROM generate_series(1, {ENVIRONMENTS}) n, generate_series(1, 5) w;
+UPDATE comfyui_workers SET environment = sha256((1 + session_id % 40)::text::bytea);
 INSERT INTO fleet_environments (fleet_id, digest)
 SELECT 1, sha256(n::text::bytea) FROM generate_series(1, {LAST}) n;
 """

@@ -31,6 +31,7 @@ from callsheet.wire.fleet import (
     WorkerDetails,
     WorkerEvent,
     WorkerSession,
+    WorkflowWorkers,
 )
 from callsheet.wire.forms import Slug, WorkerId, WorkflowSlug
 
@@ -119,6 +120,11 @@ def worker_log_router(workers: Workers, authentication: Authentication) -> APIRo
     ) -> Page[WorkerEvent]:
         """Events of workers, newest first, including workers that are gone."""
         return await workers.events(worker_id, cursor, limit)
+
+    @router.get("/workflows/{workflow}/workers")
+    async def list_workers_of_workflow(workflow: WorkflowSlug) -> WorkflowWorkers:
+        """The live workers that a workflow is assigned to: how many can run it, and what the others lack."""
+        return await workers.of_workflow(workflow)
 
     return router
 

@@ -65,24 +65,36 @@ FROM routes CROSS JOIN LATERAL (
 ) scaling
 
 -- name: lacks_of_routes
--- What the live workers of a route lack, and how many of them lack it. Used if no worker can run the route.
+-- What the live workers of a route lack, and how many of them lack it. Used if no worker can run the route. The workers
+-- come first: an installation may keep thousands of environments that lack a workflow.
 WITH routes AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
+), live_environments AS MATERIALIZED (
+    SELECT routes.place, routes.workflow_id, c.environment, count(*) AS workers
+    FROM routes CROSS JOIN LATERAL (
+        SELECT m.* FROM workflow_fleets wf
+        JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = routes.stage
+        JOIN comfyui_workers m ON m.fleet_id = f.id
+        WHERE wf.workflow_id = routes.workflow_id AND (NOT m.is_narrowed OR EXISTS (
+            SELECT FROM worker_workflows ww
+            WHERE ww.worker_id = m.worker_id AND ww.workflow_id = routes.workflow_id))
+        UNION ALL
+        SELECT m.* FROM worker_workflows ww
+        JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = routes.stage
+        WHERE ww.workflow_id = routes.workflow_id
+    ) c
+    WHERE c.is_approved AND c.revoked_at IS NULL AND routes.provider = ANY (c.providers)
+      AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+    GROUP BY routes.place, routes.workflow_id, c.environment
 )
-SELECT routes.place, lack.value ->> 'kind' AS kind, lack.value ->> 'name' AS name, count(*) AS workers
-FROM routes JOIN environment_lacks l ON l.workflow_id = routes.workflow_id
-JOIN comfyui_workers c ON c.environment = l.digest AND c.stage = routes.stage
+SELECT live.place, lack.value ->> 'kind' AS kind, lack.value ->> 'name' AS name, sum(live.workers)::bigint AS workers
+FROM live_environments live
+JOIN environment_lacks l ON l.digest = live.environment AND l.workflow_id = live.workflow_id
 CROSS JOIN LATERAL jsonb_array_elements(l.lacks) AS lack (value)
-WHERE c.is_approved AND c.revoked_at IS NULL AND routes.provider = ANY (c.providers)
-  AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
-  AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
-  AND (EXISTS (SELECT FROM worker_workflows ww WHERE ww.worker_id = c.worker_id AND ww.workflow_id = routes.workflow_id)
-       OR NOT c.is_narrowed AND EXISTS (
-           SELECT FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
-           WHERE wf.fleet_id = c.fleet_id AND wf.workflow_id = routes.workflow_id))
-GROUP BY routes.place, lack.value
-ORDER BY routes.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
+GROUP BY live.place, lack.value
+ORDER BY live.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
 
 -- name: lacks_of_absent_workers
 -- What the last workers of scaled fleets lacked. Used if no worker of the route is live: no worker is started for its

@@ -48,6 +48,35 @@ SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow
 FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
 WHERE d.worker_id = :worker_id AND d.status = 'leased' ORDER BY d.dispatch_id
 
+-- name: find_workflow
+SELECT id FROM workflows WHERE slug = :slug
+
+-- name: workers_of_workflow
+-- The live workers that the workflow is assigned to, in groups that lack the same. Workers of one image share an
+-- environment, so there are few groups.
+WITH live_worker AS MATERIALIZED (
+    SELECT w.worker_id, w.environment,
+        EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining
+    FROM (
+        SELECT m.* FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
+        JOIN comfyui_workers m ON m.fleet_id = f.id
+        WHERE wf.workflow_id = :workflow_id AND (NOT m.is_narrowed OR EXISTS (
+            SELECT FROM worker_workflows ww WHERE ww.worker_id = m.worker_id AND ww.workflow_id = :workflow_id))
+        UNION ALL
+        SELECT m.* FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
+        WHERE ww.workflow_id = :workflow_id
+    ) w
+    WHERE w.is_approved AND w.revoked_at IS NULL
+      AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+)
+SELECT count(*) AS workers, (array_agg(w.worker_id ORDER BY w.worker_id))[1:5] AS worker_ids,
+    count(*) FILTER (WHERE w.is_draining) AS draining, w.environment IS NOT NULL AS has_reported,
+    coalesce(l.lacks, '[]') AS lacks, (sum(count(*)) OVER ())::bigint AS all_workers,
+    coalesce(sum(count(*)) FILTER (WHERE l.lacks IS NULL) OVER (), 0)::bigint AS able_workers
+FROM live_worker w LEFT JOIN environment_lacks l ON l.digest = w.environment AND l.workflow_id = :workflow_id
+GROUP BY w.environment IS NOT NULL, l.lacks
+ORDER BY l.lacks IS NOT NULL, count(*) DESC, l.lacks LIMIT :limit
+
 -- name: approve_worker
 -- A revoked worker gets a hash that no token has, so its id may register again. It counts as seen now, so the sweeper
 -- does not remove it before. Its session has ended, so it does not count as alive.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from callsheet.fleet.audit import Event, write
@@ -19,10 +20,20 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.signing import Master
 from callsheet.wire.base import Page
+from callsheet.wire.environment import Lack
 from callsheet.wire.errors import Conflict, NotFound, WrongState
-from callsheet.wire.fleet import Worker, WorkerDetails, WorkerEvent, WorkerLease, WorkerSession
+from callsheet.wire.fleet import (
+    Worker,
+    WorkerDetails,
+    WorkerEvent,
+    WorkerGroup,
+    WorkerLease,
+    WorkerSession,
+    WorkflowWorkers,
+)
 
 SHOWN_SESSIONS = 10
+SHOWN_GROUPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,16 @@ class WorkerFilter:
     stage: str | None = None
     live: bool | None = None
     approved: bool | None = None
+
+
+class GroupRow(NamedTuple):
+    workers: int
+    worker_ids: list[str]
+    draining: int
+    has_reported: bool
+    lacks: Any
+    all_workers: int
+    able_workers: int
 
 
 class Workers:
@@ -57,6 +78,28 @@ class Workers:
                 connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
         return WorkerDetails(**dict(worker), cannot_run=cannot_run, leases=leases, sessions=sessions)
+
+    async def of_workflow(self, slug: str) -> WorkflowWorkers:
+        """The live workers that are assigned to a workflow, and what they lack of it."""
+        async with self._databases.central.ordinary() as connection:
+            workflow_id = await WORKER_SQL["find_workflow"].value(connection, slug=slug)
+            if workflow_id is None:
+                raise NotFound("There is no such workflow.")
+            rows = await WORKER_SQL["workers_of_workflow"].rows(
+                connection, GroupRow, workflow_id=workflow_id, alive_seconds=ALIVE_SECONDS, limit=SHOWN_GROUPS
+            )
+        groups = [
+            WorkerGroup(
+                workers=row.workers,
+                worker_ids=row.worker_ids,
+                draining=row.draining,
+                has_reported=row.has_reported,
+                lacks=[Lack.model_validate(lack) for lack in row.lacks],
+            )
+            for row in rows
+        ]
+        live, able = (rows[0].all_workers, rows[0].able_workers) if rows else (0, 0)
+        return WorkflowWorkers(live=live, able=able, groups=groups)
 
     async def sessions(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerSession]:
         """Newest first, including sessions of removed workers."""

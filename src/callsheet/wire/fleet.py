@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
-from callsheet.wire.environment import CannotRun, Environment
+from callsheet.wire.environment import CannotRun, Environment, Lack
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.scaling import ScalingState
 from callsheet.wire.worker import Reason, WorkerRequest, whole_text
@@ -157,6 +157,26 @@ class WorkerDetails(Worker):
     )
     leases: list[WorkerLease]
     sessions: list[WorkerSession] = Field(description="The worker's last ten sessions.")
+
+
+class WorkerGroup(Answer):
+    """Workers that are the same to a workflow."""
+
+    workers: int
+    worker_ids: list[str] = Field(description="The first five.")
+    draining: int = Field(description="How many of them are draining.")
+    has_reported: bool = Field(
+        description="Whether the workers report what their engines have. Workers that do not get all jobs."
+    )
+    lacks: list[Lack] = Field(description="What their engines lack: the first five. Empty: they can run the workflow.")
+
+
+class WorkflowWorkers(Answer):
+    """The live workers that a workflow is assigned to, and whether they can run it."""
+
+    live: int = Field(description="Approved workers that were seen in the last 90 seconds.")
+    able: int = Field(description="How many of them can run the workflow.")
+    groups: list[WorkerGroup] = Field(description="The fifty largest; those that can run the workflow come first.")
 
 
 class DrainRequest(UserRequest):

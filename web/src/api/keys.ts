@@ -66,6 +66,7 @@ export const keys = {
   workflows: (view: string) => ["operate", "workflows", "list", view] as const,
   workflow: (slug: string) => ["operate", "workflows", "one", slug] as const,
   workflowVersions: (slug: string) => ["operate", "workflows", "one", slug, "versions"] as const,
+  workflowWorkers: (slug: string) => ["operate", "workflows", "one", slug, "workers"] as const,
   workflowVersion: (slug: string, version: number) => ["operate", "workflows", "one", slug, "versions", version] as const,
   proposal: (graph: number) => ["operate", "proposals", graph] as const,
   allEffectRecords: ["operate", "effects"] as const,

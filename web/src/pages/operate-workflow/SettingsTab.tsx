@@ -47,31 +47,7 @@ export function SettingsTab({ workflow, editing: { draft, change }, mayChange, r
         </div>
         <Flag label={texts.keepMetadata} hint={texts.keepMetadataHint} value={draft.keep_metadata} isReadOnly={!mayChange} onChange={(keep_metadata) => set({ keep_metadata })} />
       </fieldset>
-      <div className="grid gap-6">
-        <FleetsPanel slug={workflow.slug} mayChange={mayChange} />
-        {workflow.required && <Requires required={workflow.required} />}
-      </div>
+      <FleetsPanel slug={workflow.slug} mayChange={mayChange} />
     </div>
-  );
-}
-
-function Requires({ required }: { required: NonNullable<EditorProps["workflow"]["required"]> }) {
-  const rows = [
-    [texts.nodeClasses, required.node_classes ?? []],
-    [texts.models, (required.models ?? []).map((each) => each.name)],
-  ] as const;
-  return (
-    <section className="panel p-4 sm:p-5">
-      <h2>{texts.requires}</h2>
-      <p className="mt-0.5 mb-3 text-s text-muted">{texts.requiresText}</p>
-      <dl className="grid gap-3 text-s">
-        {rows.map(([name, values]) => (
-          <div key={name}>
-            <dt className="text-muted">{name}</dt>
-            <dd className="[overflow-wrap:anywhere]">{values.join(", ") || texts.nothing}</dd>
-          </div>
-        ))}
-      </dl>
-    </section>
   );
 }

@@ -17,6 +17,7 @@ import { WorkflowActions } from "./WorkflowActions";
 // Each is loaded when it is chosen: together they are more than a page may have.
 const DesignTab = lazy(() => import("./DesignTab").then((found) => ({ default: found.DesignTab })));
 const EffectsTab = lazy(() => import("./EffectsTab").then((found) => ({ default: found.EffectsTab })));
+const RequirementsTab = lazy(() => import("./RequirementsTab").then((found) => ({ default: found.RequirementsTab })));
 const SettingsTab = lazy(() => import("./SettingsTab").then((found) => ({ default: found.SettingsTab })));
 const VersionsTab = lazy(() => import("./VersionsTab").then((found) => ({ default: found.VersionsTab })));
 
@@ -77,6 +78,7 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
           { value: "design", label: workflowsTexts.tabs.design, content: workflow.graph ? later(<DesignTab {...shared} />) : <p className="text-muted">{workflowsTexts.noGraph}</p> },
           { value: "versions", label: workflowsTexts.tabs.versions, content: later(<VersionsTab {...shared} />) },
           { value: "settings", label: workflowsTexts.tabs.settings, content: later(<SettingsTab {...shared} />) },
+          { value: "requirements", label: workflowsTexts.tabs.requirements, content: workflow.graph ? later(<RequirementsTab {...shared} />) : <p className="text-muted">{workflowsTexts.noGraph}</p> },
           { value: "effects", label: workflowsTexts.tabs.effects, content: later(<EffectsTab workflow={workflow} mayChange={mayChange} />) },
         ]}
       />

@@ -6,6 +6,15 @@ import { exactly } from "@/parts/workflow/queries";
 
 const MOST = 200;
 
+const WORKERS_MS = 10_000;
+
+export const workflowWorkersQuery = (slug: string) =>
+  queryOptions({
+    queryKey: keys.workflowWorkers(slug),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/workflows/{workflow}/workers", { params: { path: { workflow: slug } }, signal })),
+    refetchInterval: WORKERS_MS,
+  });
+
 /** The newest ones. */
 export const versionsQuery = (slug: string) =>
   queryOptions({

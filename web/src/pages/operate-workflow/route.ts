@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
 
-export const WORKFLOW_TABS = ["design", "versions", "settings", "effects"] as const;
+export const WORKFLOW_TABS = ["design", "versions", "settings", "requirements", "effects"] as const;
 export type WorkflowTab = (typeof WORKFLOW_TABS)[number];
 
 export interface WorkflowSearch {

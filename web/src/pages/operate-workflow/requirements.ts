@@ -1,0 +1,29 @@
+// The requirements of a workflow as people write them. Pure.
+import { ApiError } from "@/api/problems";
+import type { Schemas } from "@/api/types";
+import { requirementsTexts as texts } from "@/texts/requirements";
+
+/** The names in a text with one in each line, each once. */
+export function namesIn(text: string): string[] {
+  return [...new Set(text.split("\n").map((line) => line.trim()).filter((line) => line !== ""))];
+}
+
+/** What is shown of a list: the text as it was typed, as long as it still means the list. */
+export function shownText(typed: string, names: readonly string[]): string {
+  const read = namesIn(typed);
+  return read.length === names.length && read.every((name, place) => name === names[place]) ? typed : names.join("\n");
+}
+
+export function isHash(text: string): boolean {
+  return /^[0-9a-f]{64}$/i.test(text);
+}
+
+export function lackText(lack: Schemas["Lack"]): string {
+  return texts.lack[lack.kind](lack.name);
+}
+
+/** Why a list, or a line of it, was refused. */
+export function reasonBelow(error: unknown, field: string): string | undefined {
+  if (!(error instanceof ApiError)) return undefined;
+  return error.problem.errors?.find((each) => each.field === field || each.field.startsWith(`${field}.`) || each.field.startsWith(`${field}[`))?.reason;
+}

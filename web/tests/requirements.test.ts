@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { ApiError } from "@/api/problems";
+import { isHash, lackText, namesIn, reasonBelow, shownText } from "@/pages/operate-workflow/requirements";
+
+test("names are read one per line, each once", () => {
+  expect(namesIn(" KSampler \n\nVAEDecode\nKSampler\n")).toEqual(["KSampler", "VAEDecode"]);
+});
+
+test("what is typed stays as long as it means the list, so that a new line can be started", () => {
+  expect(shownText("KSampler\n", ["KSampler"])).toBe("KSampler\n");
+  // The changes were discarded.
+  expect(shownText("KSampler\n", ["VAEDecode", "Other"])).toBe("VAEDecode\nOther");
+});
+
+test("a hash has 64 digits", () => {
+  expect(isHash("a".repeat(64))).toBe(true);
+  expect(isHash("a".repeat(63))).toBe(false);
+  expect(isHash("g".repeat(64))).toBe(false);
+});
+
+test("a reason is found at the list and at each of its lines", () => {
+  const refused = (field: string) => new ApiError({ type: "about:blank", title: "Refused", status: 422, code: "invalid_request", errors: [{ field, reason: "Too long." }] });
+  expect(reasonBelow(refused("requirements.ignore.3"), "requirements.ignore")).toBe("Too long.");
+  expect(reasonBelow(refused("requirements.ignored"), "requirements.ignore")).toBeUndefined();
+});
+
+test("what is missing is named by its kind", () => {
+  expect(lackText({ kind: "model_hash", name: "sd.safetensors" })).toBe("model sd.safetensors with the required hash");
+});
