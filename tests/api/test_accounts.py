@@ -122,6 +122,7 @@ async def test_what_does_not_exist_is_named(
     assert (await count(plane, "tenants"), await count(plane, "users")) == before
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -132,6 +132,7 @@ async def test_what_an_admin_did_to_a_fleet_is_in_the_audit_log(fleet_api: Fleet
     assert log[1]["details"] == {"desired_workers": 7}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("body", "fields"),
     [
@@ -166,6 +167,7 @@ async def test_unknown_fleets_and_impossible_ids_are_refused(fleet_api: FleetApi
     assert_refused(await fleet_api.admin("GET", "fleets/zero"), 422, "invalid_request", "path.fleet_id")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -236,6 +236,7 @@ async def test_a_dispatch_that_is_not_there_is_not_found(worker_harness: WorkerH
     assert_refused(await ask(worker_harness, method, f"dispatches/{ABSENT}{action}", **body), 404, "not_found")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "body", [{}, {"priority": 2**31}, {"priority": -(2**31) - 1}, {"priority": "high"}, {"priority": True}]
 )
@@ -367,6 +368,7 @@ async def test_limits_are_set_listed_and_taken_away(worker_harness: WorkerHarnes
     ]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("body", "field"),
     [

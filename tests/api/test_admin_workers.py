@@ -297,6 +297,7 @@ async def test_logs_of_all_workers_or_of_one_are_read_newest_first_page_by_page(
     assert older["items"][0]["id"] < newest["items"][0]["id"]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("action", ACTIONS)
 async def test_there_is_nothing_to_do_to_a_worker_that_is_not_there(fleet_api: FleetApi, action: str) -> None:
     assert_refused(await fleet_api.admin("POST", f"workers/nobody/{action}"), 404, "not_found")
@@ -310,6 +311,7 @@ async def test_unknown_workers_and_impossible_ids_are_refused(fleet_api: FleetAp
     assert_refused(await fleet_api.admin("GET", "workers?fleet=%20"), 422, "invalid_request", "query.fleet")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -180,6 +180,7 @@ async def test_pools_are_listed_with_their_tenants(client: httpx.AsyncClient, pe
     assert all(pool["is_available"] for pool in after)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("role", [Role.USER, Role.TENANT_ADMIN])
 @pytest.mark.parametrize("path", ["settings", "health", "pools", "ledger-audits"])
 async def test_the_installation_is_for_operators_and_viewers(

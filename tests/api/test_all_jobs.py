@@ -193,6 +193,7 @@ async def test_a_viewer_does_not_search_the_texts_of_users(jobs_api: JobsApi, an
     assert len((await get(jobs_api, "jobs", viewer, q="clay", **own))["items"]) == 1
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [
@@ -216,6 +217,7 @@ async def test_an_unknown_action_or_error_is_not_found(jobs_api: JobsApi) -> Non
         assert_refused(response, 404, "not_found")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "field"),
     [

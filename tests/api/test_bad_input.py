@@ -88,6 +88,7 @@ async def test_a_bad_body_is_refused(
     assert_refused(await client.post("/api/keys", content=body, headers=headers), status, code, *fields)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "a/json", None],
@@ -100,6 +101,7 @@ async def test_a_body_of_another_type_is_refused(
     assert_refused(answer, 415, "unsupported_media_type", "content-type")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -158,6 +160,7 @@ async def test_a_body_where_none_belongs_does_not_hide_the_answer(client: httpx.
     assert_refused(answer, 403, "signature_invalid")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "value",
     [
@@ -181,6 +184,7 @@ async def test_a_bad_token_is_refused(client: httpx.AsyncClient, value: bytes) -
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -240,6 +244,7 @@ async def test_a_long_url_is_refused(plane: ControlPlane) -> None:
         assert_refused(answer, 431, "headers_too_large", "address")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "address",
     [
@@ -275,6 +280,7 @@ async def test_names_with_dots_reach_no_file(plane: ControlPlane) -> None:
             assert_refused(answer, 403, "signature_invalid")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "FOO", "get", "M-SEARCH"])
 async def test_a_method_that_a_path_does_not_take_is_refused_with_the_methods_it_takes(
     plane: ControlPlane, method: str
@@ -300,6 +306,7 @@ async def test_old_and_odd_but_valid_requests_get_a_response(plane: ControlPlane
         assert (answer.status_code, answer.json()["status"]) == (200, "ok")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "request_bytes",
     [

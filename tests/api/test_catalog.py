@@ -463,6 +463,7 @@ async def test_an_asset_is_uploaded_confirmed_and_never_overwritten(
     assert [item["id"] for item in ready["items"]] == [asset_id]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "fields"),
     [

@@ -68,6 +68,7 @@ async def test_a_request_id_goes_all_the_way(client: httpx.AsyncClient, logged: 
     assert (await client.get("/healthz", headers={"x-request-id": given})).headers["x-request-id"] == given
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("given", [b"", b"x" * 65, b"a b", b"a;b", b"<script>", b"\xff", b'"', b"a,b", b"\xc3\xa9"])
 async def test_a_request_id_that_could_do_harm_is_replaced(
     client: httpx.AsyncClient, logged: io.StringIO, given: bytes
@@ -248,6 +249,7 @@ async def test_a_failure_in_the_middle_of_an_answer_ends_the_connection_and_is_l
     assert_refused(await failing.get("/broken"), 500, "internal_error")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("number", range(len(AWAY)), ids=lambda number: type(AWAY[number]).__name__)
 async def test_every_kind_of_database_outage_is_a_503_that_does_not_show_the_database_host(
     failing: httpx.AsyncClient, number: int

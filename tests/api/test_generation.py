@@ -174,6 +174,7 @@ async def test_a_failed_job_is_returned_with_its_error_and_refunded(actor_harnes
     assert await actor_harness.balance(ann) == 100
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("kind", "body", "field"),
     [

@@ -133,6 +133,7 @@ async def test_a_tenant_admin_invites_to_no_other_tenant_and_touches_none_of_its
     assert (await client.get(api(theirs))).status_code == (await client.get(api(above))).status_code == 200
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("how", ["revoked", "replaced", "expired", "tenant disabled", "e-mail taken"])
 async def test_a_link_that_should_not_work_does_not(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, operator: Person, how: str

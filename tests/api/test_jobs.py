@@ -141,6 +141,7 @@ async def test_jobs_are_listed_newest_first_page_by_page_and_by_status(jobs_api:
     assert (await jobs_api.get(ann, "/api/ai-jobs?status=expired")).json()["items"] == []
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -219,6 +220,7 @@ async def test_a_retry_is_refused_like_a_submit(jobs_api: JobsApi, ann: Person) 
 ADDRESSES = [("GET", ""), ("GET", "/events"), ("GET", "/stream"), ("POST", "/cancel"), ("POST", "/retry")]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("method", "rest"), ADDRESSES)
 async def test_a_job_of_another_user_is_not_found(jobs_api: JobsApi, ann: Person, method: str, rest: str) -> None:
     job = await jobs_api.submit(ann)
@@ -271,6 +273,7 @@ async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(
         assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 25
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "field"),
     [

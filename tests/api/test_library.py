@@ -210,6 +210,7 @@ async def test_others_find_nothing(catalog_api: CatalogApi, ann: Person) -> None
         assert_refused(answer, 404, "not_found")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("query", "field"),
     [

@@ -41,6 +41,7 @@ async def listed(client: httpx.AsyncClient) -> list[dict[str, Any]]:
     return sessions
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("user_agent", "device"),
     [

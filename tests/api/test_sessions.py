@@ -131,6 +131,7 @@ async def test_a_password_hashed_with_older_parameters_is_hashed_anew_at_login(
     assert (await sign_in(client, person)).status_code == 200
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("token", [None, "", "wrong", "é", "of another session"])
 async def test_a_cookie_alone_changes_nothing(
     plane: ControlPlane, browser: httpx.AsyncClient, people: People, person: Person, token: str | None
@@ -154,6 +155,7 @@ async def test_with_its_token_a_session_may_change_things(browser: httpx.AsyncCl
 FOREIGN = ["https://evil.example", "null", "http://[", "", "http://127.0.0.1:1", "https://127.0.0.1.evil.example"]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("origin", FOREIGN)
 async def test_pages_of_other_sites_are_refused(browser: httpx.AsyncClient, person: Person, origin: str) -> None:
     headers = {"origin": origin}

@@ -139,6 +139,7 @@ async def test_links_are_listed_and_revoked_by_their_owner_only(ann: MediaApi) -
     assert [line["action"] for line in lines] == ["share.create", "share.create", "share.revoke"]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("end", ["expired", "job", "file", "user", "tenant"])
 async def test_a_link_ends_when_it_expires_or_its_job_file_owner_or_tenant_is_gone(
     ann: MediaApi, people: People, end: str
@@ -172,6 +173,7 @@ async def test_a_link_ends_when_it_expires_or_its_job_file_owner_or_tenant_is_go
         assert (await opened(ann, link)).status_code == 200
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "token",
     [secret_token("csp"), "csp_short", "css_" + "a" * 43, "%00", "a" * 101, "..%2Fme"],

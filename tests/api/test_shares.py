@@ -36,6 +36,7 @@ async def test_an_operator_changes_weight_and_limits(
     assert_refused(nobody, 404, "not_found")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -73,6 +73,7 @@ def port_of(plane: ControlPlane) -> int:
     return urlsplit(plane.settings.public_url).port or 80
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("path", "credentials", "status"),
     [

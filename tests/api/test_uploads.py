@@ -79,6 +79,7 @@ async def test_a_hostile_name_is_harmless_in_storage(local: MediaApi, name: str,
     assert (await local.confirm(file)).status_code == 200
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("content", "mime_type", "stored"),
     [

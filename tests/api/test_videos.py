@@ -73,6 +73,7 @@ async def test_an_upload_that_never_came_makes_no_video(media_api: MediaApi) -> 
     assert (await media_api.ask("GET", "/api/videos")).json() == {"items": [], "next_cursor": None}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("body", "field"),
     [

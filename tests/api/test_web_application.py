@@ -57,6 +57,7 @@ async def client(built: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "path", ["/effects", "/effects/film-noir", "/jobs?status=failed", "/share/abc", "/apiary", "/x.y"]
 )
@@ -67,6 +68,7 @@ async def test_every_other_path_is_the_applications_page(client: httpx.AsyncClie
     assert answer.headers["cache-control"] == "no-cache"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "path", ["/api", "/api/unknown", "/storage/a", "/docs/x", "/metrics/x", "/assets/index-gone1234.js", "/healthz"]
 )
@@ -76,6 +78,7 @@ async def test_unknown_paths_of_programs_stay_errors(client: httpx.AsyncClient, 
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "", "text/html;q=0", "text/html;q=nonsense"])
 async def test_a_program_gets_an_error_and_no_page(client: httpx.AsyncClient, accept: str) -> None:
     assert (await client.get("/effects", headers={"accept": accept})).status_code == 404
@@ -96,6 +99,7 @@ async def test_a_file_with_a_hash_in_its_name_is_kept_for_good(client: httpx.Asy
     assert (await client.get("/icon.svg")).headers["cache-control"] == "no-cache"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("accepted", "chosen"),
     [
@@ -139,6 +143,7 @@ async def test_head_says_what_get_would(client: httpx.AsyncClient) -> None:
         assert head.headers == got.headers
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "path",
     [
@@ -176,6 +181,7 @@ async def test_the_page_runs_its_own_scripts_alone_and_loads_media_from_storage(
     assert rules["base-uri"] == {"'none'"}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("host", "public_url", "is_other"),
     [

@@ -68,6 +68,7 @@ async def test_a_worker_hears_what_it_lacks(worker_harness: WorkerHarness) -> No
     assert (shown["workflows"], shown["cannot_run"]) == ([], answer["cannot_run"])
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("environment", "field"),
     [

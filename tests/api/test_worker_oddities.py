@@ -34,6 +34,7 @@ async def history(worker_harness: WorkerHarness, job: dict[str, Any]) -> Any:
     return row
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("message", "shown"),
     [

@@ -154,6 +154,7 @@ async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
     assert (await worker.complete(job, output=described(claimed, "video/mp4"))).json()["status"] == "completed"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("delivered", "called", "name", "served_as", "disposition"),
     [

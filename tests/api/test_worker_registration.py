@@ -112,6 +112,7 @@ async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_olde
     assert (worker["max_concurrency"], worker["providers"], worker["stage"]) == (1, ["self_hosted"], "production")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

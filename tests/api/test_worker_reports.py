@@ -62,6 +62,7 @@ class TestReports:
         noted = {"complete": "completed", "fail": "failed", "requeue": "requeued"}[kind]
         await worker_harness.audited(worker, "registered", "leased", noted)
 
+    @pytest.mark.few_forms
     @pytest.mark.parametrize("kind", REPORTS)
     async def test_a_lease_that_another_took_over_is_lost(self, worker_harness: WorkerHarness, kind: str) -> None:
         worker, other = await worker_harness.worker(), await worker_harness.worker()
@@ -76,6 +77,7 @@ class TestReports:
         assert await worker_harness.dispatch(job) == before
         assert (await worker_harness.shown(person, submitted["id"]))["status"] == "processing"
 
+    @pytest.mark.few_forms
     @pytest.mark.parametrize("kind", REPORTS)
     async def test_a_lease_of_another_worker_an_unknown_token_and_an_unknown_dispatch_are_not_found(
         self, worker_harness: WorkerHarness, kind: str

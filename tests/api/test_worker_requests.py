@@ -20,6 +20,7 @@ from tests.support.worker_harness import OUTPUT, PNG, WorkerHarness, open_worker
 
 
 class TestRequests:
+    @pytest.mark.few_forms
     @pytest.mark.parametrize("path", ["poll", *REPORTS])
     async def test_every_path_needs_the_token_of_a_worker(self, worker_harness: WorkerHarness, path: str) -> None:
         body = {

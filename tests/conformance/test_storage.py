@@ -65,6 +65,7 @@ async def test_large_objects_stream_in_and_out(storage: Storage, folder: str, si
     assert received.digest() == hashlib.sha256(content).digest()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("error", [ConnectionError, FileNotFoundError, InvalidRequest])
 async def test_a_stream_that_fails_stores_nothing(storage: Storage, folder: str, error: type[Exception]) -> None:
     async def failing() -> AsyncIterator[bytes]:
@@ -108,6 +109,7 @@ async def test_what_is_not_there_is_said_to_be_not_there(storage: Storage, folde
         await storage.copy(missing, f"{folder}/target")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("size", [0, 5, 9 * MEBIBYTE + 1])
 async def test_the_checksum_of_an_object_is_that_of_its_bytes(storage: Storage, folder: str, size: int) -> None:
     content = random.Random(size).randbytes(size)
@@ -172,6 +174,7 @@ async def test_a_copy_can_be_peeked_at_in_one_go(storage: Storage, folder: str) 
         assert info == await storage.head(target)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
     [(0, 3, b"012"), (3, None, b"3456789"), (4, 6, b"45"), (8, 100, b"89"), (9, None, b"9")],
@@ -205,6 +208,7 @@ async def test_concurrent_overwrites_leave_one_whole_object(storage: Storage, fo
     assert (info.size, info.content_type) == (len(final), versions[final])
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "key",
     [
@@ -251,6 +255,7 @@ async def test_a_bad_key_is_refused_everywhere(storage: Storage, key: str) -> No
             sign()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("content_type", ["", "video", "video/mp4\r\nx: y", "a/b\x00", "video/mp4; é=1"])
 async def test_a_bad_content_type_is_refused(storage: Storage, folder: str, content_type: str) -> None:
     with pytest.raises(InvalidRequest):
@@ -260,6 +265,7 @@ async def test_a_bad_content_type_is_refused(storage: Storage, folder: str, cont
     assert await storage.head(f"{folder}/object") is None
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -293,6 +299,7 @@ async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, stor
     assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("asked", "content_range", "content"),
     [
@@ -325,6 +332,7 @@ async def test_a_signed_get_of_nothing_is_a_404(
     assert (await send(storage_client, storage.presign_get(f"{folder}/missing"))).status_code == 404
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -387,6 +395,7 @@ async def test_bytes_of_another_checksum_are_refused(
     assert await storage.head(f"{folder}/object") is None
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("content_type", ["text/html", "video/mp4; charset=utf-8", ""])
 async def test_another_content_type_is_refused(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient, content_type: str
@@ -408,6 +417,7 @@ async def test_a_longer_body_is_refused(
     assert await storage.read(f"{folder}/object", 100) == b"what was there"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("size", [0, 1, MEBIBYTE + 1])
 async def test_where_no_length_is_signed_a_body_of_any_length_is_stored(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient, size: int

@@ -242,6 +242,7 @@ async def test_the_storage_folder_itself_may_be_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "large-disk" / "objects").is_dir()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b'{"blob": "../../etc/passwd"}', b"\xff"])
 async def test_a_damaged_pointer_is_an_error_not_a_crash(storage: LocalStorage, tmp_path: Path, damage: bytes) -> None:
     await storage.put("object", b"bytes", content_type="text/plain")
@@ -410,6 +411,7 @@ async def ask(url: str, target: bytes, method: bytes = b"GET") -> tuple[int, byt
     return int(answer.split(b" ", 2)[1]), answer
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "target",
     [
@@ -511,6 +513,7 @@ async def test_refusals_say_what_is_wrong(
     assert (outside.status_code, outside.headers["content-range"]) == (416, "bytes */3")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("content_type", "disposition"),
     [

@@ -142,6 +142,7 @@ async def test_a_canceled_one_stops_there_and_canceling_again_changes_nothing(
     await provider.cancel(new_id())
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("odd_id", ["", "../webhooks/default/secret", "a/b", "x" * 200, "é"])
 async def test_an_odd_id_is_unknown_and_never_part_of_a_url(
     replicate: ReplicateServer, provider: WebhookProvider, odd_id: str
@@ -161,6 +162,7 @@ async def test_progress_is_read_from_the_log(replicate: ReplicateServer, provide
     assert (running.status, running.percent) == ("running", 40.0)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("output", "addresses", "text"),
     [
@@ -230,6 +232,7 @@ async def test_a_signed_callback_is_believed(provider: WebhookProvider) -> None:
     assert (prediction.text, prediction.callback_url) == ("hello", "https://callsheet.test/x")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -259,6 +262,7 @@ async def test_a_callback_whose_body_was_changed_is_refused(provider: WebhookPro
         await provider.read_callback(signed_headers(body, SECRET, NOW), body.replace(b"hello", b"hallo"), NOW)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("age", "fresh"), [(0, True), (299, True), (-299, True), (302, False), (-302, False)])
 async def test_an_old_callback_is_refused_and_so_is_one_from_the_future(
     provider: WebhookProvider, age: int, fresh: bool
@@ -272,6 +276,7 @@ async def test_an_old_callback_is_refused_and_so_is_one_from_the_future(
         await provider.read_callback(headers, body, NOW)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"id": 3, "status": "x"}', b'{"id": "../x", "status": "x"}', b"[" * 100_000]
 )

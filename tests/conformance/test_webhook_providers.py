@@ -37,6 +37,7 @@ def hasty(bench: Bench, provider_registry: ActorRegistry) -> Bench:
     return replace(bench, provider=provider, file_seconds=HASTE_SECONDS)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("name", ["picture.png", "film.mp4", "sound.wav"])
 async def test_what_was_made_comes_back_as_it_was_made(bench: Bench, name: str) -> None:
     output = bench.server.file(name)
@@ -69,6 +70,7 @@ async def test_one_that_the_service_ended_is_not_delivered(bench: Bench, outcome
     assert not (await bench.refused(Scenario(outcome))).retryable
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_service_in_trouble_is_tried_again_and_made_once(bench: Bench, status: int) -> None:
     bench.server.refuse(2, status, calls="POST")
@@ -92,6 +94,7 @@ async def test_a_service_that_cannot_be_reached_is_unavailable(bench: Bench) -> 
         await bench.server.start()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("status", "said"), [(401, "key"), (402, "402"), (404, "404"), (422, "Refused by the test")])
 async def test_a_refusal_is_final_and_shows_no_secret(
     bench: Bench, logged: io.StringIO, status: int, said: str
@@ -113,6 +116,7 @@ async def test_the_key_goes_to_the_service_and_not_to_its_files(bench: Bench) ->
     assert [headers.get("authorization") for headers in bench.server.download_headers] == [None]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("name", "type"),
     [
@@ -129,6 +133,7 @@ async def test_an_output_that_is_none_is_refused_and_leaves_nothing(bench: Bench
     assert (error.type, error.retryable) == (type, False)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("host", ["169.254.169.254", "127.0.0.2", "[::1]", "10.0.0.1"])
 async def test_an_output_cannot_lead_into_our_own_networks(bench: Bench, host: str) -> None:
     for address in (f"http://{host}/secret", bench.server.redirect(f"http://{host}/secret")):

@@ -195,6 +195,7 @@ async def test_the_jobs_of_an_old_action_are_cleared_and_its_counts_stay(bulk: B
     assert counts(await bulk.get(action)) == ("completed", 2, 2, 0, 0)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("action", "priority", "statuses", "field"),
     [

@@ -143,6 +143,7 @@ async def test_a_second_cancel_gives_back_nothing(core: Core, ann: Member) -> No
     await core.check()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("spent", ["-5", "1.5", "'NaN'", "'Infinity'", "'-Infinity'"])
 async def test_no_share_makes_a_refund_larger_than_the_reserve(core: Core, ann: Member, spent: str) -> None:
     job = await core.submit(ann, cost=100)

@@ -255,6 +255,7 @@ def test_a_workflow_keeps_the_metadata_of_its_results_on_request(callsheet: Call
     assert callsheet.call(*new).json["keep_metadata"] is True
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("graph", "words"),
     [

@@ -252,6 +252,7 @@ async def test_a_critical_alert_makes_the_command_fail(jobs_api: JobsApi, termin
     assert "→" in (await terminal.run("alerts")).out
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -135,6 +135,7 @@ def test_half_the_speed_is_twice_as_long(callsheet: Callsheet, clip: Path) -> No
     assert after.sound_seconds == pytest.approx(2 * before.sound_seconds, abs=0.3)
 
 
+@pytest.mark.thorough
 def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
     picture = make_image(tmp_path / "photo.png")
     done = callsheet.succeed("submit", "glow", "photo.png", "--set", "strength=1", "--watch")
@@ -242,6 +243,7 @@ def test_what_the_control_plane_refuses_names_the_property(callsheet: Callsheet,
     assert "callsheet: prompt: The text must not contain control characters." in refused.err
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_not_what_its_name_says_is_refused(callsheet: Callsheet, tmp_path: Path) -> None:
     (tmp_path / "fake.mp4").write_bytes(b"%PDF-1.7 not a video at all" * 20)
     refused = callsheet.run("submit", "negative", "fake.mp4", "--watch")

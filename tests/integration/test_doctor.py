@@ -173,6 +173,7 @@ async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Set
     assert "hidden" not in ended.out + ended.err
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("answer", "status"),
     [(SYSTEM_STATS, 500), ("text", 200), ([], 200), ({"system": []}, 200), ({"other": {}}, 200)],

@@ -167,6 +167,7 @@ async def test_cancel_and_retry_of_a_job_that_does_not_exist_find_nothing(core: 
     assert await core.steps(bob, job.id) == ACCEPTED
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("status", ["pending", "queued", "delayed"])
 @POOLS
 async def test_a_job_that_no_worker_took_in_time_fails_and_is_refunded(core: Core, pool: str, status: str) -> None:

@@ -68,6 +68,7 @@ async def test_a_reader_sees_a_job_from_its_first_event_to_its_last_while_it_hap
     assert len(core.room.feeds) == 0
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("after", range(7))
 async def test_a_reader_that_comes_back_gets_what_it_has_not_seen(core: Core, after: int) -> None:
     ann = await core.member("pool_1")

@@ -190,6 +190,7 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
     await core.check_drained()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
 async def test_a_repeated_report_returns_what_is_recorded(core: Core, ann: Member, what: str) -> None:
     job, started = await running_job(core, ann)

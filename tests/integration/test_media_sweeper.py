@@ -120,6 +120,7 @@ async def swept_deleted(media: MediaHarness, file_id: UUID) -> None:
     await media.sweep()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("point", "operation"),
     [

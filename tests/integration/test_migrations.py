@@ -395,6 +395,7 @@ async def test_a_role_that_may_not_migrate_gets_the_name_of_the_owner(server: Se
         await migrate(server.dsn(central, role), "central", "central", more)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("dsn", "sentence"),
     [

@@ -347,6 +347,7 @@ class TestRefusals:
         assert await call_harness.finished(handed) == "completed"
         await call_harness.core.check_drained()
 
+    @pytest.mark.few_forms
     @pytest.mark.parametrize(
         ("options", "reason"),
         [

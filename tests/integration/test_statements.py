@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from enum import EnumMeta
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
@@ -158,37 +159,45 @@ def loaded_files(tree: ast.Module) -> Iterator[tuple[str, Path]]:
             yield ast.unparse(node.targets[0]), folder / (rest[0] if rest else "statements.sql")
 
 
+def modules_with_statements() -> Iterator[tuple[Path, ast.Module]]:
+    """One at a time: the trees of all modules take 80 MB. Most modules name no statement and need no parsing."""
+    for module in SOURCE.rglob("*.py"):
+        text = module.read_text("utf-8")
+        if "statements(" in text or "SQL" in text:
+            yield module, ast.parse(text)
+
+
 def uses() -> Iterator[tuple[str, str, str]]:
     """Every `SQL["name"]`: the module, the file of statements, the name."""
-    modules = {file: ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
-    for module, tree in modules.items():
+    for module, tree in modules_with_statements():
         files = dict(loaded_files(tree))
         for node in ast.walk(tree):
             if (
                 isinstance(node, ast.Subscript)
-                and ast.unparse(node.value) in files
+                and isinstance(node.value, ast.Name)
+                and node.value.id in files
                 and isinstance(node.slice, ast.Constant | ast.IfExp)
             ):
                 for name in names_of(node.slice):
-                    yield str(module.relative_to(SOURCE)), str(files[ast.unparse(node.value)]), name
+                    yield str(module.relative_to(SOURCE)), str(files[node.value.id]), name
 
 
+@cache
 def typed_uses() -> dict[str, tuple[Statement, type[NamedTuple | BaseModel]]]:
     """Every `SQL["name"].rows(connection, Class, …)` in the code: the statement, and the class of its rows."""
     found: dict[str, tuple[Statement, type[NamedTuple | BaseModel]]] = {}
-    for file in SOURCE.rglob("*.py"):
-        tree = ast.parse(file.read_text("utf-8"))
+    for file, tree in modules_with_statements():
         files = dict(loaded_files(tree))
         for node in ast.walk(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) > 1):
                 continue
             read = node.func.value
-            if not isinstance(read, ast.Subscript) or ast.unparse(read.value) not in files:
+            if not (isinstance(read, ast.Subscript) and isinstance(read.value, ast.Name) and read.value.id in files):
                 continue
             module = import_module(".".join(("callsheet", *file.relative_to(SOURCE).with_suffix("").parts)))
             row_class = eval(ast.unparse(node.args[1]), vars(module))
             for name in names_of(read.slice):
-                statement = STATEMENTS[f"{files[ast.unparse(read.value)].relative_to(SOURCE)}:{name}"]
+                statement = STATEMENTS[f"{files[read.value.id].relative_to(SOURCE)}:{name}"]
                 found[f"{file.relative_to(SOURCE)}:{node.lineno}:{name}"] = (statement, row_class)
     return found
 
@@ -307,6 +316,7 @@ class Pair(NamedTuple):
     name: str | None
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("columns", "difference"),
     [
@@ -333,6 +343,7 @@ class PairResponse(BaseModel):
     number: Annotated[int, Field(ge=0)] = 0
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("columns", "difference"),
     [

@@ -139,6 +139,7 @@ async def test_effect_jobs_tasks_and_typed_jobs_are_counted_apart(shared_databas
     await core.check()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("run", [None, UUID(int=1)])
 @pytest.mark.parametrize("actor", [None, "media", "static_ad"])
 @pytest.mark.parametrize("kind", ["effect", "task", "static_ad"])
@@ -171,6 +172,7 @@ async def test_the_cap_counts_what_is_pending_queued_or_processing_and_nothing_t
     await core.check()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "changes",
     [

@@ -55,6 +55,7 @@ def test_no_room_writes_a_table_of_another_room() -> None:
     assert foreign_writes(python_texts()) == []
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("text", "tables"),
     [

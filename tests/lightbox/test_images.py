@@ -59,6 +59,7 @@ async def test_crop_takes_the_very_pixels(image_runs: ImageRuns, input_image: Pi
     assert outside.shape == (8, 4, 3)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("method", ["nearest-exact", "bilinear", "area", "bicubic", "lanczos"])
 async def test_scale_gives_the_size_asked_for(method: str, image_runs: ImageRuns) -> None:
     scaled = await image_runs.changed(

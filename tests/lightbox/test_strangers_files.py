@@ -166,8 +166,9 @@ async def test_a_text_without_spaces_stays_within_the_image(
 
 def test_a_listener_that_does_not_read_holds_no_more_than_so_many_bytes() -> None:
     listener = _Listener(web.WebSocketResponse())
+    megabyte = b"x" * 1024 * 1024
     for _ in range(200):
-        listener.put(b"x" * 1024 * 1024)
+        listener.put(megabyte)
     assert listener.waiting_bytes == MAX_WAITING_BYTES
     assert listener.waiting.qsize() == MAX_WAITING_BYTES // 1024 // 1024
 

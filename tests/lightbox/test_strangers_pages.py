@@ -22,6 +22,7 @@ def saved_image(**made: Any) -> dict[str, Any]:
 EMPTY = saved_image(**node("EmptyImage", width=8, height=8, batch_size=1, color=1))
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "headers",
     [
@@ -65,6 +66,7 @@ async def test_own_pages_and_programs_are_let_in(
         assert (await lightbox_client.post("/prompt", json={"prompt": EMPTY}, headers=headers)).status_code == 200
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("host", "is_local", "is_answered"),
     [

@@ -177,6 +177,7 @@ def test_urls_and_versions_are_parsed() -> None:
     assert view_query(Output("1", "a&b=ü/.png", "c d")) == "filename=a%26b%3D%C3%BC%2F.png&subfolder=c%20d&type=output"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("retries", "failures", "succeeds"), [(2, 2, True), (2, 3, False), (0, 1, False)])
 @pytest.mark.parametrize("kind", [ComfyUI, ComfyCloud])
 async def test_a_file_is_sent_again_as_often_as_it_shall(

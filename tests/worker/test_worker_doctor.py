@@ -39,6 +39,7 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, t
     assert site.worker_harness.secret not in str(found)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("part", "changes", "said", "advice"),
     [
