@@ -129,7 +129,7 @@ async def test_one_process_counts_a_database_at_a_time_and_the_others_do_not_wai
             assert await other.fetchval(CALLS.try_lock.text)
             await count(core)
             day, _ = await windows(core, "replicate")
-            # The pool, which nobody else counts, is counted.
+            # The pool is not locked, so it is counted.
             assert (day.calls, day.tokens) == (0, 5)
     finally:
         await other.close()
