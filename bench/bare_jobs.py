@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
-from bench.ground import Ground
+from bench.installation import BenchInstallation
 from callsheet.dispatch.facts import NO_OWNER
 from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.jobs.sql import SQL as JOBS
@@ -190,7 +190,7 @@ class BareJobs:
 
 
 @asynccontextmanager
-async def bare_jobs(ground: Ground, order: Order, users: list[UUID]) -> AsyncIterator[BareJobs]:
+async def bare_jobs(installation: BenchInstallation, order: Order, users: list[UUID]) -> AsyncIterator[BareJobs]:
     """One job at a time; `at_once` for several per statement."""
     async with AsyncExitStack() as undo:
 
@@ -200,20 +200,24 @@ async def bare_jobs(ground: Ground, order: Order, users: list[UUID]) -> AsyncIte
             return connection
 
         pairs = [
-            await _pair(ground, order, await connect(ground.central.dsn), await connect(ground.pool.dsn))
+            await _pair(
+                installation, order, await connect(installation.central.dsn), await connect(installation.pool.dsn)
+            )
             for _ in range(CONNECTIONS)
         ]
         yield BareJobs(pairs, order, users, 1)
 
 
 async def _pair(
-    ground: Ground,
+    installation: BenchInstallation,
     order: Order,
     central: asyncpg.Connection[asyncpg.Record],
     pool: asyncpg.Connection[asyncpg.Record],
 ) -> Pair:
     lane_id = await central.fetchval(
-        "SELECT lane_id FROM dispatch_lanes WHERE workflow_id = $1 AND tenant_id = $2", ground.workflow_id, NO_OWNER
+        "SELECT lane_id FROM dispatch_lanes WHERE workflow_id = $1 AND tenant_id = $2",
+        installation.workflow_id,
+        NO_OWNER,
     )
     return Pair(
         submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),

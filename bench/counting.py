@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from bench.ground import Ground
+from bench.installation import BenchInstallation
 from callsheet.plumbing.databases import Databases
 
 STATEMENTS = """
@@ -42,8 +42,8 @@ class Counter:
         return Counts(await self.statements(), int(await self._connection.fetchval(TRANSACTIONS)))
 
 
-def counter(ground: Ground) -> AbstractAsyncContextManager[Counter]:
-    return counting(ground.databases)
+def counter(installation: BenchInstallation) -> AbstractAsyncContextManager[Counter]:
+    return counting(installation.databases)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ The ceiling is the bare statements, twenty jobs at a time.
 
 from __future__ import annotations
 
-from bench.ground import open_ground
+from bench.installation import open_bench_installation
 from bench.peers import pgqueuer
 from bench.processor import processor_clock
 from bench.queues import OurQueue, bare_queue
@@ -23,12 +23,12 @@ short = {"least_jobs": 100}
 
 async def run(seconds: float, least_jobs: int = LEAST_JOBS) -> list[Result]:
     async with (
-        open_ground(loops=("lane_keeper",)) as ground,
-        bare_queue(ground, at_once=BARE_AT_ONCE) as bare,
-        pgqueuer(ground, PEER_BATCH) as peer,
+        open_bench_installation(loops=("lane_keeper",)) as installation,
+        bare_queue(installation, at_once=BARE_AT_ONCE) as bare,
+        pgqueuer(installation, PEER_BATCH) as peer,
     ):
-        queues: dict[str, Drainable] = {"bare": bare, "ours": OurQueue(ground, CALLERS), "peer": peer}
-        rates = await take_turns(queues, seconds, processor_clock(ground), least_jobs)
+        queues: dict[str, Drainable] = {"bare": bare, "ours": OurQueue(installation, CALLERS), "peer": peer}
+        rates = await take_turns(queues, seconds, processor_clock(installation), least_jobs)
     return [
         Result(
             name=name,

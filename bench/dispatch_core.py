@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.ground import open_ground
+from bench.installation import open_bench_installation
 from bench.peers import procrastinate
 from bench.processor import processor_clock
 from bench.queues import OurQueue, bare_queue
@@ -15,12 +15,12 @@ CALLERS = 8
 
 async def run(seconds: float) -> list[Result]:
     async with (
-        open_ground(loops=("lane_keeper",)) as ground,
-        bare_queue(ground, connections=CALLERS) as bare,
-        procrastinate(ground) as peer,
+        open_bench_installation(loops=("lane_keeper",)) as installation,
+        bare_queue(installation, connections=CALLERS) as bare,
+        procrastinate(installation) as peer,
     ):
-        queues: dict[str, Drainable] = {"bare": bare, "ours": OurQueue(ground, CALLERS), "peer": peer}
-        rates = await take_turns(queues, seconds, processor_clock(ground))
+        queues: dict[str, Drainable] = {"bare": bare, "ours": OurQueue(installation, CALLERS), "peer": peer}
+        rates = await take_turns(queues, seconds, processor_clock(installation))
     return [
         Result(
             name=name,

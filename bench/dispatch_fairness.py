@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from uuid import UUID
 
-from bench.ground import Ground, new_entry, open_ground
+from bench.installation import BenchInstallation, new_entry, open_bench_installation
 from bench.results import Result
 from callsheet.dispatch.facts import DispatchEnd, Lease
 from callsheet.dispatch.queue import Queue
@@ -31,9 +31,9 @@ short = {"shape": Shape(flood=300)}
 
 async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
     shape = shape or Shape()
-    async with open_ground() as ground:
-        waits, jobs = await newcomers(ground, shape.flood, seconds)
-        in_turn = await in_order_of_arrival(ground)
+    async with open_bench_installation() as installation:
+        waits, jobs = await newcomers(installation, shape.flood, seconds)
+        in_turn = await in_order_of_arrival(installation)
     return [
         Result(
             name=name,
@@ -47,11 +47,11 @@ async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
     ]
 
 
-async def newcomers(ground: Ground, flood: int, seconds: float) -> tuple[list[float], list[int]]:
+async def newcomers(installation: BenchInstallation, flood: int, seconds: float) -> tuple[list[float], list[int]]:
     """How long each waited, and how many of the flood were taken meanwhile."""
-    [(tenant, user), *others] = await ground.add_members(1 + max(4, round(seconds * 5)))
-    queue = ground.room.queue
-    await put_in(queue, ground, [(tenant, user)] * flood)
+    [(tenant, user), *others] = await installation.add_members(1 + max(4, round(seconds * 5)))
+    queue = installation.room.queue
+    await put_in(queue, installation, [(tenant, user)] * flood)
     taken: list[Lease] = []
     # Of each newcomer: how many had been taken when its job was.
     served_at: dict[UUID, asyncio.Future[int]] = {}
@@ -59,7 +59,7 @@ async def newcomers(ground: Ground, flood: int, seconds: float) -> tuple[list[fl
 
     async def work(worker: str) -> None:
         while not stop.is_set():
-            lease = await queue.lease(ground.criteria, worker)
+            lease = await queue.lease(installation.criteria, worker)
             if lease is None:
                 raise RuntimeError("the flood is too small for this run")
             if lease.tenant_id in served_at:
@@ -75,7 +75,7 @@ async def newcomers(ground: Ground, flood: int, seconds: float) -> tuple[list[fl
             await asyncio.sleep(RUN_SECONDS * 5)
             before, asked = len(taken), time.perf_counter()
             served = served_at[newcomer] = asyncio.get_running_loop().create_future()
-            await put_in(queue, ground, [(newcomer, person)])
+            await put_in(queue, installation, [(newcomer, person)])
             jobs.append(await served - before)
             waits.append(time.perf_counter() - asked)
     finally:
@@ -84,20 +84,20 @@ async def newcomers(ground: Ground, flood: int, seconds: float) -> tuple[list[fl
     return waits, jobs
 
 
-async def in_order_of_arrival(ground: Ground) -> int:
+async def in_order_of_arrival(installation: BenchInstallation) -> int:
     """How many of the flood are taken before a newcomer where the order of arrival counts: all that are left."""
-    queue = Queue(ground.central, fair=False)
-    async with ground.central.connection() as connection:
+    queue = Queue(installation.central, fair=False)
+    async with installation.central.connection() as connection:
         await connection.execute("DELETE FROM ai_job_dispatches")
-    [flood, newcomer] = await ground.add_members(2)
-    await put_in(queue, ground, [flood] * 1000 + [newcomer])
+    [flood, newcomer] = await installation.add_members(2)
+    await put_in(queue, installation, [flood] * 1000 + [newcomer])
     count = 0
-    while (lease := await queue.lease(ground.criteria, "worker")) is not None and lease.tenant_id != newcomer[0]:
+    while (lease := await queue.lease(installation.criteria, "worker")) is not None and lease.tenant_id != newcomer[0]:
         count += 1
     return count
 
 
-async def put_in(queue: Queue, ground: Ground, members: list[tuple[UUID, UUID]]) -> None:
-    entries = [new_entry(ground.workflow_id, *member) for member in members]
+async def put_in(queue: Queue, installation: BenchInstallation, members: list[tuple[UUID, UUID]]) -> None:
+    entries = [new_entry(installation.workflow_id, *member) for member in members]
     for start in range(0, len(entries), 500):
         await queue.enqueue(entries[start : start + 500])

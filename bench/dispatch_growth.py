@@ -18,7 +18,7 @@ from uuid import UUID
 
 import asyncpg
 
-from bench.ground import Ground, add_workflows, new_entry, open_ground
+from bench.installation import BenchInstallation, add_workflows, new_entry, open_bench_installation
 from bench.results import Result
 from callsheet.dispatch.facts import NO_OWNER, Criteria, DispatchEnd, Entry, Lease
 from callsheet.dispatch.lane_keeper import LaneKeeper
@@ -117,9 +117,9 @@ class Crowd:
 async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
     shape = shape or Shape()
     async with (
-        open_ground() as ground,
-        crowd(ground, shape, "small", shape.small) as small,
-        crowd(ground, shape, "large", shape.large) as large,
+        open_bench_installation() as installation,
+        crowd(installation, shape, "small", shape.small) as small,
+        crowd(installation, shape, "large", shape.large) as large,
     ):
         for each in (small, large):
             await each.load(min(1.0, seconds / 4))
@@ -156,10 +156,10 @@ async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
 
 
 @asynccontextmanager
-async def crowd(ground: Ground, shape: Shape, database: str, rows: int) -> AsyncIterator[Crowd]:
+async def crowd(installation: BenchInstallation, shape: Shape, database: str, rows: int) -> AsyncIterator[Crowd]:
     """A central database with this many queued rows, a running LaneKeeper, and a session that is idle in a
     transaction."""
-    dsn = await ground.new_database(database)
+    dsn = await installation.new_database(database)
     await migrate(dsn, "central", database)
     central = Database("central", database, dsn, DatabaseSettings())
     async with AsyncExitStack() as undo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from bench.counting import Counter, counter
-from bench.ground import Ground, open_ground
+from bench.installation import BenchInstallation, open_bench_installation
 from bench.polling import waiting_pollers
 from bench.results import Result
 from callsheet.jobs.long_poll import LongPoll
@@ -20,10 +20,10 @@ short = {"pollers": 100}
 
 async def run(seconds: float, pollers: int = POLLERS) -> list[Result]:
     # Without the loops, which ask on their own account: what is counted is the pollers' alone.
-    async with open_ground(listening=True) as ground, counter(ground) as count:
-        waited = await _statements_while_waiting(ground, count, pollers, seconds)
-        repoll = await _statements_per_repoll(ground, count, pollers)
-        arrival = await _leases_per_arrival(ground, count, pollers)
+    async with open_bench_installation(listening=True) as installation, counter(installation) as count:
+        waited = await _statements_while_waiting(installation, count, pollers, seconds)
+        repoll = await _statements_per_repoll(installation, count, pollers)
+        arrival = await _leases_per_arrival(installation, count, pollers)
     return [
         Result(name=f"{name}.waiting", value=waited, unit=f"statements in {seconds:g} s"),
         Result(name=f"{name}.repoll", value=repoll, unit="statements/re-poll", target=MOST_PER_REPOLL),
@@ -31,36 +31,38 @@ async def run(seconds: float, pollers: int = POLLERS) -> list[Result]:
     ]
 
 
-async def _statements_while_waiting(ground: Ground, count: Counter, pollers: int, seconds: float) -> float:
-    async with waiting_pollers(ground, pollers):
+async def _statements_while_waiting(
+    installation: BenchInstallation, count: Counter, pollers: int, seconds: float
+) -> float:
+    async with waiting_pollers(installation, pollers):
         before = await count.statements()
         await asyncio.sleep(seconds)
         return float(await count.statements() - before)
 
 
-async def _statements_per_repoll(ground: Ground, count: Counter, pollers: int) -> float:
+async def _statements_per_repoll(installation: BenchInstallation, count: Counter, pollers: int) -> float:
     """Each asks once, waits until its time is over, and asks again, as a worker does whose long poll ended."""
-    polling = LongPoll(ground.room.starter, ground.room.waiters)
+    polling = LongPoll(installation.room.starter, installation.room.waiters)
     before = await count.statements()
     for _ in range(2):
-        await asyncio.gather(*(polling.next_job(ground.criteria, f"worker-{n}", 0.05) for n in range(pollers)))
+        await asyncio.gather(*(polling.next_job(installation.criteria, f"worker-{n}", 0.05) for n in range(pollers)))
     return (await count.statements() - before) / (2 * pollers)
 
 
-async def _leases_per_arrival(ground: Ground, count: Counter, pollers: int) -> float:
+async def _leases_per_arrival(installation: BenchInstallation, count: Counter, pollers: int) -> float:
     """The worst of several jobs, one after the other; each ends up with exactly one poller."""
-    user = (await ground.add_users(1))[0]
+    user = (await installation.add_users(1))[0]
     worst = 0
-    async with waiting_pollers(ground, pollers) as waiting:
+    async with waiting_pollers(installation, pollers) as waiting:
         for _ in range(ARRIVALS):
             before = await count.leases()
-            job = NewJob(ground.tenant_id, user, "bench", ground.workflow_id, {}, 1)
-            submitted = await ground.room.submission.submit(job)
+            job = NewJob(installation.tenant_id, user, "bench", installation.workflow_id, {}, 1)
+            submitted = await installation.room.submission.submit(job)
             _, started = await waiting.next_start()
             if started.lease.job_id != submitted.job.id:
                 raise RuntimeError("a poller was given another job")
             # A worker that was woken for nothing has looked at the queue by then.
             await waiting.all_wait()
             worst = max(worst, await count.leases() - before)
-            await ground.room.cancellation.cancel(ground.tenant_id, submitted.job.id, actor="bench")
+            await installation.room.cancellation.cancel(installation.tenant_id, submitted.job.id, actor="bench")
     return float(worst)

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from bench.ground import Ground, add_workflows, new_entry, open_ground
+from bench.installation import BenchInstallation, add_workflows, new_entry, open_bench_installation
 from bench.results import Result
 from callsheet.dispatch.facts import Criteria, DispatchEnd, Entry
 from callsheet.dispatch.lane_keeper import LaneKeeper
@@ -78,9 +78,9 @@ class Form:
 async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
     shape = shape or Shape()
     async with AsyncExitStack() as stack:
-        ground = await stack.enter_async_context(open_ground())
+        installation = await stack.enter_async_context(open_bench_installation())
         forms = {
-            title: await stack.enter_async_context(form(ground, title, shape.rows, tenants, past))
+            title: await stack.enter_async_context(form(installation, title, shape.rows, tenants, past))
             for title, tenants, past in (
                 ("one", 1, 0),
                 ("past", 1, shape.lanes),
@@ -109,8 +109,10 @@ async def run(seconds: float, shape: Shape | None = None) -> list[Result]:
 
 
 @asynccontextmanager
-async def form(ground: Ground, database: str, rows: int, tenants: int, past: int) -> AsyncIterator[Form]:
-    dsn = await ground.new_database(database)
+async def form(
+    installation: BenchInstallation, database: str, rows: int, tenants: int, past: int
+) -> AsyncIterator[Form]:
+    dsn = await installation.new_database(database)
     await migrate(dsn, "central", database)
     central = Database("central", database, dsn, DatabaseSettings())
     async with AsyncExitStack() as undo:

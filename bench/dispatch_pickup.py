@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 
-from bench.ground import Ground, open_ground
+from bench.installation import BenchInstallation, open_bench_installation
 from bench.polling import Pollers, waiting_pollers
 from bench.results import Result
 from callsheet.jobs.new_jobs import NewJob
@@ -23,14 +23,17 @@ LOOPS = ("relay", "reaper", "deadlines", "lane_keeper")
 
 
 async def run(seconds: float) -> list[Result]:
-    async with open_ground(listening=True, loops=LOOPS) as ground, waiting_pollers(ground, POLLERS) as pollers:
-        user = (await ground.add_users(1))[0]
-        job = NewJob(ground.tenant_id, user, "bench", ground.workflow_id, {"prompt": "a cat"}, 1)
-        await _pickup(ground, pollers, job)
+    async with (
+        open_bench_installation(listening=True, loops=LOOPS) as installation,
+        waiting_pollers(installation, POLLERS) as pollers,
+    ):
+        user = (await installation.add_users(1))[0]
+        job = NewJob(installation.tenant_id, user, "bench", installation.workflow_id, {"prompt": "a cat"}, 1)
+        await _pickup(installation, pollers, job)
         delays = []
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            delays.append(1000 * await _pickup(ground, pollers, job))
+            delays.append(1000 * await _pickup(installation, pollers, job))
             await asyncio.sleep(BETWEEN_JOBS_SECONDS)
     delays.sort()
     p50, p99 = statistics.median(delays), delays[int(len(delays) * 0.99)]
@@ -40,16 +43,16 @@ async def run(seconds: float) -> list[Result]:
     ]
 
 
-async def _pickup(ground: Ground, pollers: Pollers, job: NewJob) -> float:
+async def _pickup(installation: BenchInstallation, pollers: Pollers, job: NewJob) -> float:
     committed: list[float] = []
     with armed({Failpoint.SUBMIT_BEFORE_RELAY: _note_time(committed)}):
-        submitting = asyncio.create_task(ground.room.submission.submit(job))
+        submitting = asyncio.create_task(installation.room.submission.submit(job))
     answered, started = await pollers.next_start()
     submitted = await submitting
     if started.lease.job_id != submitted.job.id:
         raise RuntimeError("a poller was given another job")
     report = Report(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
-    await ground.room.lease_reports.complete(report, {})
+    await installation.room.lease_reports.complete(report, {})
     return answered - committed[0]
 
 

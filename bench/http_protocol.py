@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 
 from bench.counting import Counter, counting
-from bench.ground import TOKENS, unread_logs
 from bench.http_me import HOST, Target, bare_server, create_user
+from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, fresh_home, serving
 from bench.results import Result
 from callsheet.jobs.new_jobs import NewJob

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bench.ground import unread_logs
 from bench.http_me import HOST, Target, create_user
 from bench.http_protocol import DRAINING, FLEET_SECRET, WORKERS, Site, open_site
+from bench.installation import unread_logs
 from bench.processes import ROOT, fresh_home, resident_mb, serving
 from bench.results import Result
 from callsheet.plumbing.databases import open_databases
@@ -106,7 +106,7 @@ def _ratio(
 @asynccontextmanager
 async def _strangers(port: int, connections: int) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.strangers", cwd=ROOT, stdin=PIPE, stdout=PIPE
+        sys.executable, "-m", "bench.slow_clients", cwd=ROOT, stdin=PIPE, stdout=PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None

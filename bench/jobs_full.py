@@ -14,7 +14,7 @@ from uuid import UUID
 
 from bench.bare_jobs import Order, bare_jobs
 from bench.counting import counter
-from bench.ground import Ground, open_ground
+from bench.installation import BenchInstallation, open_bench_installation
 from bench.peers import procrastinate
 from bench.queues import TENANTS
 from bench.results import Result
@@ -35,8 +35,8 @@ LOOPS = ("relay", "reaper", "deadlines", "lane_keeper")
 class OurJobs:
     """Callers that each submit a job, lease one, and complete it."""
 
-    def __init__(self, ground: Ground, members: list[tuple[UUID, UUID]], callers: int):
-        self._ground = ground
+    def __init__(self, installation: BenchInstallation, members: list[tuple[UUID, UUID]], callers: int):
+        self._ground = installation
         self._members = itertools.cycle(members)
         self._callers = callers
 
@@ -61,18 +61,18 @@ class OurJobs:
         return done
 
 
-def _order(ground: Ground) -> Order:
-    return Order(ground.tenant_id, ground.workflow_id, PAYLOAD, RESULT, COST)
+def _order(installation: BenchInstallation) -> Order:
+    return Order(installation.tenant_id, installation.workflow_id, PAYLOAD, RESULT, COST)
 
 
 async def run(seconds: float) -> list[Result]:
     async with (
-        open_ground(loops=LOOPS) as ground,
-        counter(ground) as count,
-        procrastinate(ground) as peer,
-        bare_jobs(ground, _order(ground), await ground.add_users(USERS)) as bare,
+        open_bench_installation(loops=LOOPS) as installation,
+        counter(installation) as count,
+        procrastinate(installation) as peer,
+        bare_jobs(installation, _order(installation), await installation.add_users(USERS)) as bare,
     ):
-        ours = OurJobs(ground, await ground.add_members(TENANTS), CALLERS)
+        ours = OurJobs(installation, await installation.add_members(TENANTS), CALLERS)
         contestants: dict[str, Drainable] = {
             "bare": bare,
             "several": bare.at_once(BARE_AT_ONCE),

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
-from bench.ground import Ground
+from bench.installation import BenchInstallation
 from callsheet.toolbox.ids import uuid7
 
 STEPS, CHILDREN = 4, 5
@@ -80,12 +80,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    ground: Ground
+    installation: BenchInstallation
     connection: asyncpg.Connection[asyncpg.Record]
     user_id: UUID
 
     async def add_run(self, shape: Shape, candidates: int) -> UUID:
-        tenant_id, pipeline_id, run_id = self.ground.tenant_id, await self._pipeline(shape.top_k), uuid7()
+        tenant_id, pipeline_id, run_id = self.installation.tenant_id, await self._pipeline(shape.top_k), uuid7()
         owner = (tenant_id, run_id, self.user_id, pipeline_id)
         await self.connection.execute(RUN, *owner, STEPS, shape.strategy, shape.target_leaves, candidates)
         fill = CANDIDATES.format(position=shape.position, eligible=shape.eligible, steps=STEPS, children=CHILDREN)
@@ -97,24 +97,24 @@ class Filler:
     async def add_busy_runs(self, count: int) -> None:
         """Active runs that wait for a job of theirs."""
         pipeline_id = await self._pipeline(None)
-        await self.connection.execute(BUSY_RUNS, self.ground.tenant_id, self.user_id, pipeline_id, STEPS, count)
+        await self.connection.execute(BUSY_RUNS, self.installation.tenant_id, self.user_id, pipeline_id, STEPS, count)
 
     async def _pipeline(self, top_k: int | None) -> UUID:
         pipeline_id = uuid7()
-        await self.connection.execute(PIPELINE, self.ground.tenant_id, pipeline_id, self.user_id)
-        steps = (self.ground.tenant_id, pipeline_id, EFFECT, CHILDREN, top_k, STEPS)
+        await self.connection.execute(PIPELINE, self.installation.tenant_id, pipeline_id, self.user_id)
+        steps = (self.installation.tenant_id, pipeline_id, EFFECT, CHILDREN, top_k, STEPS)
         await self.connection.execute(ADD_STEPS, *steps)
         return pipeline_id
 
 
 @asynccontextmanager
-async def filling(ground: Ground) -> AsyncIterator[Filler]:
+async def filling(installation: BenchInstallation) -> AsyncIterator[Filler]:
     """What was filled is vacuumed and analyzed when the block ends, as autovacuum would within the minute."""
-    connection = await asyncpg.connect(ground.pool.dsn)
+    connection = await asyncpg.connect(installation.pool.dsn)
     try:
         # There are no jobs and files behind these candidates, and no client asks for them.
         await connection.execute("SET session_replication_role = replica")
-        yield Filler(ground, connection, (await ground.add_users(1))[0])
+        yield Filler(installation, connection, (await installation.add_users(1))[0])
         await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()

@@ -14,7 +14,7 @@ from pgqueuer.queries import Queries
 from pgqueuer.types import QueueExecutionMode
 from procrastinate import App, PsycopgConnector
 
-from bench.ground import Ground, analyze
+from bench.installation import BenchInstallation, analyze
 
 CONCURRENCY = 8
 
@@ -42,9 +42,9 @@ class Procrastinate:
 
 
 @asynccontextmanager
-async def procrastinate(ground: Ground) -> AsyncIterator[Procrastinate]:
+async def procrastinate(installation: BenchInstallation) -> AsyncIterator[Procrastinate]:
     logging.getLogger("procrastinate").setLevel(logging.WARNING)
-    dsn = await ground.new_database("procrastinate")
+    dsn = await installation.new_database("procrastinate")
     app = App(connector=PsycopgConnector(conninfo=dsn, min_size=CONCURRENCY, max_size=CONCURRENCY + 4))
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
@@ -81,9 +81,9 @@ async def _do_nothing() -> None:
 
 
 @asynccontextmanager
-async def pgqueuer(ground: Ground, batch: int) -> AsyncIterator[PgQueuerPeer]:
+async def pgqueuer(installation: BenchInstallation, batch: int) -> AsyncIterator[PgQueuerPeer]:
     logging.getLogger("pgqueuer").setLevel(logging.WARNING)
-    dsn = await ground.new_database("pgqueuer")
+    dsn = await installation.new_database("pgqueuer")
     async with asyncpg.create_pool(dsn, min_size=CONCURRENCY, max_size=CONCURRENCY) as pool:
         await Queries.from_asyncpg_pool(pool).install()
         yield PgQueuerPeer(pool, dsn, batch)

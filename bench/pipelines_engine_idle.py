@@ -13,8 +13,8 @@ import asyncio
 import statistics
 from typing import Any
 
+from bench.product import TRIVIAL, Graph, RunningProduct, lightbox, node, open_product, picture
 from bench.results import Result
-from bench.studio import TRIVIAL, Graph, Studio, lightbox, node, open_studio, picture
 from bench.worker_engine_idle import Watch, watching
 from callsheet.wire.jobs import JobStatus
 
@@ -45,22 +45,22 @@ async def run(
 ) -> list[Result]:
     shares: dict[str, list[float]] = {"two": [], "in turns": [], "one": []}
     async with (
-        open_studio(given=AT_ONCE) as studio,
-        lightbox(studio.home) as engine,
+        open_product(given=AT_ONCE) as product,
+        lightbox(product.home) as engine,
         watching(engine) as watch,
     ):
-        await _offer(studio, render_seconds)
+        await _offer(product, render_seconds)
         rounds = range(max(1, round(seconds / TURN_SECONDS)))
-        async with studio.agent(f"{BASE},{FIX}", engine, **BOTH):
-            await _run(studio, 2, 1)
+        async with product.agent(f"{BASE},{FIX}", engine, **BOTH):
+            await _run(product, 2, 1)
             watch.spans.clear()
             for _ in rounds:
-                shares["two"].append(await _idle(studio, watch, 2, leaves))
-        async with studio.agent(f"{BASE},{FIX}", engine):
+                shares["two"].append(await _idle(product, watch, 2, leaves))
+        async with product.agent(f"{BASE},{FIX}", engine):
             for _ in rounds:
-                shares["in turns"].append(await _idle(studio, watch, 2, leaves))
-                shares["one"].append(await _idle(studio, watch, 1, max(1, leaves // 2)))
-            await _ask(studio, asked, ask_seconds)
+                shares["in turns"].append(await _idle(product, watch, 2, leaves))
+                shares["one"].append(await _idle(product, watch, 1, max(1, leaves // 2)))
+            await _ask(product, asked, ask_seconds)
             asking = watch.idle_percent(asked)
     two, in_turns, one = (statistics.median(share) for share in shares.values())
     unit = f"% idle between {render_seconds:g} s renders of a run, two jobs at once"
@@ -77,26 +77,26 @@ async def run(
     ]
 
 
-async def _idle(studio: Studio, watch: Watch, concurrency: int, leaves: int) -> float:
-    made = await _run(studio, concurrency, leaves)
+async def _idle(product: RunningProduct, watch: Watch, concurrency: int, leaves: int) -> float:
+    made = await _run(product, concurrency, leaves)
     if made != STEPS * leaves:
         raise RuntimeError(f"the run has made {made} candidates in place of {STEPS * leaves}")
     return watch.idle_percent(made)
 
 
-async def _offer(studio: Studio, render_seconds: float) -> None:
+async def _offer(product: RunningProduct, render_seconds: float) -> None:
     """The workflows of the steps, and one of the peer's own; each sleeps as long as a render takes."""
     sleep: dict[str, Any] = {"seconds": render_seconds, "steps": 10, "preview": False}
     paint = node("LightboxTextToImage", text="{{prompt}}", seed="{{seed}}", width=64, height=64, steps=1)
     base: Graph = {**TRIVIAL, "load": paint, "change": node("ProbeSleep", image=["load", 0], **sleep)}
     fix: Graph = {**TRIVIAL, "change": base["change"]}
-    await studio.offer(BASE, base)
-    await studio.offer(FIX, fix)
+    await product.offer(BASE, base)
+    await product.offer(FIX, fix)
     steps = [
         {"name": f"step {number}", "workflow": FIX if number else BASE, "max_children": 1, **_needs(number)}
         for number in range(STEPS)
     ]
-    answer = await studio.admin.post("/api/pipelines", json={"slug": "bench", "name": "Bench", "steps": steps})
+    answer = await product.admin.post("/api/pipelines", json={"slug": "bench", "name": "Bench", "steps": steps})
     answer.raise_for_status()
 
 
@@ -104,14 +104,14 @@ def _needs(number: int) -> dict[str, bool]:
     return {"needs_parent_image_path": True} if number else {"needs_run_prompt": True}
 
 
-async def _run(studio: Studio, concurrency: int, leaves: int) -> int:
+async def _run(product: RunningProduct, concurrency: int, leaves: int) -> int:
     """To its end; how many candidates it has made."""
     request = {"name": "Bench", "prompt": "dunes", "budget": 1000, "target_leaves": leaves, "concurrency": concurrency}
-    answer = await studio.admin.post("/api/pipelines/bench/runs", json=request)
+    answer = await product.admin.post("/api/pipelines/bench/runs", json=request)
     path = f"/api/runs/{answer.raise_for_status().json()['id']}"
     async with asyncio.timeout(RUN_SECONDS):
         while True:
-            shown = (await studio.admin.get(path)).raise_for_status().json()
+            shown = (await product.admin.get(path)).raise_for_status().json()
             if shown["status"] == "completed":
                 return int(shown["candidates"])
             if shown["reason"] is not None:
@@ -119,12 +119,12 @@ async def _run(studio: Studio, concurrency: int, leaves: int) -> int:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _ask(studio: Studio, jobs: int, ask_seconds: float) -> None:
+async def _ask(product: RunningProduct, jobs: int, ask_seconds: float) -> None:
     """One after the other: the next job is started when a check finds that the previous one has ended."""
-    file = await studio.upload(picture(1))
+    file = await product.upload(picture(1))
     for _ in range(jobs):
-        job = await studio.client.submit(FIX, {}, input_file_id=file)
-        while (found := await studio.client.job(job.id)).status is not JobStatus.COMPLETED:
+        job = await product.client.submit(FIX, {}, input_file_id=file)
+        while (found := await product.client.job(job.id)).status is not JobStatus.COMPLETED:
             if found.status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.EXPIRED):
                 raise RuntimeError(f"a job has {found.status.value}: {found.error}")
             await asyncio.sleep(ask_seconds)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from bench.counting import Counter, counter
-from bench.ground import Ground, open_ground
+from bench.installation import BenchInstallation, open_bench_installation
 from bench.large_runs import SPREAD, STEPS, Shape, filling
 from bench.processes import fresh_home
 from bench.results import Result
@@ -73,20 +73,20 @@ class Timed:
 
 
 async def run(seconds: float, candidates: int = CANDIDATES, runs: int = RUNS) -> list[Result]:
-    async with open_ground() as ground, counter(ground) as count:
-        async with filling(ground) as filler:
+    async with open_bench_installation() as installation, counter(installation) as count:
+        async with filling(installation) as filler:
             timed = {kind: Timed(await filler.add_run(shape, candidates)) for kind, shape in shapes(candidates).items()}
         for each in timed.values():
-            await _choose(ground, each, WARM_UP / 1000, 0)
+            await _choose(installation, each, WARM_UP / 1000, 0)
             each.ours.clear()
             each.key.clear()
             for _ in range(LOADS):
-                each.loaded.append(await _load(ground, each.run_id))
+                each.loaded.append(await _load(installation, each.run_id))
         rounds = max(2, round(seconds / 2))
         for number in range(rounds):
             for each in timed.values():
-                await _choose(ground, each, seconds / rounds / len(timed), 1_000_000 * (number + 1))
-        ticks = await _tick(ground, count, runs)
+                await _choose(installation, each, seconds / rounds / len(timed), 1_000_000 * (number + 1))
+        ticks = await _tick(installation, count, runs)
     return [*(_result(f"{name}{kind}", each, candidates) for kind, each in timed.items()), *ticks]
 
 
@@ -104,34 +104,34 @@ def _result(full_name: str, timed: Timed, candidates: int) -> Result:
     )
 
 
-async def _choose(ground: Ground, timed: Timed, seconds: float, draws: int) -> None:
+async def _choose(installation: BenchInstallation, timed: Timed, seconds: float, draws: int) -> None:
     """In turns: the run by its key, as the bare read; then the choice of its next job."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until or len(timed.ours) < WARM_UP:
         draws += 1
         began = time.perf_counter()
-        row = await _by_key(ground, timed.run_id)
+        row = await _by_key(installation, timed.run_id)
         read = time.perf_counter()
-        snapshot = await read_snapshot(ground.pool, row)
+        snapshot = await read_snapshot(installation.pool, row)
         choice = next_group(snapshot.state)
-        parent = await choose_parent(ground.pool, row, snapshot, choice, Draw(row.seed, draws))
+        parent = await choose_parent(installation.pool, row, snapshot, choice, Draw(row.seed, draws))
         timed.ours.append(time.perf_counter() - read)
         timed.key.append(read - began)
         if choice.mode is not Mode.CHILD_GENERATION or parent is None:
             raise RuntimeError(f"nobody was chosen: {choice}")
 
 
-async def _by_key(ground: Ground, run_id: UUID) -> ClaimedRun:
-    async with ground.pool.connection() as connection:
-        row = await connection.fetchrow(READ_RUN, ground.tenant_id, run_id)
+async def _by_key(installation: BenchInstallation, run_id: UUID) -> ClaimedRun:
+    async with installation.pool.connection() as connection:
+        row = await connection.fetchrow(READ_RUN, installation.tenant_id, run_id)
     assert row is not None
     return ClaimedRun._make(row)
 
 
-async def _load(ground: Ground, run_id: UUID) -> float:
+async def _load(installation: BenchInstallation, run_id: UUID) -> float:
     """Seconds that the choice takes in a process that has the whole tree in memory."""
     began = time.perf_counter()
-    async with ground.pool.connection() as connection:
+    async with installation.pool.connection() as connection:
         rows = await connection.fetch(LOAD, run_id)
     eligible = [
         row
@@ -147,21 +147,21 @@ async def _load(ground: Ground, run_id: UUID) -> float:
     return time.perf_counter() - began
 
 
-async def _tick(ground: Ground, count: Counter, runs: int) -> list[Result]:
-    async with _scheduler(ground) as scheduler:
-        async with filling(ground) as filler:
+async def _tick(installation: BenchInstallation, count: Counter, runs: int) -> list[Result]:
+    async with _scheduler(installation) as scheduler:
+        async with filling(installation) as filler:
             # The runs measured above may submit their next job, and no worker would render it.
             await filler.connection.execute("UPDATE pipeline_runs SET status = 'paused'")
             await filler.add_busy_runs(runs)
         before = await count.statements()
-        while await scheduler.advance_due(ground.pool):
+        while await scheduler.advance_due(installation.pool):
             pass
         looked = await count.statements() - before
-        await scheduler.advance_due(ground.pool)
+        await scheduler.advance_due(installation.pool)
         before, times = await count.statements(), []
         for _ in range(IDLE_TICKS):
             began = time.perf_counter()
-            await scheduler.advance_due(ground.pool)
+            await scheduler.advance_due(installation.pool)
             times.append(time.perf_counter() - began)
         asked = await count.statements() - before
     times.sort()
@@ -179,7 +179,7 @@ async def _tick(ground: Ground, count: Counter, runs: int) -> list[Result]:
 
 
 @asynccontextmanager
-async def _scheduler(ground: Ground) -> AsyncIterator[RunScheduler]:
+async def _scheduler(installation: BenchInstallation) -> AsyncIterator[RunScheduler]:
     """As a control plane has it, with room for every job."""
     with fresh_home() as home:
         home.mkdir()
@@ -187,9 +187,9 @@ async def _scheduler(ground: Ground) -> AsyncIterator[RunScheduler]:
         secret = master_secret(settings)
         storage = open_storage(settings, secret)
         try:
-            databases = ground.databases
+            databases = installation.databases
             media = open_media(databases, storage, settings, secret)
             catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
-            yield open_pipelines(databases, catalog, media, ground.room, settings.pipelines).scheduler
+            yield open_pipelines(databases, catalog, media, installation.room, settings.pipelines).scheduler
         finally:
             await storage.close()

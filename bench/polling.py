@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bench.ground import Ground
+from bench.installation import BenchInstallation
 from callsheet.jobs.long_poll import LongPoll
 from callsheet.jobs.outcomes import StartedLease
 
@@ -17,7 +17,7 @@ from callsheet.jobs.outcomes import StartedLease
 class Pollers:
     """So many pollers that never stop; what they were given comes out of `next_start`."""
 
-    ground: Ground
+    installation: BenchInstallation
     count: int
     _starts: asyncio.Queue[tuple[float, StartedLease]] = field(default_factory=asyncio.Queue)
 
@@ -29,22 +29,22 @@ class Pollers:
     async def all_wait(self) -> None:
         """Each has asked once, found nothing, and waits."""
         async with asyncio.timeout(180):
-            while len(self.ground.room.waiters) < self.count:  # noqa: ASYNC110 (no event says that one more waits)
+            while len(self.installation.room.waiters) < self.count:  # noqa: ASYNC110 (no event says that one more waits)
                 await asyncio.sleep(0.002)
         # A poller is counted before its first question has a response; its questions go out one batch after the other.
-        await self.ground.room.queue.lease(self.ground.criteria, "last in line")
+        await self.installation.room.queue.lease(self.installation.criteria, "last in line")
 
     async def run(self, worker: str) -> None:
-        polling = LongPoll(self.ground.room.starter, self.ground.room.waiters)
+        polling = LongPoll(self.installation.room.starter, self.installation.room.waiters)
         while True:
-            started = await polling.next_job(self.ground.criteria, worker, 3600)
+            started = await polling.next_job(self.installation.criteria, worker, 3600)
             if started is not None:
                 self._starts.put_nowait((time.perf_counter(), started))
 
 
 @asynccontextmanager
-async def waiting_pollers(ground: Ground, count: int) -> AsyncIterator[Pollers]:
-    pollers = Pollers(ground, count)
+async def waiting_pollers(installation: BenchInstallation, count: int) -> AsyncIterator[Pollers]:
+    pollers = Pollers(installation, count)
     tasks = [asyncio.create_task(pollers.run(f"worker-{number}")) for number in range(count)]
     try:
         await pollers.all_wait()

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import psutil  # type: ignore[import-untyped]
 
-from bench.ground import Ground
+from bench.installation import BenchInstallation
 
 
-def processor_clock(ground: Ground) -> Callable[[], float]:
+def processor_clock(installation: BenchInstallation) -> Callable[[], float]:
     """Seconds that both have spent since they started."""
-    assert ground.databases.embedded is not None, "benchmarks run on an embedded server of their own"
-    first_line = (ground.databases.embedded.data_directory / "postmaster.pid").read_text("utf-8").split()[0]
+    assert installation.databases.embedded is not None, "benchmarks run on an embedded server of their own"
+    first_line = (installation.databases.embedded.data_directory / "postmaster.pid").read_text("utf-8").split()[0]
     server = psutil.Process(int(first_line))
 
     def spent() -> float:

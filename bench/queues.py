@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from bench.ground import Ground
+from bench.installation import BenchInstallation
 from callsheet.dispatch.facts import DispatchEnd
 
 # Tenants that wait: each has a lane of its own, and its turn.
@@ -40,8 +40,8 @@ FROM generate_series(1, $1::integer) AS n JOIN lane ON lane.number = n % cardina
 class OurQueue:
     """Lease and close, one job per call, so many callers at once; the jobs are of many tenants."""
 
-    def __init__(self, ground: Ground, callers: int):
-        self._ground = ground
+    def __init__(self, installation: BenchInstallation, callers: int):
+        self._ground = installation
         self._callers = callers
         self._tenants: list[UUID] = []
 
@@ -143,8 +143,10 @@ class BareQueue:
 
 
 @asynccontextmanager
-async def bare_queue(ground: Ground, *, connections: int = 8, at_once: int = 1) -> AsyncIterator[BareQueue]:
-    dsn = await ground.new_database("bare")
+async def bare_queue(
+    installation: BenchInstallation, *, connections: int = 8, at_once: int = 1
+) -> AsyncIterator[BareQueue]:
+    dsn = await installation.new_database("bare")
     async with AsyncExitStack() as undo:
         opened = []
         for _ in range(connections):

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from bench.studio import FLEET_SECRET, INPUT
+from bench.product import FLEET_SECRET, INPUT
 
 
 class SequentialWorker:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from bench.ground import TOKENS, unread_logs
 from bench.http_me import HOST, create_user
+from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, cpu_seconds, fresh_home, serving
 from bench.results import Result
 from callsheet.dispatch.facts import JobCycle

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from procrastinate import App, PsycopgConnector
 
-from bench.ground import add_tenant, analyze, unread_logs
 from bench.http_me import HOST
+from bench.installation import add_tenant, analyze, unread_logs
 from bench.processes import fresh_home
 from bench.results import Result
 from bench.turns import take_turns

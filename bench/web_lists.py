@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from bench.ground import Ground, open_ground
+from bench.installation import BenchInstallation, open_bench_installation
 from bench.processes import fresh_home
 from bench.results import Result
 from callsheet.all_jobs.filters import Resolved
@@ -82,31 +82,33 @@ AT_ONCE = 50_000
 
 
 async def run(seconds: float, jobs: int = JOBS) -> list[Result]:
-    async with open_ground() as ground:
-        [user_id] = await ground.add_users(1)
-        await _fill(ground, user_id, jobs)
-        principal = _principal(ground, user_id)
+    async with open_bench_installation() as installation:
+        [user_id] = await installation.add_users(1)
+        await _fill(installation, user_id, jobs)
+        principal = _principal(installation, user_id)
         with fresh_home() as home:
             settings = load_settings(home=home)
             secret = master_secret(settings)
-            storage = open_storage(settings, secret, StorageOwner(ground.databases))
+            storage = open_storage(settings, secret, StorageOwner(installation.databases))
             try:
                 urls = PreviewUrls(secret)
-                effects = Effects(ground.databases, storage, urls)
-                lists = JobLists(ground.databases, effects, Files(ground.databases, storage, settings, urls))
-                all_jobs = AllJobs(ground.databases, Names(ground.databases, effects), effects)
-                return await _measure(ground, lists, all_jobs, principal, seconds)
+                effects = Effects(installation.databases, storage, urls)
+                lists = JobLists(
+                    installation.databases, effects, Files(installation.databases, storage, settings, urls)
+                )
+                all_jobs = AllJobs(installation.databases, Names(installation.databases, effects), effects)
+                return await _measure(installation, lists, all_jobs, principal, seconds)
             finally:
                 await storage.close()
 
 
 async def _measure(
-    ground: Ground, lists: JobLists, all_jobs: AllJobs, principal: Principal, seconds: float
+    installation: BenchInstallation, lists: JobLists, all_jobs: AllJobs, principal: Principal, seconds: float
 ) -> list[Result]:
     middle = UUID("01900000-0000-7000-8000-000000080000")
 
     async def plain() -> None:
-        async with ground.pool.connection() as connection:
+        async with installation.pool.connection() as connection:
             await SQL["list_jobs"].rows(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -170,14 +172,14 @@ async def _timed(
     return ours, peer
 
 
-async def _fill(ground: Ground, user_id: UUID, jobs: int) -> None:
-    async with ground.pool.transaction() as connection:
+async def _fill(installation: BenchInstallation, user_id: UUID, jobs: int) -> None:
+    async with installation.pool.transaction() as connection:
         await connection.execute("SET LOCAL session_replication_role = replica; SET LOCAL statement_timeout = 0")
         for first in range(1, jobs + 1, AT_ONCE):
             last = min(first + AT_ONCE - 1, jobs)
-            await connection.execute(FILL, ground.tenant_id, user_id, SHARE, first, last, timeout=600)
-        await connection.execute(FILES, ground.tenant_id, user_id, SHARE, jobs, timeout=600)
-    await _vacuum(ground.pool.dsn)
+            await connection.execute(FILL, installation.tenant_id, user_id, SHARE, first, last, timeout=600)
+        await connection.execute(FILES, installation.tenant_id, user_id, SHARE, jobs, timeout=600)
+    await _vacuum(installation.pool.dsn)
 
 
 async def _vacuum(dsn: str) -> None:
@@ -189,12 +191,12 @@ async def _vacuum(dsn: str) -> None:
         await connection.close()
 
 
-def _principal(ground: Ground, user_id: UUID) -> Principal:
+def _principal(installation: BenchInstallation, user_id: UUID) -> Principal:
     return Principal(
         user_id=user_id,
-        tenant_id=ground.tenant_id,
+        tenant_id=installation.tenant_id,
         tenant="bench",
-        pool=ground.pool.name,
+        pool=installation.pool.name,
         email="bench@example.com",
         name="",
         role=Role.USER,

@@ -10,7 +10,7 @@ import statistics
 import time
 from datetime import UTC, datetime
 
-from bench.ground import Ground, open_ground
+from bench.installation import BenchInstallation, open_bench_installation
 from bench.processor import processor_clock
 from bench.results import Result
 from callsheet.statistics.keeper import StatisticsKeeper
@@ -47,17 +47,17 @@ FROM generate_series(1, $1::integer) n
 
 
 async def run(seconds: float, jobs: int = JOBS, workers: int = WORKERS) -> list[Result]:
-    async with open_ground() as ground:
-        await _fill(ground, jobs, workers)
-        keeper = StatisticsKeeper(ground.databases, days=400)
+    async with open_bench_installation() as installation:
+        await _fill(installation, jobs, workers)
+        keeper = StatisticsKeeper(installation.databases, days=400)
         while await keeper.tick(datetime.now(UTC)):
             pass
-        results = [await _read(ground, time_range, seconds / len(RANGES)) for time_range in RANGES]
-        return [*results, await _keep(ground)]
+        results = [await _read(installation, time_range, seconds / len(RANGES)) for time_range in RANGES]
+        return [*results, await _keep(installation)]
 
 
-async def _read(ground: Ground, time_range: TimeRange, seconds: float) -> Result:
-    series, workflow = Series(ground.databases), None
+async def _read(installation: BenchInstallation, time_range: TimeRange, seconds: float) -> Result:
+    series, workflow = Series(installation.databases), None
     ours: list[float] = []
     plain: list[float] = []
     end = time.perf_counter() + seconds
@@ -66,7 +66,7 @@ async def _read(ground: Ground, time_range: TimeRange, seconds: float) -> Result
         await series.read(time_range, workflow)
         ours.append((time.perf_counter() - started) * 1000)
         started = time.perf_counter()
-        async with ground.central.ordinary() as connection:
+        async with installation.central.ordinary() as connection:
             await SQL["find_workflow"].value(connection, slug="none")
         plain.append((time.perf_counter() - started) * 1000)
     return Result(
@@ -80,13 +80,13 @@ async def _read(ground: Ground, time_range: TimeRange, seconds: float) -> Result
     )
 
 
-async def _keep(ground: Ground) -> Result:
+async def _keep(installation: BenchInstallation) -> Result:
     """The processor time of a tick, compared with the time until the next one. Each is the first of its minute, which
     samples as well: five of six are cheaper."""
-    clock = processor_clock(ground)
+    clock = processor_clock(installation)
     spent = []
     for _ in range(TICKS):
-        keeper = StatisticsKeeper(ground.databases, days=400)
+        keeper = StatisticsKeeper(installation.databases, days=400)
         before = clock()
         await keeper.tick(datetime.now(UTC))
         spent.append(clock() - before)
@@ -94,13 +94,13 @@ async def _keep(ground: Ground) -> Result:
     return Result(name=f"{name}.keeping", value=percent, unit="% of a core", target=TARGET_PERCENT)
 
 
-async def _fill(ground: Ground, jobs: int, workers: int) -> None:
-    async with ground.central.transaction() as connection:
+async def _fill(installation: BenchInstallation, jobs: int, workers: int) -> None:
+    async with installation.central.transaction() as connection:
         rows = await connection.fetch(ADD_WORKFLOWS, WORKFLOWS)
         workflow_ids = [row["id"] for row in rows]
         await connection.execute("SET LOCAL statement_timeout = 0")
-        await connection.execute(FILL, ground.tenant_id, workflow_ids, jobs, timeout=600)
+        await connection.execute(FILL, installation.tenant_id, workflow_ids, jobs, timeout=600)
         await connection.execute(ADD_WORKERS, workers, timeout=600)
-    async with ground.central.connection() as connection:
+    async with installation.central.connection() as connection:
         await connection.execute("SELECT brin_summarize_new_values('history_by_end')")
         await connection.execute("ANALYZE dispatch_history", timeout=600)

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.http_me import HOST
+from bench.product import TRIVIAL, RunningProduct, lightbox, node, open_product, picture
 from bench.results import Result
 from bench.sequential_worker import SequentialWorker
 from bench.slow_storage import slow_storage
-from bench.studio import TRIVIAL, Studio, lightbox, node, open_studio, picture
 from callsheet.plumbing.server import free_address
 
 name = "worker.engine_idle"
@@ -75,20 +75,20 @@ async def run(
     shares: dict[str, list[float]] = {"ours": [], "usual": [], "quick": []}
     async with (
         slow_storage(f"http://{HOST}:{port}", storage, STORAGE_SECONDS),
-        open_studio(f"http://{HOST}:{storage}", port) as studio,
-        lightbox(studio.home) as engine,
+        open_product(f"http://{HOST}:{storage}", port) as product,
+        lightbox(product.home) as engine,
         watching(engine) as watch,
     ):
         for workflow in (OVERLAPPING, SEQUENTIAL):
-            await studio.offer(workflow, graph)
-        async with studio.agent(OVERLAPPING, engine):
-            await _batch(studio, OVERLAPPING, 1, None)
+            await product.offer(workflow, graph)
+        async with product.agent(OVERLAPPING, engine):
+            await _batch(product, OVERLAPPING, 1, None)
             watch.spans.clear()
             for _ in range(max(1, round(seconds / TURN_SECONDS))):
-                await _batch(studio, OVERLAPPING, jobs, None)
+                await _batch(product, OVERLAPPING, jobs, None)
                 shares["ours"].append(watch.idle_percent(jobs))
                 for kind, look in (("usual", usual_look), ("quick", QUICK_LOOK_SECONDS)):
-                    await _sequentially(studio, engine, jobs, look)
+                    await _sequentially(product, engine, jobs, look)
                     shares[kind].append(watch.idle_percent(jobs))
     ours, usual, quick = (statistics.median(shares[kind]) for kind in ("ours", "usual", "quick"))
     unit = f"% idle between {render_seconds:g} s renders, storage {1000 * STORAGE_SECONDS:g} ms away"
@@ -98,23 +98,25 @@ async def run(
     ]
 
 
-async def _sequentially(studio: Studio, engine: str, jobs: int, look_seconds: float) -> None:
-    worker = SequentialWorker(studio.url, engine, SEQUENTIAL, look_seconds)
+async def _sequentially(product: RunningProduct, engine: str, jobs: int, look_seconds: float) -> None:
+    worker = SequentialWorker(product.url, engine, SEQUENTIAL, look_seconds)
     await worker.register()
     try:
-        await _batch(studio, SEQUENTIAL, jobs, worker.work)
+        await _batch(product, SEQUENTIAL, jobs, worker.work)
     finally:
         await worker.leave()
 
 
-async def _batch(studio: Studio, effect: str, jobs: int, work: Callable[[int], Awaitable[None]] | None) -> None:
+async def _batch(
+    product: RunningProduct, effect: str, jobs: int, work: Callable[[int], Awaitable[None]] | None
+) -> None:
     """All jobs are queued before the first one is taken. Each has an image of its own."""
     async with asyncio.timeout(BATCH_SECONDS):
-        files = [await studio.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
-        submitted = [await studio.client.submit(effect, {}, input_file_id=file) for file in files]
+        files = [await product.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
+        submitted = [await product.client.submit(effect, {}, input_file_id=file) for file in files]
         if work is not None:
             await work(jobs)
-        await asyncio.gather(*(studio.ended(job) for job in submitted))
+        await asyncio.gather(*(product.ended(job) for job in submitted))
 
 
 @asynccontextmanager

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import httpx
 
 from bench.http_me import HOST
+from bench.product import TRIVIAL, Graph, RunningProduct, lightbox, node, open_product, picture
 from bench.results import Result
 from bench.slow_storage import slow_storage
-from bench.studio import TRIVIAL, Graph, Studio, lightbox, node, open_studio, picture
 from bench.worker_engine_idle import Watch, watching
 from callsheet.plumbing.server import free_address
 
@@ -76,19 +76,19 @@ async def run(
     port, storage = [(await free_address(HOST, 0))[1] for _ in range(2)]
     async with AsyncExitStack() as undo:
         await undo.enter_async_context(slow_storage(f"http://{HOST}:{port}", storage, storage_seconds))
-        studio = await undo.enter_async_context(open_studio(f"http://{HOST}:{storage}", port))
-        gpu = studio.home.parent / "gpu.lock"
+        product = await undo.enter_async_context(open_product(f"http://{HOST}:{storage}", port))
+        gpu = product.home.parent / "gpu.lock"
         gpu.touch()
         engines = [
-            await undo.enter_async_context(lightbox(studio.home, f"engine-{number}", {"BENCH_GPU": str(gpu)}))
+            await undo.enter_async_context(lightbox(product.home, f"engine-{number}", {"BENCH_GPU": str(gpu)}))
             for number in range(1, most + 1)
         ]
         watches = [await undo.enter_async_context(watching(each)) for each in engines]
-        await studio.offer(EFFECT, load.graph({"load": TRIVIAL["load"]}))
+        await product.offer(EFFECT, load.graph({"load": TRIVIAL["load"]}))
         for _ in range(max(1, round(seconds / ROUND_SECONDS))):
             for number in ours:
                 bare[number].append(await _bare(engines[:number], load, jobs_each))
-                ours[number].append(await _through(studio, engines[:number], watches[:number], jobs_each))
+                ours[number].append(await _through(product, engines[:number], watches[:number], jobs_each))
     per_second = {number: statistics.median(each.per_second for each in found) for number, found in ours.items()}
     results = [
         Result(
@@ -106,19 +106,21 @@ async def run(
     return results
 
 
-async def _through(studio: Studio, engines: Sequence[str], watches: Sequence[Watch], jobs_each: int) -> Measured:
+async def _through(
+    product: RunningProduct, engines: Sequence[str], watches: Sequence[Watch], jobs_each: int
+) -> Measured:
     """One agent with all of them; from the first run to the end of the last. All jobs are queued before it starts, as
     the runs of the ceiling are: how long it takes to submit them is not its affair."""
     jobs = jobs_each * len(engines)
-    files = [await studio.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
-    submitted = [await studio.client.submit(EFFECT, {}, input_file_id=file) for file in files]
+    files = [await product.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
+    submitted = [await product.client.submit(EFFECT, {}, input_file_id=file) for file in files]
     for watch in watches:
         watch.spans.clear()
     async with (
         asyncio.timeout(BATCH_SECONDS),
-        studio.agent(EFFECT, engines[0], CALLSHEET_ENGINE__URLS=",".join(engines)),
+        product.agent(EFFECT, engines[0], CALLSHEET_ENGINE__URLS=",".join(engines)),
     ):
-        await asyncio.gather(*(studio.ended(job) for job in submitted))
+        await asyncio.gather(*(product.ended(job) for job in submitted))
     spans = [span for watch in watches for span in watch.spans]
     start, end = min(since for since, _ in spans), max(until for _, until in spans)
     busy = [sum(until - since for since, until in watch.spans) for watch in watches]

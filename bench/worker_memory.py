@@ -13,8 +13,8 @@ import statistics
 from pathlib import Path
 
 from bench.processes import resident_mb
+from bench.product import TRIVIAL, RunningProduct, lightbox, node, open_product, picture
 from bench.results import Result
-from bench.studio import TRIVIAL, Studio, lightbox, node, open_studio, picture
 
 name = "worker.memory"
 short = {"jobs": 9, "megabytes": 16, "idle_seconds": 0.2}
@@ -34,18 +34,18 @@ async def run(
     seconds: float, jobs: int = JOBS, megabytes: int = MEGABYTES, idle_seconds: float = IDLE_SECONDS
 ) -> list[Result]:
     """So many jobs, whatever `seconds` says."""
-    async with open_studio() as studio, lightbox(studio.home) as engine:
-        await studio.offer(SMALL, TRIVIAL)
+    async with open_product() as product, lightbox(product.home) as engine:
+        await product.offer(SMALL, TRIVIAL)
         save = node("BenchLargeFile", megabytes=megabytes, filename_prefix="bench")
-        await studio.offer(LARGE, {"save": save}, "mp4", "video/mp4")
-        async with studio.agent(f"{SMALL},{LARGE}", engine, **KEEP_NOTHING) as pid:
+        await product.offer(LARGE, {"save": save}, "mp4", "video/mp4")
+        async with product.agent(f"{SMALL},{LARGE}", engine, **KEEP_NOTHING) as pid:
             await asyncio.sleep(idle_seconds)
             start = resident_mb(pid)
-            samples = await _small_jobs(studio, pid, jobs)
+            samples = await _small_jobs(product, pid, jobs)
             many = peak_mb(pid)
             forget_peak(pid)
             async with asyncio.timeout(LARGE_SECONDS):
-                await studio.ended(await studio.client.submit(LARGE, {}))
+                await product.ended(await product.client.submit(LARGE, {}))
             large = peak_mb(pid)
     third = max(1, len(samples) // 3)
     first, last = statistics.median(samples[:third]), statistics.median(samples[-third:])
@@ -64,14 +64,14 @@ async def run(
     ]
 
 
-async def _small_jobs(studio: Studio, pid: int, jobs: int) -> list[float]:
-    file = await studio.upload(picture(1))
+async def _small_jobs(product: RunningProduct, pid: int, jobs: int) -> list[float]:
+    file = await product.upload(picture(1))
     samples: list[float] = []
 
     async def keep_submitting(count: int) -> None:
         for _ in range(count):
             async with asyncio.timeout(JOB_SECONDS):
-                await studio.ended(await studio.client.submit(SMALL, {}, input_file_id=file))
+                await product.ended(await product.client.submit(SMALL, {}, input_file_id=file))
             samples.append(resident_mb(pid))
 
     shares = [jobs // QUEUED + (number < jobs % QUEUED) for number in range(QUEUED)]

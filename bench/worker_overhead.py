@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
+from bench.product import INPUT, TRIVIAL, RunningProduct, lightbox, node, open_product, picture
 from bench.results import Result
-from bench.studio import INPUT, TRIVIAL, Studio, lightbox, node, open_studio, picture
 from callsheet.wire.jobs import Job, JobEvent
 from callsheet.wire.media import CreatedUpload
 
@@ -55,12 +55,12 @@ class Turns:
 async def run(seconds: float, turns: int | None = None, warm_up: int = WARM_UP_TURNS) -> list[Result]:
     count = turns or max(10, round(seconds * TURNS_PER_SECOND))
     measured = Turns()
-    async with open_studio() as studio, lightbox(studio.home) as engine:
-        await studio.offer(EFFECT, TRIVIAL)
-        async with studio.agent(EFFECT, engine), DirectClient(engine) as direct:
+    async with open_product() as product, lightbox(product.home) as engine:
+        await product.offer(EFFECT, TRIVIAL)
+        async with product.agent(EFFECT, engine), DirectClient(engine) as direct:
             for number in range(warm_up + count):
                 async with asyncio.timeout(TURN_SECONDS):
-                    await _turn(studio, direct, number, measured if number >= warm_up else Turns())
+                    await _turn(product, direct, number, measured if number >= warm_up else Turns())
     overhead = measured.overhead
     return [
         Result(
@@ -86,19 +86,19 @@ async def run(seconds: float, turns: int | None = None, warm_up: int = WARM_UP_T
     ]
 
 
-async def _turn(studio: Studio, direct: DirectClient, number: int, turns: Turns) -> None:
+async def _turn(product: RunningProduct, direct: DirectClient, number: int, turns: Turns) -> None:
     content = picture(number)
-    file_id, put_ms = await _upload(studio, content)
+    file_id, put_ms = await _upload(product, content)
     turns.direct.append(await direct.run(content))
     started = time.perf_counter()
-    job = await studio.client.submit(EFFECT, {}, input_file_id=file_id)
+    job = await product.client.submit(EFFECT, {}, input_file_id=file_id)
     heard = {"submitted": time.perf_counter()}
-    async with aclosing(studio.client.events(job.id)) as events:
+    async with aclosing(product.client.events(job.id)) as events:
         async for told in events:
             if isinstance(told, JobEvent) and told.to_status is not None:
                 heard[told.to_status.value] = time.perf_counter()
     turns.ours.append(1000 * (heard["completed"] - started))
-    turns.transfers.append(put_ms + await _fetch_ms(direct.http, await studio.client.job(job.id)))
+    turns.transfers.append(put_ms + await _fetch_ms(direct.http, await product.client.job(job.id)))
     _note_steps(turns, started, heard)
 
 
@@ -109,15 +109,15 @@ def _note_steps(turns: Turns, started: float, heard: Mapping[str, float]) -> Non
         before = heard.get(until, before)
 
 
-async def _upload(studio: Studio, content: bytes) -> tuple[str, float]:
+async def _upload(product: RunningProduct, content: bytes) -> tuple[str, float]:
     """The id of an input, and what its bytes took to storage."""
     body = {"name": "picture.png", "mime_type": "image/png", "size": len(content)}
-    answer = await studio.admin.post("/api/videos/uploads", json=body)
+    answer = await product.admin.post("/api/videos/uploads", json=body)
     created = CreatedUpload.model_validate_json(answer.raise_for_status().content)
     started = time.perf_counter()
-    await studio.client.put(created.upload, content)
+    await product.client.put(created.upload, content)
     elapsed = 1000 * (time.perf_counter() - started)
-    (await studio.admin.post(f"/api/videos/uploads/{created.file.id}/confirm")).raise_for_status()
+    (await product.admin.post(f"/api/videos/uploads/{created.file.id}/confirm")).raise_for_status()
     return str(created.file.id), elapsed
 
 

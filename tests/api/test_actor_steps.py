@@ -41,7 +41,9 @@ CHILD: Json = {"name": "Child", "workflow": "actor:media", "payload": AGAIN, "ne
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class ActorRunsApi:
+    """Pipelines whose steps are actors, over HTTP as one user sees them."""
+
     plane: ControlPlane
     catalog_api: CatalogApi
     replicate: ReplicateServer
@@ -101,9 +103,10 @@ class Floor:
 
 
 @pytest.fixture(scope="module")
-async def running(
+async def shared_actor_runs_api(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Floor]:
+) -> AsyncIterator[ActorRunsApi]:
+    """One control plane for all these tests."""
     directory = tmp_path_factory.mktemp("actor-steps")
     with pytest.MonkeyPatch.context() as monkeypatch:
         isolate(monkeypatch, directory)
@@ -126,127 +129,132 @@ async def running(
             ):
                 await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
                 catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
-                yield Floor(plane, catalog_api, replicate, catalog_api.admin)
+                yield ActorRunsApi(plane, catalog_api, replicate, catalog_api.admin)
 
 
 @pytest.fixture
-async def floor(running: Floor) -> Floor:
+async def actor_runs_api(shared_actor_runs_api: ActorRunsApi) -> ActorRunsApi:
     """Every user has a wallet of their own."""
-    running.replicate.forget()
-    return Floor(running.plane, running.catalog_api, running.replicate, await running.catalog_api.person())
+    shared_actor_runs_api.replicate.forget()
+    return ActorRunsApi(
+        shared_actor_runs_api.plane,
+        shared_actor_runs_api.catalog_api,
+        shared_actor_runs_api.replicate,
+        await shared_actor_runs_api.catalog_api.person(),
+    )
 
 
-async def test_a_callback_ends_the_job_and_makes_the_candidate(floor: Floor) -> None:
-    floor.replicate.scenario = Scenario(held=True)
-    run = await floor.begin(BASE, CHILD)
-    asked = await floor.prediction(1)
+async def test_a_callback_ends_the_job_and_makes_the_candidate(actor_runs_api: ActorRunsApi) -> None:
+    actor_runs_api.replicate.scenario = Scenario(held=True)
+    run = await actor_runs_api.begin(BASE, CHILD)
+    asked = await actor_runs_api.prediction(1)
     assert asked["input"]["prompt"] == 'a gym, in "oil"'
     assert asked["input"]["steps"] == 4
     assert isinstance(asked["input"]["seed"], int)
-    assert await floor.candidates(run) == []
-    await floor.replicate.finish(asked["id"])
-    again = await floor.prediction(2)
+    assert await actor_runs_api.candidates(run) == []
+    await actor_runs_api.replicate.finish(asked["id"])
+    again = await actor_runs_api.prediction(2)
     # The signed URL works without a key, and leads to the parent's image.
-    parent = await floor.catalog_api.client.get(again["input"]["image"])
+    parent = await actor_runs_api.catalog_api.client.get(again["input"]["image"])
     assert parent.content == content_of("picture.png")
-    await floor.replicate.finish(again["id"], Scenario(output="{files}/picture-2.png"))
-    ended = await floor.becomes(run, "completed")
+    await actor_runs_api.replicate.finish(again["id"], Scenario(output="{files}/picture-2.png"))
+    ended = await actor_runs_api.becomes(run, "completed")
     assert (ended["reason"], ended["spent"], ended["draws"]) == ("target_reached", 2 * COST, 2)
-    [base, leaf] = await floor.candidates(run)
+    [base, leaf] = await actor_runs_api.candidates(run)
     assert leaf["parent_id"] == base["id"]
-    assert (await floor.catalog_api.client.get(leaf["file"]["url"])).content == content_of("picture-2.png")
-    assert await floor.balance() == 100 - 2 * COST
+    assert (await actor_runs_api.catalog_api.client.get(leaf["file"]["url"])).content == content_of("picture-2.png")
+    assert await actor_runs_api.balance() == 100 - 2 * COST
 
 
-async def test_every_image_of_a_prediction_is_a_candidate(floor: Floor) -> None:
-    floor.replicate.scenario = Scenario(output=["{files}/picture.png", "{files}/picture-2.png"])
-    run = await floor.becomes(await floor.begin(BASE), "completed")
-    assert [(one["number"], one["output_index"]) for one in await floor.candidates(run)] == [(1, 0), (2, 1)]
+async def test_every_image_of_a_prediction_is_a_candidate(actor_runs_api: ActorRunsApi) -> None:
+    actor_runs_api.replicate.scenario = Scenario(output=["{files}/picture.png", "{files}/picture-2.png"])
+    run = await actor_runs_api.becomes(await actor_runs_api.begin(BASE), "completed")
+    assert [(one["number"], one["output_index"]) for one in await actor_runs_api.candidates(run)] == [(1, 0), (2, 1)]
     assert run["spent"] == COST
 
 
 @pytest.mark.thorough
-async def test_a_job_says_which_run_it_belongs_to_and_lists_are_narrowed_by_it(floor: Floor) -> None:
-    run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
-    other = await floor.becomes(await floor.begin(BASE), "completed")
-    jobs = (await floor.get(f"/api/ai-jobs?run_id={run['id']}"))["items"]
-    [base, leaf] = await floor.candidates(run)
+async def test_a_job_says_which_run_it_belongs_to_and_lists_are_narrowed_by_it(actor_runs_api: ActorRunsApi) -> None:
+    run = await actor_runs_api.becomes(await actor_runs_api.begin(BASE, CHILD), "completed")
+    other = await actor_runs_api.becomes(await actor_runs_api.begin(BASE), "completed")
+    jobs = (await actor_runs_api.get(f"/api/ai-jobs?run_id={run['id']}"))["items"]
+    [base, leaf] = await actor_runs_api.candidates(run)
     assert [(job["id"], job["run_id"], job["parent_candidate_id"]) for job in jobs] == [
         (leaf["job_id"], run["id"], base["id"]),
         (base["job_id"], run["id"], None),
     ]
     assert jobs[1]["step_id"] == run["steps"][0]["step"]["id"]
-    assert len((await floor.get("/api/ai-jobs"))["items"]) == 3
-    page = await floor.get(f"/api/ai-jobs?run_id={run['id']}&limit=1")
-    following = await floor.get(f"/api/ai-jobs?run_id={run['id']}&limit=1&cursor={page['next_cursor']}")
+    assert len((await actor_runs_api.get("/api/ai-jobs"))["items"]) == 3
+    page = await actor_runs_api.get(f"/api/ai-jobs?run_id={run['id']}&limit=1")
+    following = await actor_runs_api.get(f"/api/ai-jobs?run_id={run['id']}&limit=1&cursor={page['next_cursor']}")
     assert [job["id"] for job in (*page["items"], *following["items"])] == [leaf["job_id"], base["job_id"]]
-    assert (await floor.get(f"/api/ai-jobs?run_id={run['id']}&status=failed"))["items"] == []
-    bob = await floor.catalog_api.person()
-    answer = await floor.catalog_api.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
+    assert (await actor_runs_api.get(f"/api/ai-jobs?run_id={run['id']}&status=failed"))["items"] == []
+    bob = await actor_runs_api.catalog_api.person()
+    answer = await actor_runs_api.catalog_api.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
     assert answer.json()["items"] == []
 
 
-async def test_a_task_of_a_run_is_shown_without_places_in_storage(floor: Floor) -> None:
-    run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
-    [_, leaf] = await floor.candidates(run)
-    tasks = (await floor.get("/api/task"))["items"]
+async def test_a_task_of_a_run_is_shown_without_places_in_storage(actor_runs_api: ActorRunsApi) -> None:
+    run = await actor_runs_api.becomes(await actor_runs_api.begin(BASE, CHILD), "completed")
+    [_, leaf] = await actor_runs_api.candidates(run)
+    tasks = (await actor_runs_api.get("/api/task"))["items"]
     assert tasks[0]["job_id"] == leaf["job_id"]
-    assert (await floor.get(f"/api/task/{tasks[0]['task_id']}"))["payload"] == AGAIN
-    told = (await floor.get(f"/api/candidates/{leaf['id']}/lineage"))["ancestors"]
+    assert (await actor_runs_api.get(f"/api/task/{tasks[0]['task_id']}"))["payload"] == AGAIN
+    told = (await actor_runs_api.get(f"/api/candidates/{leaf['id']}/lineage"))["ancestors"]
     assert [one["payload"] for one in told][1] == AGAIN
     assert told[0]["payload"]["params"]["steps"] == 4
 
 
 @pytest.mark.thorough
-async def test_predictions_that_fail_are_strikes_and_refunded(floor: Floor) -> None:
-    floor.replicate.scenario = Scenario(held=True)
-    run = await floor.begin(BASE, CHILD)
-    first = await floor.prediction(1)
-    floor.replicate.scenario = Scenario(outcome="failed", error="NSFW")
-    await floor.replicate.finish(first["id"])
-    stopped = await floor.becomes(run, "paused")
+async def test_predictions_that_fail_are_strikes_and_refunded(actor_runs_api: ActorRunsApi) -> None:
+    actor_runs_api.replicate.scenario = Scenario(held=True)
+    run = await actor_runs_api.begin(BASE, CHILD)
+    first = await actor_runs_api.prediction(1)
+    actor_runs_api.replicate.scenario = Scenario(outcome="failed", error="NSFW")
+    await actor_runs_api.replicate.finish(first["id"])
+    stopped = await actor_runs_api.becomes(run, "paused")
     assert stopped["reason"] == "base_failed"
     assert "NSFW" in stopped["reason_detail"]
-    [base] = await floor.candidates(run)
+    [base] = await actor_runs_api.candidates(run)
     assert (base["failure_count"], base["child_count"], base["in_flight"]) == (3, 0, 0)
-    assert (stopped["spent"], await floor.balance()) == (COST, 100 - COST)
+    assert (stopped["spent"], await actor_runs_api.balance()) == (COST, 100 - COST)
 
 
-async def test_a_kill_cancels_what_the_service_was_making_and_refunds_it(floor: Floor) -> None:
-    floor.replicate.scenario = Scenario(held=True)
-    run = await floor.begin(BASE, CHILD)
-    await floor.replicate.finish((await floor.prediction(1))["id"])
-    under_way = await floor.prediction(2)
-    await floor.ask("POST", f"/api/runs/{run['id']}/pause")
-    [base] = await floor.candidates(run)
-    killed = await floor.ask("POST", f"/api/candidates/{base['id']}/kill")
+async def test_a_kill_cancels_what_the_service_was_making_and_refunds_it(actor_runs_api: ActorRunsApi) -> None:
+    actor_runs_api.replicate.scenario = Scenario(held=True)
+    run = await actor_runs_api.begin(BASE, CHILD)
+    await actor_runs_api.replicate.finish((await actor_runs_api.prediction(1))["id"])
+    under_way = await actor_runs_api.prediction(2)
+    await actor_runs_api.ask("POST", f"/api/runs/{run['id']}/pause")
+    [base] = await actor_runs_api.candidates(run)
+    killed = await actor_runs_api.ask("POST", f"/api/candidates/{base['id']}/kill")
     assert (killed.json()["rejected"], killed.json()["canceled_jobs"]) == (1, 1)
     await until(lambda: under_way["status"] == "canceled")
 
     async def is_given_back() -> bool:
-        return bool((await floor.get(f"/api/runs/{run['id']}"))["spent"] == COST)
+        return bool((await actor_runs_api.get(f"/api/runs/{run['id']}"))["spent"] == COST)
 
     await until(is_given_back)
-    assert await floor.balance() == 100 - COST
-    assert len(await floor.candidates(run)) == 1
+    assert await actor_runs_api.balance() == 100 - COST
+    assert len(await actor_runs_api.candidates(run)) == 1
 
 
 @pytest.mark.thorough
-async def test_a_replay_of_what_an_actor_made_is_made_by_it_again(floor: Floor) -> None:
-    run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
-    [_, leaf] = await floor.candidates(run)
-    answer = await floor.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
+async def test_a_replay_of_what_an_actor_made_is_made_by_it_again(actor_runs_api: ActorRunsApi) -> None:
+    run = await actor_runs_api.becomes(await actor_runs_api.begin(BASE, CHILD), "completed")
+    [_, leaf] = await actor_runs_api.candidates(run)
+    answer = await actor_runs_api.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
     assert answer.status_code == 201, answer.text
     job = answer.json()
     assert (job["kind"], job["cost"], job["run_id"]) == ("replay", COST, None)
-    repeated = await floor.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
+    repeated = await actor_runs_api.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
     assert (repeated.status_code, repeated.json()["id"]) == (200, job["id"])
 
     async def has_ended() -> bool:
-        return bool((await floor.get(f"/api/ai-jobs/{job['id']}"))["status"] == "completed")
+        return bool((await actor_runs_api.get(f"/api/ai-jobs/{job['id']}"))["status"] == "completed")
 
     await until(has_ended)
-    first, second = (each.body["input"]["image"] for each in floor.replicate.submitted[1:])
+    first, second = (each.body["input"]["image"] for each in actor_runs_api.replicate.submitted[1:])
     assert first.partition("?")[0] == second.partition("?")[0]
 
 
@@ -294,9 +302,9 @@ PRODUCT = {"title": "Lamp"}
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )
 async def test_a_step_that_its_actor_could_not_make_is_refused_by_field(
-    floor: Floor, changes: Json, field: str, reason: str
+    actor_runs_api: ActorRunsApi, changes: Json, field: str, reason: str
 ) -> None:
-    found = problems(await floor.define({**BASE, **changes}))
+    found = problems(await actor_runs_api.define({**BASE, **changes}))
     assert reason in found[f"steps.0.{field}"], found
 
 
@@ -309,29 +317,29 @@ async def test_a_step_that_its_actor_could_not_make_is_refused_by_field(
     ],
 )
 async def test_a_run_that_does_not_give_its_actors_what_they_need_is_refused_by_field(
-    floor: Floor, changes: Json, field: str, reason: str
+    actor_runs_api: ActorRunsApi, changes: Json, field: str, reason: str
 ) -> None:
-    made = (await floor.define(BASE)).json()
-    assert reason in problems(await floor.start(made["slug"], **changes))[field]
-    assert (await floor.get("/api/runs"))["items"] == []
+    made = (await actor_runs_api.define(BASE)).json()
+    assert reason in problems(await actor_runs_api.start(made["slug"], **changes))[field]
+    assert (await actor_runs_api.get("/api/runs"))["items"] == []
 
 
-async def test_a_variable_that_the_actor_refuses_is_named_as_a_field_of_the_run(floor: Floor) -> None:
+async def test_a_variable_that_the_actor_refuses_is_named_as_a_field_of_the_run(actor_runs_api: ActorRunsApi) -> None:
     """The variable had no value when the pipeline was created."""
     sized = {**BASE, "payload": {**WORDS, "action_type": "{{action}}"}}
-    made = (await floor.define(sized)).json()
-    found = problems(await floor.start(made["slug"], variables={**VARIABLES, "action": "fly"}))
+    made = (await actor_runs_api.define(sized)).json()
+    found = problems(await actor_runs_api.start(made["slug"], variables={**VARIABLES, "action": "fly"}))
     assert "The provider replicate has no action" in found["variables.action"]
-    started = await floor.start(made["slug"], variables={**VARIABLES, "action": "txt2img"})
-    assert (await floor.becomes(started.json(), "completed"))["candidates"] == 1
+    started = await actor_runs_api.start(made["slug"], variables={**VARIABLES, "action": "txt2img"})
+    assert (await actor_runs_api.becomes(started.json(), "completed"))["candidates"] == 1
 
 
-async def test_a_change_of_the_payload_is_a_new_version_and_the_same_one_is_none(floor: Floor) -> None:
-    made = (await floor.define(BASE)).json()
+async def test_a_change_of_the_payload_is_a_new_version_and_the_same_one_is_none(actor_runs_api: ActorRunsApi) -> None:
+    made = (await actor_runs_api.define(BASE)).json()
     assert made["steps"][0]["payload"] == WORDS
     assert made["steps"][0]["effect_id"] is None
-    same = await floor.ask("PATCH", f"/api/pipelines/{made['slug']}", {"steps": [BASE]})
+    same = await actor_runs_api.ask("PATCH", f"/api/pipelines/{made['slug']}", {"steps": [BASE]})
     assert same.json()["version"] == 1
     other = {**BASE, "payload": {**WORDS, "interaction_id": "7"}}
-    changed_one = await floor.ask("PATCH", f"/api/pipelines/{made['slug']}", {"steps": [other]})
+    changed_one = await actor_runs_api.ask("PATCH", f"/api/pipelines/{made['slug']}", {"steps": [other]})
     assert changed_one.json()["version"] == 2

@@ -18,7 +18,7 @@ from tests.support.previews import image
 
 _numbers = itertools.count(1)
 Body = Mapping[str, Any]
-# Creates what the request needs, and returns the names for the URL path that differ from the world's.
+# Creates what the request needs, and returns the names for the URL path that differ from those of the setup.
 Prepare = Callable[[AuthorizationSetup, CatalogApi], Awaitable[Mapping[str, str]]]
 
 
@@ -115,7 +115,7 @@ async def _running_bulk_action(plane: ControlPlane) -> Mapping[str, str]:
     return {"bulk_action_id": str(action_id)}
 
 
-# A route that is not listed here gets an empty body and the world as it is.
+# A route that is not listed here gets an empty body and the setup as it is.
 BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
     "PATCH /api/admin/tenants/{tenant_id}/quotas": lambda setup: {"keys_per_user": 90},
     "PATCH /api/admin/tenants/{tenant_id}/share": lambda setup: {"weight": 2},
@@ -255,7 +255,7 @@ async def test_every_change_an_admin_can_make_is_covered(client: httpx.AsyncClie
 
 @pytest.fixture(scope="module")
 async def shared(api_plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
-    """For changes that do not disturb each other: a world takes 25 requests."""
+    """For changes that do not disturb each other: a setup takes 25 requests."""
     async with httpx.AsyncClient(base_url=api_plane.settings.public_url, trust_env=False, timeout=30) as client:
         yield await AuthorizationSetup.open(api_plane, client)
 

@@ -48,8 +48,8 @@ async def test_figures_of_tenants_come_from_central_and_their_pools(
     assert figures["balance"] >= 93
     assert figures["storage_files"] >= 1
     # A tenant admin gets what is its own.
-    boss = await people.user(ann.tenant, Role.TENANT_ADMIN)
-    own = (await read(client, boss, "tenant-figures", tenant_id=ids))["items"]
+    tenant_admin = await people.user(ann.tenant, Role.TENANT_ADMIN)
+    own = (await read(client, tenant_admin, "tenant-figures", tenant_id=ids))["items"]
     assert [each["tenant_id"] for each in own] == [str(ann.tenant.id)]
 
 
@@ -136,8 +136,8 @@ async def test_the_audit_log_is_filtered_by_person_tenant_and_time(client: httpx
 
 async def test_one_tenant_is_read_by_its_admins_and_by_no_other(client: httpx.AsyncClient, people: People) -> None:
     tenant: Tenant = await people.tenant()
-    boss, stranger = await people.user(tenant, Role.TENANT_ADMIN), await people.user(role=Role.TENANT_ADMIN)
-    assert (await read(client, boss, f"tenants/{tenant.id}"))["slug"] == tenant.slug
+    tenant_admin, stranger = await people.user(tenant, Role.TENANT_ADMIN), await people.user(role=Role.TENANT_ADMIN)
+    assert (await read(client, tenant_admin, f"tenants/{tenant.id}"))["slug"] == tenant.slug
     answer = await client.get(f"/api/admin/tenants/{tenant.id}", headers=stranger.headers)
     assert_refused(answer, 404, "not_found")
 

@@ -461,7 +461,7 @@ async def shared(api_plane: ControlPlane) -> AsyncIterator[AuthorizationSetup]:
 
 @pytest.fixture(scope="module")
 def unchanged() -> list[AuthorizationSetup]:
-    """The world of the last test if its request changed nothing: a new one takes 25 requests."""
+    """The setup of the last test if its request changed nothing: a new one takes 25 requests."""
     return []
 
 

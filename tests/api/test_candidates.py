@@ -33,7 +33,7 @@ def png(colour: str = "red", side: int = 800) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class PausedRun:
     """A person, and a run of theirs that is paused: nothing happens to it by itself."""
 
     plane: ControlPlane
@@ -43,7 +43,7 @@ class Show:
     tree: Tree
 
     @classmethod
-    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, **step: Any) -> Show:
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, **step: Any) -> PausedRun:
         core = Core(plane.databases, plane.jobs, [])
         ann = await People(plane.accounts, plane.keys).user(pool="pool_1")
         member = Member(ann.tenant.id, ann.user.id, await plane.databases.pool("pool_1"))
@@ -92,92 +92,96 @@ class Show:
 
 
 @pytest.fixture
-async def show(stored_plane: ControlPlane) -> Any:
+async def paused_run(stored_plane: ControlPlane) -> Any:
+    """A paused run, with files on local storage, then on S3."""
     async with httpx.AsyncClient(base_url=stored_plane.settings.public_url, trust_env=False, timeout=30) as client:
-        yield await Show.open(stored_plane, client)
+        yield await PausedRun.open(stored_plane, client)
 
 
 @pytest.fixture
-async def local(plane: ControlPlane, client: httpx.AsyncClient) -> Show:
-    return await Show.open(plane, client)
+async def local_paused_run(plane: ControlPlane, client: httpx.AsyncClient) -> PausedRun:
+    """A paused run, with files on local storage."""
+    return await PausedRun.open(plane, client)
 
 
 def ids(candidates: list[dict[str, Any]]) -> list[str]:
     return [each["id"] for each in candidates]
 
 
-async def test_candidates_are_shown_page_by_page_newest_first_by_step_parent_and_status(local: Show) -> None:
-    tree = local.tree
+async def test_candidates_are_shown_page_by_page_newest_first_by_step_parent_and_status(
+    local_paused_run: PausedRun,
+) -> None:
+    tree = local_paused_run.tree
     bases = [str(await tree.candidate()) for _ in range(5)]
     children = [str(await tree.candidate(UUID(bases[0]))) for _ in range(2)]
     everything = [*children[::-1], *bases[::-1]]
     seen: list[str] = []
     cursor = ""
     while True:
-        page = await local.get(local.run(f"candidates?limit=3{cursor}"))
+        page = await local_paused_run.get(local_paused_run.run(f"candidates?limit=3{cursor}"))
         seen += ids(page["items"])
         if page["next_cursor"] is None:
             break
         cursor = f"&cursor={page['next_cursor']}"
     assert seen == everything
     # Newest first: by their numbers, not by their ids.
-    assert ids((await local.get(local.run("candidates?step=fix")))["items"]) == children[::-1]
-    of_parent = await local.get(local.run(f"candidates?parent_id={bases[0]}&step=fix"))
+    assert ids((await local_paused_run.get(local_paused_run.run("candidates?step=fix")))["items"]) == children[::-1]
+    of_parent = await local_paused_run.get(local_paused_run.run(f"candidates?parent_id={bases[0]}&step=fix"))
     assert ids(of_parent["items"]) == children[::-1]
-    assert (await local.ask("POST", f"/api/candidates/{bases[0]}/kill")).status_code == 200
-    active = await local.get(local.run("candidates?status=active"))
+    assert (await local_paused_run.ask("POST", f"/api/candidates/{bases[0]}/kill")).status_code == 200
+    active = await local_paused_run.get(local_paused_run.run("candidates?status=active"))
     assert ids(active["items"]) == bases[:0:-1]
-    rejected = await local.get(local.run("candidates?status=rejected&step=base"))
+    rejected = await local_paused_run.get(local_paused_run.run("candidates?status=rejected&step=base"))
     assert ids(rejected["items"]) == [bases[0]]
 
 
-async def test_winners_are_the_best_that_are_left_in_the_last_step(local: Show) -> None:
-    tree = local.tree
+async def test_winners_are_the_best_that_are_left_in_the_last_step(local_paused_run: PausedRun) -> None:
+    tree = local_paused_run.tree
     base = await tree.candidate()
     middle = await tree.candidate(base)
     elos = [1000, 1040, 990, 1040, 1100]
     leaves = [await tree.candidate(middle, elo=elo) for elo in elos]
     expected = [str(leaves[place]) for place in (4, 1, 3, 0, 2)]
-    assert ids(await local.get(local.run("winners"))) == expected
-    assert ids(await local.get(local.run("winners?limit=2"))) == expected[:2]
-    assert ids(await local.get(local.run("winners?step=base"))) == [str(base)]
-    await local.ask("POST", f"/api/candidates/{leaves[4]}/kill")
-    assert ids(await local.get(local.run("winners?limit=1"))) == expected[1:2]
+    assert ids(await local_paused_run.get(local_paused_run.run("winners"))) == expected
+    assert ids(await local_paused_run.get(local_paused_run.run("winners?limit=2"))) == expected[:2]
+    assert ids(await local_paused_run.get(local_paused_run.run("winners?step=base"))) == [str(base)]
+    await local_paused_run.ask("POST", f"/api/candidates/{leaves[4]}/kill")
+    assert ids(await local_paused_run.get(local_paused_run.run("winners?limit=1"))) == expected[1:2]
 
 
-async def test_a_vote_moves_both_and_an_undo_moves_them_back(local: Show) -> None:
-    a, b = [await local.tree.candidate() for _ in range(2)]
-    vote = await local.vote(a, b)
+async def test_a_vote_moves_both_and_an_undo_moves_them_back(local_paused_run: PausedRun) -> None:
+    a, b = [await local_paused_run.tree.candidate() for _ in range(2)]
+    vote = await local_paused_run.vote(a, b)
     assert vote.status_code == 201, vote.text
     assert vote.json()["elo_change"] == 16
-    assert await local.tree.elo(a, b) == [1016, 984]
-    again = await local.vote(a, b)
+    assert await local_paused_run.tree.elo(a, b) == [1016, 984]
+    again = await local_paused_run.vote(a, b)
     assert (again.status_code, again.json()) == (200, vote.json())
-    opposite = await local.vote(b, a)
+    opposite = await local_paused_run.vote(b, a)
     assert (opposite.status_code, opposite.json()["code"]) == (409, "conflict")
-    assert ids((await local.get(local.run("votes")))["items"]) == [vote.json()["id"]]
-    address = local.run(f"votes/{vote.json()['id']}")
-    assert (await local.ask("DELETE", address)).status_code == 204
-    assert await local.tree.elo(a, b) == [1000, 1000]
-    assert (await local.ask("DELETE", address)).status_code == 404
-    assert (await local.get(local.run("votes")))["items"] == []
+    assert ids((await local_paused_run.get(local_paused_run.run("votes")))["items"]) == [vote.json()["id"]]
+    address = local_paused_run.run(f"votes/{vote.json()['id']}")
+    assert (await local_paused_run.ask("DELETE", address)).status_code == 204
+    assert await local_paused_run.tree.elo(a, b) == [1000, 1000]
+    assert (await local_paused_run.ask("DELETE", address)).status_code == 404
+    assert (await local_paused_run.get(local_paused_run.run("votes")))["items"] == []
     # Once it is taken back, the other one may be preferred.
-    assert (await local.vote(b, a)).status_code == 201
-    assert await local.tree.elo(a, b) == [984, 1016]
+    assert (await local_paused_run.vote(b, a)).status_code == 201
+    assert await local_paused_run.tree.elo(a, b) == [984, 1016]
 
 
-async def test_an_undone_vote_leaves_what_was_voted_since(local: Show) -> None:
-    a, b, c = [await local.tree.candidate() for _ in range(3)]
-    first = (await local.vote(a, b)).json()
-    second = (await local.vote(b, c)).json()
-    await local.ask("DELETE", local.run(f"votes/{first['id']}"))
-    assert await local.tree.elo(a, b, c) == [1000, 1000 + second["elo_change"], 1000 - second["elo_change"]]
+async def test_an_undone_vote_leaves_what_was_voted_since(local_paused_run: PausedRun) -> None:
+    a, b, c = [await local_paused_run.tree.candidate() for _ in range(3)]
+    first = (await local_paused_run.vote(a, b)).json()
+    second = (await local_paused_run.vote(b, c)).json()
+    await local_paused_run.ask("DELETE", local_paused_run.run(f"votes/{first['id']}"))
+    assert await local_paused_run.tree.elo(a, b, c) == [1000, 1000 + second["elo_change"], 1000 - second["elo_change"]]
 
 
-async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(local: Show) -> None:
-    base, other = [await local.tree.candidate() for _ in range(2)]
-    child = await local.tree.candidate(base)
-    stranger = await Show.open(local.plane, local.client)
+async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(local_paused_run: PausedRun) -> None:
+    base, other = [await local_paused_run.tree.candidate() for _ in range(2)]
+    child = await local_paused_run.tree.candidate(base)
+    stranger = await PausedRun.open(local_paused_run.plane, local_paused_run.client)
     theirs = await stranger.tree.candidate()
     for winner, loser, field, reason in (
         (base, base, "loser_id", "two different candidates"),
@@ -185,61 +189,67 @@ async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(
         (base, uuid7(), "loser_id", "no such candidate"),
         (theirs, base, "winner_id", "no such candidate"),
     ):
-        answer = await local.vote(winner, loser)
+        answer = await local_paused_run.vote(winner, loser)
         assert answer.status_code == 422, answer.text
         assert [error["field"] for error in answer.json()["errors"]] == [field]
         assert reason in answer.text
-    await local.ask("POST", f"/api/candidates/{other}/kill")
-    rejected = await local.vote(base, other)
+    await local_paused_run.ask("POST", f"/api/candidates/{other}/kill")
+    rejected = await local_paused_run.vote(base, other)
     assert (rejected.status_code, rejected.json()["code"]) == (409, "wrong_state")
     assert "rejected" in rejected.json()["detail"]
-    assert await local.tree.elo(base, other) == [1000, 1000]
+    assert await local_paused_run.tree.elo(base, other) == [1000, 1000]
 
 
-async def test_pairs_are_asked_until_all_were_compared_and_the_same_seed_asks_the_same(local: Show) -> None:
-    field = {str(await local.tree.candidate()) for _ in range(4)}
-    one = await local.get(local.run("pair?seed=5"))
-    assert await local.get(local.run("pair?seed=5")) | {"candidates": []} == one | {"candidates": []}
-    assert ids((await local.get(local.run("pair?seed=5")))["candidates"]) == ids(one["candidates"])
+async def test_pairs_are_asked_until_all_were_compared_and_the_same_seed_asks_the_same(
+    local_paused_run: PausedRun,
+) -> None:
+    field = {str(await local_paused_run.tree.candidate()) for _ in range(4)}
+    one = await local_paused_run.get(local_paused_run.run("pair?seed=5"))
+    assert await local_paused_run.get(local_paused_run.run("pair?seed=5")) | {"candidates": []} == one | {
+        "candidates": []
+    }
+    assert ids((await local_paused_run.get(local_paused_run.run("pair?seed=5")))["candidates"]) == ids(
+        one["candidates"]
+    )
     asked = set()
     for _ in range(6):
-        pair = await local.get(local.run("pair?step=base"))
+        pair = await local_paused_run.get(local_paused_run.run("pair?step=base"))
         left, right = ids(pair["candidates"])
         asked.add(frozenset((left, right)))
-        assert (await local.vote(UUID(left), UUID(right))).status_code == 201
+        assert (await local_paused_run.vote(UUID(left), UUID(right))).status_code == 201
     assert len(asked) == 6
     assert frozenset().union(*asked) == field
-    assert (await local.get(local.run("pair")))["candidates"] == []
-    unknown = await local.ask("GET", local.run("pair?step=nowhere"))
+    assert (await local_paused_run.get(local_paused_run.run("pair")))["candidates"] == []
+    unknown = await local_paused_run.ask("GET", local_paused_run.run("pair?step=nowhere"))
     assert unknown.status_code == 422
     assert "base, fix, upscale" in unknown.text
 
 
 async def test_a_step_is_approved_once_and_only_where_that_is_asked_for(
-    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+    plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
-    gated = await Show.open(plane, client, requires_approval=True)
+    gated = await PausedRun.open(plane, client, requires_approval=True)
     first = await gated.ask("POST", gated.run("steps/base/approve"))
     assert first.status_code == 200, first.text
     assert (await gated.ask("POST", gated.run("steps/base/approve"))).json() == first.json()
     assert (await gated.ask("POST", gated.run("steps/nowhere/approve"))).status_code == 404
-    refused = await local.ask("POST", local.run("steps/base/approve"))
+    refused = await local_paused_run.ask("POST", local_paused_run.run("steps/base/approve"))
     assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state")
 
 
-async def test_a_gallery_has_urls_of_images_and_of_thumbnails(show: Show) -> None:
-    large = await show.tree.candidate(file_id=await show.file(png(), "1.png"))
-    broken = await show.tree.candidate(file_id=await show.file(b"\x89PNG\r\n\x1a\n and so on", "2.png"))
-    clip = await show.tree.candidate(file_id=await show.file(b"ftyp", "3.mp4", "video/mp4"))
-    gone = await show.tree.candidate()
-    await show.thumbnails()
-    shown = {each["id"]: each for each in (await show.get(show.run("candidates")))["items"]}
+async def test_a_gallery_has_urls_of_images_and_of_thumbnails(paused_run: PausedRun) -> None:
+    large = await paused_run.tree.candidate(file_id=await paused_run.file(png(), "1.png"))
+    broken = await paused_run.tree.candidate(file_id=await paused_run.file(b"\x89PNG\r\n\x1a\n and so on", "2.png"))
+    clip = await paused_run.tree.candidate(file_id=await paused_run.file(b"ftyp", "3.mp4", "video/mp4"))
+    gone = await paused_run.tree.candidate()
+    await paused_run.thumbnails()
+    shown = {each["id"]: each for each in (await paused_run.get(paused_run.run("candidates")))["items"]}
     thumbnail = shown[str(large)]["thumbnail"]
     assert thumbnail["mime_type"] == "image/webp"
-    content = (await show.client.get(thumbnail["url"])).content
+    content = (await paused_run.client.get(thumbnail["url"])).content
     assert Image.open(io.BytesIO(content)).size == (384, 384)
     assert len(content) == thumbnail["size"]
-    assert (await show.client.get(shown[str(large)]["file"]["url"])).content == png()
+    assert (await paused_run.client.get(shown[str(large)]["file"]["url"])).content == png()
     for each in (broken, clip, gone):
         assert shown[str(each)]["thumbnail"] is None
     assert shown[str(gone)]["file"] is None
@@ -257,46 +267,50 @@ async def test_a_gallery_has_urls_of_images_and_of_thumbnails(show: Show) -> Non
     ids=["html", "svg", "truncated", "eps"],
 )
 async def test_what_only_says_that_it_is_an_image_is_shown_as_one_and_never_run(
-    show: Show, content: bytes, mime_type: str, is_saved: bool
+    paused_run: PausedRun, content: bytes, mime_type: str, is_saved: bool
 ) -> None:
-    poison = await show.tree.candidate(file_id=await show.file(content, "1.png", mime_type))
-    good = await show.tree.candidate(file_id=await show.file(png(), "2.png"))
-    await show.thumbnails()
-    shown = {each["id"]: each for each in (await show.get(show.run("candidates")))["items"]}
+    poison = await paused_run.tree.candidate(file_id=await paused_run.file(content, "1.png", mime_type))
+    good = await paused_run.tree.candidate(file_id=await paused_run.file(png(), "2.png"))
+    await paused_run.thumbnails()
+    shown = {each["id"]: each for each in (await paused_run.get(paused_run.run("candidates")))["items"]}
     assert shown[str(poison)]["thumbnail"] is None
     assert shown[str(good)]["thumbnail"] is not None
-    answer = await show.client.get(shown[str(poison)]["file"]["url"])
+    answer = await paused_run.client.get(shown[str(poison)]["file"]["url"])
     assert answer.headers["content-type"] == mime_type
     assert answer.headers.get("content-disposition", "").startswith("attachment") is is_saved
-    thumbnail = await show.client.get(shown[str(good)]["thumbnail"]["url"])
+    thumbnail = await paused_run.client.get(shown[str(good)]["thumbnail"]["url"])
     assert thumbnail.headers["content-type"] == "image/webp"
 
 
-async def test_what_belongs_to_another_run_is_neither_listed_nor_taken_back_through_ones_own(local: Show) -> None:
-    other = await Show.open(local.plane, local.client)
+async def test_what_belongs_to_another_run_is_neither_listed_nor_taken_back_through_ones_own(
+    local_paused_run: PausedRun,
+) -> None:
+    other = await PausedRun.open(local_paused_run.plane, local_paused_run.client)
     theirs, rival = [await other.tree.candidate() for _ in range(2)]
     await other.tree.candidate(theirs)
     vote = (await other.vote(theirs, rival)).json()
-    mine = [await local.tree.candidate() for _ in range(2)]
-    assert (await local.get(local.run(f"candidates?parent_id={theirs}")))["items"] == []
-    assert (await local.get(local.run(f"votes?cursor={vote['id']}")))["items"] == []
-    assert (await local.ask("DELETE", local.run(f"votes/{vote['id']}"))).status_code == 404
-    assert (await local.get(local.run("votes")))["items"] == []
-    listed = await local.get(local.run("candidates?cursor=2147483647"))
+    mine = [await local_paused_run.tree.candidate() for _ in range(2)]
+    assert (await local_paused_run.get(local_paused_run.run(f"candidates?parent_id={theirs}")))["items"] == []
+    assert (await local_paused_run.get(local_paused_run.run(f"votes?cursor={vote['id']}")))["items"] == []
+    assert (await local_paused_run.ask("DELETE", local_paused_run.run(f"votes/{vote['id']}"))).status_code == 404
+    assert (await local_paused_run.get(local_paused_run.run("votes")))["items"] == []
+    listed = await local_paused_run.get(local_paused_run.run("candidates?cursor=2147483647"))
     assert {each["id"] for each in listed["items"]} == {str(each) for each in mine}
     assert await other.tree.elo(theirs, rival) == [1016, 984]
 
 
-async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show: Show) -> None:
+async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(paused_run: PausedRun) -> None:
     red, blue = png("red", 20), png("blue", 20)
-    base = await show.tree.candidate(file_id=await show.file(red, "b_1.png"), elo=1010)
-    child = await show.tree.candidate(base, file_id=await show.file(blue, "c_2.png"))
-    gone = await show.tree.candidate(base, file_id=await show.file(red, "gone.png"))
-    await show.plane.storage.delete(f"tenants/{show.ann.tenant.id}/runs/{show.tree.folder}/base/gone.png")
-    answer = await show.ask("GET", show.run("export"))
+    base = await paused_run.tree.candidate(file_id=await paused_run.file(red, "b_1.png"), elo=1010)
+    child = await paused_run.tree.candidate(base, file_id=await paused_run.file(blue, "c_2.png"))
+    gone = await paused_run.tree.candidate(base, file_id=await paused_run.file(red, "gone.png"))
+    await paused_run.plane.storage.delete(
+        f"tenants/{paused_run.ann.tenant.id}/runs/{paused_run.tree.folder}/base/gone.png"
+    )
+    answer = await paused_run.ask("GET", paused_run.run("export"))
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/zip"
-    folder = show.tree.folder
+    folder = paused_run.tree.folder
     assert f'filename="{folder}.zip"' in answer.headers["content-disposition"]
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         assert archive.testzip() is None
@@ -305,7 +319,7 @@ async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show:
         assert archive.read(names[0]) == red
         assert archive.read(names[1]) == blue
         manifest = json.loads(archive.read(names[2]))
-    assert manifest["run"]["id"] == str(show.tree.run_id)
+    assert manifest["run"]["id"] == str(paused_run.tree.run_id)
     assert (manifest["run"]["seed"], manifest["run"]["variables"]) == (7, {})
     assert [step["slug"] for step in manifest["steps"]] == ["base", "fix", "upscale"]
     told = {each["id"]: each for each in manifest["candidates"]}
@@ -317,29 +331,31 @@ async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show:
     assert "tenants/" not in json.dumps(manifest)
 
 
-async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one_too(local: Show) -> None:
-    kept = await local.tree.candidate(file_id=await local.file(png(side=9), "k.png"))
-    killed = await local.tree.candidate(file_id=await local.file(png(side=9), "x.png"))
-    await local.ask("POST", f"/api/candidates/{killed}/kill")
-    content = (await local.ask("GET", local.run("export"))).content
+async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one_too(
+    local_paused_run: PausedRun,
+) -> None:
+    kept = await local_paused_run.tree.candidate(file_id=await local_paused_run.file(png(side=9), "k.png"))
+    killed = await local_paused_run.tree.candidate(file_id=await local_paused_run.file(png(side=9), "x.png"))
+    await local_paused_run.ask("POST", f"/api/candidates/{killed}/kill")
+    content = (await local_paused_run.ask("GET", local_paused_run.run("export"))).content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))
+        manifest = json.loads(archive.read(f"{local_paused_run.tree.folder}/manifest.json"))
     assert [each["rejection"] for each in manifest["candidates"]] == [None, "killed"]
-    content = (await local.ask("GET", local.run("export?status=active"))).content
+    content = (await local_paused_run.ask("GET", local_paused_run.run("export?status=active"))).content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))
+        manifest = json.loads(archive.read(f"{local_paused_run.tree.folder}/manifest.json"))
         assert [each["id"] for each in manifest["candidates"]] == [str(kept)]
         assert len(archive.namelist()) == 2
-    empty = await Show.open(local.plane, local.client)
+    empty = await PausedRun.open(local_paused_run.plane, local_paused_run.client)
     with zipfile.ZipFile(io.BytesIO((await empty.ask("GET", empty.run("export"))).content)) as archive:
         assert json.loads(archive.read(archive.namelist()[0]))["candidates"] == []
 
 
 @pytest.mark.thorough
 async def test_an_export_that_the_client_stops_reading_releases_its_files(
-    local: Show, monkeypatch: pytest.MonkeyPatch
+    local_paused_run: PausedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = local.plane.storage
+    storage = local_paused_run.plane.storage
     stream, reading = storage.stream, set()
 
     async def watched(key: str) -> AsyncIterator[bytes]:
@@ -352,8 +368,10 @@ async def test_an_export_that_the_client_stops_reading_releases_its_files(
 
     monkeypatch.setattr(storage, "stream", watched)
     for number in range(2):
-        await local.tree.candidate(file_id=await local.file(b"x" * 40_000_000, f"{number}.png"))
-    async with local.client.stream("GET", local.run("export"), headers=local.ann.headers) as answer:
+        await local_paused_run.tree.candidate(file_id=await local_paused_run.file(b"x" * 40_000_000, f"{number}.png"))
+    async with local_paused_run.client.stream(
+        "GET", local_paused_run.run("export"), headers=local_paused_run.ann.headers
+    ) as answer:
         pieces = answer.aiter_raw()
         # The first pieces may be headers of the archive, sent before a file is opened.
         while not reading:
@@ -362,83 +380,88 @@ async def test_an_export_that_the_client_stops_reading_releases_its_files(
     await until(lambda: not reading)
 
 
-async def test_an_export_of_more_than_a_page_has_all_of_it(local: Show) -> None:
-    async with local.tree.ann.pool.transaction() as connection:
+async def test_an_export_of_more_than_a_page_has_all_of_it(local_paused_run: PausedRun) -> None:
+    async with local_paused_run.tree.ann.pool.transaction() as connection:
         await connection.execute(
             """INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, job_id, output_index, file_id,
                seed, max_children, thumbnail_due_at)
                SELECT $1, gen_random_uuid(), $2, n, $3, 1, $4, n + 100000, gen_random_uuid(), n, 5, NULL
                FROM generate_series(1, 450) n""",
-            *(local.ann.tenant.id, local.tree.run_id, local.tree.step_ids[0], local.tree.job_id),
+            *(
+                local_paused_run.ann.tenant.id,
+                local_paused_run.tree.run_id,
+                local_paused_run.tree.step_ids[0],
+                local_paused_run.tree.job_id,
+            ),
         )
-    content = (await local.ask("GET", local.run("export"))).content
+    content = (await local_paused_run.ask("GET", local_paused_run.run("export"))).content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))
+        manifest = json.loads(archive.read(f"{local_paused_run.tree.folder}/manifest.json"))
     assert [each["number"] for each in manifest["candidates"]] == list(range(1, 451))
 
 
 async def test_admins_see_figures_of_runs_and_an_alert_if_too_many_jobs_of_runs_fail(
-    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+    plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
     admin = await People(plane.accounts, plane.keys).admin()
-    columns = (local.ann.tenant.id, local.tree.run_id, local.tree.step_ids[0])
-    async with local.tree.ann.pool.transaction() as connection:
+    columns = (local_paused_run.ann.tenant.id, local_paused_run.tree.run_id, local_paused_run.tree.step_ids[0])
+    async with local_paused_run.tree.ann.pool.transaction() as connection:
         for draw in range(1, 31):
-            job = await local.core.submit(local.tree.ann, cost=0)
+            job = await local_paused_run.core.submit(local_paused_run.tree.ann, cost=0)
             await connection.execute(
                 """INSERT INTO candidate_slots (tenant_id, run_id, draw, step_id, position, ordinal, job_id, cost, seed,
                    status, settled_at) VALUES ($1, $2, $4, $3, 1, $4, $5, 0, 1, $6, clock_timestamp())""",
                 *(*columns, draw, job.id, "failed" if draw % 2 else "made"),
             )
-            await local.core.room.cancellation.cancel(local.ann.tenant.id, job.id, actor="test")
-    metrics = (await local.ask("GET", "/api/admin/metrics", person=admin)).json()
+            await local_paused_run.core.room.cancellation.cancel(local_paused_run.ann.tenant.id, job.id, actor="test")
+    metrics = (await local_paused_run.ask("GET", "/api/admin/metrics", person=admin)).json()
     one = next(each for each in metrics["runs"] if each["pool"] == "pool_1")
     assert one["failed"] >= 15
     assert one["completed"] >= 15
     assert one["average_seconds"] >= 0
-    found = (await local.ask("GET", "/api/admin/alerts", person=admin)).json()["alerts"]
+    found = (await local_paused_run.ask("GET", "/api/admin/alerts", person=admin)).json()["alerts"]
     [alert] = [each for each in found if each["code"] == "failing_runs"]
     assert (alert["subject"], alert["severity"]) == ("pool_1", "warning")
     assert "failed in the last 60 minutes" in alert["message"]
 
 
-async def test_lineage_shows_how_each_ancestor_was_made_from_the_first_step_on(local: Show) -> None:
-    base = await local.tree.candidate()
-    child = await local.tree.candidate(base)
-    leaf = await local.tree.candidate(child)
-    told = await local.get(f"/api/candidates/{leaf}/lineage")
+async def test_lineage_shows_how_each_ancestor_was_made_from_the_first_step_on(local_paused_run: PausedRun) -> None:
+    base = await local_paused_run.tree.candidate()
+    child = await local_paused_run.tree.candidate(base)
+    leaf = await local_paused_run.tree.candidate(child)
+    told = await local_paused_run.get(f"/api/candidates/{leaf}/lineage")
     assert [each["candidate_id"] for each in told["ancestors"]] == [str(base), str(child), str(leaf)]
     assert [each["step"]["slug"] for each in told["ancestors"]] == ["base", "fix", "upscale"]
-    assert told["ancestors"][0]["seed"] == (await local.tree.row(base))["seed"]
+    assert told["ancestors"][0]["seed"] == (await local_paused_run.tree.row(base))["seed"]
 
 
 async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_as_it_is(
-    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+    plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
     catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
     effect = await catalog_api.effect(credits_cost=4)
-    video = await catalog_api.video(local.ann)
-    made = await catalog_api.submit(local.ann, effect, video_id=video)
-    pool, tenant = local.tree.ann.pool, local.ann.tenant.id
+    video = await catalog_api.video(local_paused_run.ann)
+    made = await catalog_api.submit(local_paused_run.ann, effect, video_id=video)
+    pool, tenant = local_paused_run.tree.ann.pool, local_paused_run.ann.tenant.id
     query = "SELECT * FROM ai_jobs WHERE tenant_id = $1 AND id = $2"
-    [first] = await local.core.rows(pool, query, tenant, UUID(made["id"]))
-    candidate = await local.tree.candidate(job_id=first["id"], output_index=0)
-    before = await local.tree.run()
+    [first] = await local_paused_run.core.rows(pool, query, tenant, UUID(made["id"]))
+    candidate = await local_paused_run.tree.candidate(job_id=first["id"], output_index=0)
+    before = await local_paused_run.tree.run()
     address = f"/api/candidates/{candidate}/replay"
-    answer = await local.ask("POST", address, {"idempotency_key": "once"})
+    answer = await local_paused_run.ask("POST", address, {"idempotency_key": "once"})
     assert answer.status_code == 201, answer.text
     job = answer.json()
     assert (job["kind"], job["cost"], job["status"]) == ("replay", 4, "queued")
-    [row] = await local.core.rows(pool, query, tenant, UUID(job["id"]))
+    [row] = await local_paused_run.core.rows(pool, query, tenant, UUID(job["id"]))
     assert row["payload"] == first["payload"]
     assert row["input_file_ids"] == first["input_file_ids"]
     assert row["run_id"] is None
-    again = await local.ask("POST", address, {"idempotency_key": "once"})
+    again = await local_paused_run.ask("POST", address, {"idempotency_key": "once"})
     assert (again.status_code, again.json()["id"]) == (200, job["id"])
-    assert await local.tree.run() == before
+    assert await local_paused_run.tree.run() == before
     # A price that was changed meanwhile is today's; a workflow that is switched off takes no jobs.
     deactivated = await catalog_api.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate", {})
     assert deactivated.is_success, deactivated.text
-    refused = await local.ask("POST", address, {})
+    refused = await local_paused_run.ask("POST", address, {})
     assert refused.status_code == 422
     assert "its workflow is switched off" in refused.text

@@ -24,7 +24,7 @@ ALL = "/api/ai-jobs/stream"
 CHANGED = "another long password"
 
 
-class Scene:
+class SignedInUser:
     """Ann, signed in with a key and a session, and an operator, at one control plane; her streams are at another."""
 
     def __init__(self, plane: ControlPlane, client: httpx.AsyncClient, ann: Person, operator: Person):
@@ -49,56 +49,60 @@ class Scene:
         return answer
 
 
-async def disable_user(scene: Scene) -> None:
-    await scene.asked("POST", f"{scene.of_ann}/disable", scene.operator.headers)
+async def disable_user(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.asked("POST", f"{signed_in_user.of_ann}/disable", signed_in_user.operator.headers)
 
 
-async def disable_user_by_command(scene: Scene) -> None:
-    await scene.commands.disable(COMMAND_LINE, scene.ann.user.id)
+async def disable_user_by_command(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.commands.disable(COMMAND_LINE, signed_in_user.ann.user.id)
 
 
-async def disable_tenant(scene: Scene) -> None:
-    await scene.asked("POST", f"/api/admin/tenants/{scene.ann.tenant.id}/disable", scene.operator.headers)
+async def disable_tenant(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.asked(
+        "POST", f"/api/admin/tenants/{signed_in_user.ann.tenant.id}/disable", signed_in_user.operator.headers
+    )
 
 
-async def disable_tenant_by_command(scene: Scene) -> None:
-    await scene.commands.disable_tenant(COMMAND_LINE, scene.ann.tenant.id)
+async def disable_tenant_by_command(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.commands.disable_tenant(COMMAND_LINE, signed_in_user.ann.tenant.id)
 
 
-async def delete_user(scene: Scene) -> None:
-    await scene.asked("DELETE", scene.of_ann, scene.operator.headers)
+async def delete_user(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.asked("DELETE", signed_in_user.of_ann, signed_in_user.operator.headers)
 
 
-async def make_operator(scene: Scene) -> None:
-    await scene.asked("PUT", f"{scene.of_ann}/role", scene.operator.headers, role="operator")
+async def make_operator(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.asked("PUT", f"{signed_in_user.of_ann}/role", signed_in_user.operator.headers, role="operator")
 
 
-async def set_password_by_command(scene: Scene) -> None:
-    await scene.plane.accounts.set_password(scene.ann.user.email, CHANGED)
+async def set_password_by_command(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.plane.accounts.set_password(signed_in_user.ann.user.email, CHANGED)
 
 
-async def set_password_by_link(scene: Scene) -> None:
-    made = await scene.asked("POST", f"{scene.of_ann}/password-reset", scene.operator.headers)
+async def set_password_by_link(signed_in_user: SignedInUser) -> None:
+    made = await signed_in_user.asked(
+        "POST", f"{signed_in_user.of_ann}/password-reset", signed_in_user.operator.headers
+    )
     token = made.json()["link"].rpartition("/")[2]
-    await scene.asked("POST", f"/api/password-resets/{token}", {}, password=CHANGED)
+    await signed_in_user.asked("POST", f"/api/password-resets/{token}", {}, password=CHANGED)
 
 
-async def change_password(scene: Scene) -> None:
+async def change_password(signed_in_user: SignedInUser) -> None:
     body = {"current_password": PASSWORD, "new_password": CHANGED}
-    await scene.asked("POST", "/api/me/password", scene.session, **body)
+    await signed_in_user.asked("POST", "/api/me/password", signed_in_user.session, **body)
 
 
-async def revoke_key(scene: Scene) -> None:
-    [key] = (await scene.asked("GET", "/api/keys", scene.ann.headers)).json()["items"]
-    await scene.asked("DELETE", f"/api/keys/{key['id']}", scene.session)
+async def revoke_key(signed_in_user: SignedInUser) -> None:
+    [key] = (await signed_in_user.asked("GET", "/api/keys", signed_in_user.ann.headers)).json()["items"]
+    await signed_in_user.asked("DELETE", f"/api/keys/{key['id']}", signed_in_user.session)
 
 
-async def sign_out(scene: Scene) -> None:
-    await scene.asked("POST", "/api/auth/logout", scene.session)
+async def sign_out(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.asked("POST", "/api/auth/logout", signed_in_user.session)
 
 
 # What still works afterwards.
-ENDS: dict[Callable[[Scene], Awaitable[None]], set[str]] = {
+ENDS: dict[Callable[[SignedInUser], Awaitable[None]], set[str]] = {
     disable_user: set(),
     disable_user_by_command: set(),
     disable_tenant: set(),
@@ -125,14 +129,14 @@ async def test_it_ends_everywhere_at_once(
     strict_client: httpx.AsyncClient,
     neighbour_client: httpx.AsyncClient,
     neighbour: ControlPlane,
-    end: Callable[[Scene], Awaitable[None]],
+    end: Callable[[SignedInUser], Awaitable[None]],
 ) -> None:
     await neighbour.listener.connected.wait()
     people = People(strict.accounts, strict.keys)
-    scene = Scene(strict, strict_client, await people.user(), await people.admin())
-    scene.session = await session_of(strict_client, scene.ann)
-    colleague = await people.user(scene.ann.tenant)
-    watching = {"key": scene.ann.headers, "session": {"cookie": scene.session["cookie"]}}
+    signed_in_user = SignedInUser(strict, strict_client, await people.user(), await people.admin())
+    signed_in_user.session = await session_of(strict_client, signed_in_user.ann)
+    colleague = await people.user(signed_in_user.ann.tenant)
+    watching = {"key": signed_in_user.ann.headers, "session": {"cookie": signed_in_user.session["cookie"]}}
     async with AsyncExitStack() as opened:
 
         async def stream(headers: dict[str, str]) -> EventStream:
@@ -143,7 +147,7 @@ async def test_it_ends_everywhere_at_once(
 
         streams = {name: await stream(headers) for name, headers in watching.items()}
         await stream(colleague.headers)
-        await end(scene)
+        await end(signed_in_user)
         for name, each in streams.items():
             if name not in ENDS[end]:
                 assert await each.rest() == []

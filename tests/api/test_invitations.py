@@ -23,7 +23,8 @@ async def operator(people: People) -> Person:
 
 
 @pytest.fixture
-async def boss(people: People) -> Person:
+async def tenant_admin(people: People) -> Person:
+    """An admin of a tenant."""
     return await people.user(role=Role.TENANT_ADMIN)
 
 
@@ -46,13 +47,13 @@ async def login(client: httpx.AsyncClient, email: str) -> httpx.Response:
     return await client.post("/api/auth/login", json={"email": email, "password": PASSWORD})
 
 
-async def test_a_person_accepts_in_the_browser_and_can_sign_in(client: httpx.AsyncClient, boss: Person) -> None:
+async def test_a_person_accepts_in_the_browser_and_can_sign_in(client: httpx.AsyncClient, tenant_admin: Person) -> None:
     email = f"{uuid4().hex}.invited@example.com"
-    invitation = await invite(client, boss, email=f" {email.upper()} ", role="tenant_admin")
+    invitation = await invite(client, tenant_admin, email=f" {email.upper()} ", role="tenant_admin")
     assert invitation["email"] == email
     page = await client.get(invitation["link"])
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert boss.tenant.name in page.text
+    assert tenant_admin.tenant.name in page.text
     assert "tenant admin" in page.text
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -70,12 +71,12 @@ async def test_a_person_accepts_in_the_browser_and_can_sign_in(client: httpx.Asy
     assert email in done.text
     signed_in = (await login(client, email)).json()
     assert (signed_in["user_id"], signed_in["role"]) == (invitation["id"], "tenant_admin")
-    assert (signed_in["tenant"], signed_in["name"]) == (boss.tenant.slug, "New Person")
+    assert (signed_in["tenant"], signed_in["name"]) == (tenant_admin.tenant.slug, "New Person")
 
     again = await client.post(invitation["link"], data={"password": "another password"})
     assert again.status_code == 404
     assert "does not work" in again.text
-    listed = (await client.get("/api/admin/invitations", headers=boss.headers)).json()["items"]
+    listed = (await client.get("/api/admin/invitations", headers=tenant_admin.headers)).json()["items"]
     assert [(each["id"], each["accepted_at"] is not None) for each in listed] == [(invitation["id"], True)]
 
 
@@ -110,25 +111,27 @@ async def test_of_invitations_made_at_once_one_link_works(client: httpx.AsyncCli
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
 async def test_a_tenant_admin_cannot_invite_a_user_who_sees_other_tenants(
-    client: httpx.AsyncClient, boss: Person, role: str
+    client: httpx.AsyncClient, tenant_admin: Person, role: str
 ) -> None:
-    body = {"tenant": boss.tenant.slug, "email": "high@example.com", "role": role}
-    assert_refused(await client.post("/api/admin/invitations", json=body, headers=boss.headers), 403, "forbidden")
+    body = {"tenant": tenant_admin.tenant.slug, "email": "high@example.com", "role": role}
+    assert_refused(
+        await client.post("/api/admin/invitations", json=body, headers=tenant_admin.headers), 403, "forbidden"
+    )
 
 
 async def test_a_tenant_admin_invites_to_no_other_tenant_and_touches_none_of_its_invitations(
-    client: httpx.AsyncClient, boss: Person, operator: Person
+    client: httpx.AsyncClient, tenant_admin: Person, operator: Person
 ) -> None:
     body = {"tenant": operator.tenant.slug, "email": "spy@example.com"}
-    answer = await client.post("/api/admin/invitations", json=body, headers=boss.headers)
+    answer = await client.post("/api/admin/invitations", json=body, headers=tenant_admin.headers)
     assert_refused(answer, 422, "invalid_request", "tenant")
     theirs = await invite(client, operator)
-    assert theirs["email"] not in (await client.get("/api/admin/invitations", headers=boss.headers)).text
+    assert theirs["email"] not in (await client.get("/api/admin/invitations", headers=tenant_admin.headers)).text
     path = f"/api/admin/invitations/{theirs['id']}"
-    assert_refused(await client.delete(path, headers=boss.headers), 404, "not_found")
+    assert_refused(await client.delete(path, headers=tenant_admin.headers), 404, "not_found")
     # Nor can it revoke one of its own tenant for a role that it may not give.
-    above = await invite(client, operator, tenant=boss.tenant.slug, role="operator")
-    answer = await client.delete(f"/api/admin/invitations/{above['id']}", headers=boss.headers)
+    above = await invite(client, operator, tenant=tenant_admin.tenant.slug, role="operator")
+    answer = await client.delete(f"/api/admin/invitations/{above['id']}", headers=tenant_admin.headers)
     assert_refused(answer, 403, "forbidden")
     assert (await client.get(api(theirs))).status_code == (await client.get(api(above))).status_code == 200
 

@@ -66,14 +66,14 @@ async def test_a_session_creates_keys_and_a_key_creates_none(
 async def test_administration_lets_others_in_but_a_key_makes_no_way_in_for_its_own_user(
     client: httpx.AsyncClient, people: People, role: Role, what: str
 ) -> None:
-    boss = await people.user(role=role)
-    ann = await people.user(boss.tenant)
+    tenant_admin = await people.user(role=role)
+    ann = await people.user(tenant_admin.tenant)
     body = {"name": "another"} if what == "keys" else None
-    for person in (ann, boss):
+    for person in (ann, tenant_admin):
         path = f"/api/admin/users/{person.user.id}/{what}"
-        session = await session_of(client, boss)
+        session = await session_of(client, tenant_admin)
         assert (await client.post(path, json=body, headers=session)).status_code == 201
-        by_key = await client.post(path, json=body, headers=boss.headers)
+        by_key = await client.post(path, json=body, headers=tenant_admin.headers)
         if person is ann:
             assert by_key.status_code == 201
         else:
@@ -216,11 +216,13 @@ async def test_the_number_of_keys_that_a_user_creates_in_an_hour_is_limited(
 async def test_a_lower_role_takes_the_power_of_its_keys(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
-    operator, boss = await people.admin(), await people.user(role=Role.TENANT_ADMIN)
-    assert (await client.get("/api/admin/users", headers=boss.headers)).status_code == 200
-    demoted = await client.put(f"/api/admin/users/{boss.user.id}/role", json={"role": "user"}, headers=operator.headers)
+    operator, tenant_admin = await people.admin(), await people.user(role=Role.TENANT_ADMIN)
+    assert (await client.get("/api/admin/users", headers=tenant_admin.headers)).status_code == 200
+    demoted = await client.put(
+        f"/api/admin/users/{tenant_admin.user.id}/role", json={"role": "user"}, headers=operator.headers
+    )
     assert demoted.status_code == 200
-    assert_refused(await client.get("/api/admin/users", headers=boss.headers), 403, "forbidden")
+    assert_refused(await client.get("/api/admin/users", headers=tenant_admin.headers), 403, "forbidden")
 
 
 async def test_looking_a_key_up_is_one_statement_and_nothing_is_written(

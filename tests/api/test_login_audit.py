@@ -65,7 +65,7 @@ async def test_a_failure_at_no_account_does_not_keep_the_name(plane: ControlPlan
     assert "by-mistake" not in str(found)
 
 
-class Bounded:
+class BoundedLoginAudit:
     """The audit of an installation, with few lines per window."""
 
     def __init__(self, databases: Databases, settings: Settings):
@@ -82,40 +82,43 @@ class Bounded:
 
 
 @pytest.fixture
-async def bounded(databases: Databases, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Bounded:
+async def bounded_login_audit(
+    databases: Databases, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> BoundedLoginAudit:
+    """The audit of logins, with small limits."""
     for name, value in {"FAILURES": 3, "ALL_FAILURES": 10, "UNKNOWN_FAILURES": 4, "LOGINS": 2}.items():
         monkeypatch.setattr(login_audit, name, value)
     # A day long, so that none ends in the middle of a test.
     monkeypatch.setattr(login_audit, "WINDOW_SECONDS", 86_400)
-    return Bounded(databases, settings)
+    return BoundedLoginAudit(databases, settings)
 
 
 @pytest.mark.thorough
-async def test_failed_logins_cannot_fill_the_log(bounded: Bounded) -> None:
+async def test_failed_logins_cannot_fill_the_log(bounded_login_audit: BoundedLoginAudit) -> None:
     ann, bob = uuid7(), uuid7()
-    await bounded.fail(None, 100)
-    assert await bounded.actions("unknown") == {"user.login_failed": 4, "user.logins_unlisted": 1}
-    await bounded.fail(ann, 100)
-    assert await bounded.actions(ann) == {"user.login_failed": 3, "user.logins_unlisted": 1}
+    await bounded_login_audit.fail(None, 100)
+    assert await bounded_login_audit.actions("unknown") == {"user.login_failed": 4, "user.logins_unlisted": 1}
+    await bounded_login_audit.fail(ann, 100)
+    assert await bounded_login_audit.actions(ann) == {"user.login_failed": 3, "user.logins_unlisted": 1}
     # Neither hides what happens at another account.
-    await bounded.fail(bob, 2)
-    assert await bounded.actions(bob) == {"user.login_failed": 2}
+    await bounded_login_audit.fail(bob, 2)
+    assert await bounded_login_audit.actions(bob) == {"user.login_failed": 2}
     others = [uuid7() for _ in range(20)]
     for other in others:
-        await bounded.fail(other, 50)
-    listed = sum([await bounded.actions(other) for other in others], Counter[str]())
+        await bounded_login_audit.fail(other, 50)
+    listed = sum([await bounded_login_audit.actions(other) for other in others], Counter[str]())
     # Ten for all accounts together, six of which were ann's and bob's.
     assert listed.total() == 4
-    assert await bounded.actions("all") == {"user.logins_unlisted": 1}
+    assert await bounded_login_audit.actions("all") == {"user.logins_unlisted": 1}
 
 
-async def test_logins_cannot_fill_the_log(bounded: Bounded) -> None:
+async def test_logins_cannot_fill_the_log(bounded_login_audit: BoundedLoginAudit) -> None:
     ann = uuid7()
     for _ in range(10):
-        async with bounded.databases.central.transaction() as connection:
-            await bounded.audit.succeeded(connection, ann, bounded.tenant_id, "x" * 1000)
-    assert await bounded.actions(ann) == {"user.login": 2}
-    assert {len(entry.details["address"]) for entry in await lines(bounded.databases, ann)} == {64}
+        async with bounded_login_audit.databases.central.transaction() as connection:
+            await bounded_login_audit.audit.succeeded(connection, ann, bounded_login_audit.tenant_id, "x" * 1000)
+    assert await bounded_login_audit.actions(ann) == {"user.login": 2}
+    assert {len(entry.details["address"]) for entry in await lines(bounded_login_audit.databases, ann)} == {64}
 
 
 async def test_logins_leave_the_log_after_a_while_and_changes_stay(databases: Databases, settings: Settings) -> None:
@@ -137,13 +140,13 @@ async def test_logins_leave_the_log_after_a_while_and_changes_stay(databases: Da
     assert len(left["young"]) == 4
 
 
-async def test_counts_of_lines_outlive_the_sweeper(bounded: Bounded, settings: Settings) -> None:
+async def test_counts_of_lines_outlive_the_sweeper(bounded_login_audit: BoundedLoginAudit, settings: Settings) -> None:
     """Their windows are longer than those of the attempts."""
     ann = uuid7()
-    await bounded.fail(ann, 3)
-    await SessionSweeper(bounded.databases, settings.identity).tick(datetime.now(UTC))
-    await bounded.fail(ann, 3)
-    assert await bounded.actions(ann) == {"user.login_failed": 3, "user.logins_unlisted": 1}
+    await bounded_login_audit.fail(ann, 3)
+    await SessionSweeper(bounded_login_audit.databases, settings.identity).tick(datetime.now(UTC))
+    await bounded_login_audit.fail(ann, 3)
+    assert await bounded_login_audit.actions(ann) == {"user.login_failed": 3, "user.logins_unlisted": 1}
 
 
 async def test_a_deleted_user_leaves_no_ip_address_in_the_log(

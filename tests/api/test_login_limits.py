@@ -42,7 +42,7 @@ async def guess(
 
 
 @pytest.fixture(scope="module")
-async def guarded(
+async def limited_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """Two failures per account and IP address, four per account. The limit per IP address alone is too high to matter
@@ -64,97 +64,100 @@ async def guarded(
 
 
 @pytest.fixture
-async def guarded_client(guarded: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(guarded) as client:
+async def limited_client(limited_plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of `limited_plane`."""
+    async with calling(limited_plane) as client:
         yield client
 
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_after_too_many_failures_an_ip_address_waits_and_others_do_not(
-    guarded: ControlPlane, guarded_client: httpx.AsyncClient, known: bool
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient, known: bool
 ) -> None:
-    person, stranger = await people_of(guarded).user(), new_ip_address()
+    person, stranger = await people_of(limited_plane).user(), new_ip_address()
     email = person.user.email if known else f"{uuid4()}@example.com"
     for _ in range(2):
-        assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
+        assert_refused(await guess(limited_client, email, stranger), 401, "invalid_credentials")
     for _ in range(10):
-        answer = await guess(guarded_client, email, stranger)
+        answer = await guess(limited_client, email, stranger)
         problem = assert_refused(answer, 429, "rate_limited")
         assert 1 <= int(answer.headers["retry-after"]) == problem["retry_after_seconds"] <= 86_400
-    assert_refused(await guess(guarded_client, email, stranger, PASSWORD), 429, "rate_limited")
+    assert_refused(await guess(limited_client, email, stranger, PASSWORD), 429, "rate_limited")
     # What was refused did not count against the account: its owner has every attempt left.
     owner = new_ip_address()
-    assert_refused(await guess(guarded_client, email, owner), 401, "invalid_credentials")
-    answer = await guess(guarded_client, email, owner, PASSWORD)
+    assert_refused(await guess(limited_client, email, owner), 401, "invalid_credentials")
+    answer = await guess(limited_client, email, owner, PASSWORD)
     assert answer.status_code == (200 if known else 401)
 
 
 async def test_an_account_that_is_guessed_at_from_everywhere_is_slow_and_not_locked(
-    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
-    person = await people_of(guarded).user()
+    person = await people_of(limited_plane).user()
     email = person.user.email
     for _ in range(4):
-        assert_refused(await guess(guarded_client, email), 401, "invalid_credentials")
+        assert_refused(await guess(limited_client, email), 401, "invalid_credentials")
     # From now on each IP address has one attempt: a user who knows the password needs no more.
     stranger, owner = new_ip_address(), new_ip_address()
-    assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
-    assert_refused(await guess(guarded_client, email, stranger), 429, "rate_limited")
+    assert_refused(await guess(limited_client, email, stranger), 401, "invalid_credentials")
+    assert_refused(await guess(limited_client, email, stranger), 429, "rate_limited")
     for _ in range(3):
-        assert (await guess(guarded_client, email, owner, PASSWORD)).status_code == 200
-    assert_refused(await guess(guarded_client, email, owner), 401, "invalid_credentials")
-    assert_refused(await guess(guarded_client, email, owner, PASSWORD), 429, "rate_limited")
+        assert (await guess(limited_client, email, owner, PASSWORD)).status_code == 200
+    assert_refused(await guess(limited_client, email, owner), 401, "invalid_credentials")
+    assert_refused(await guess(limited_client, email, owner, PASSWORD), 429, "rate_limited")
     # Other accounts are as they were.
-    other = await people_of(guarded).user()
-    assert (await guess(guarded_client, other.user.email, stranger, PASSWORD)).status_code == 200
+    other = await people_of(limited_plane).user()
+    assert (await guess(limited_client, other.user.email, stranger, PASSWORD)).status_code == 200
 
 
 async def test_a_whole_site_of_ipv6_counts_as_one_where_an_account_is_slow(
-    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     """65,536 networks of /64 come with any free tunnel."""
-    email = (await people_of(guarded).user()).user.email
+    email = (await people_of(limited_plane).user()).user.email
     for _ in range(4):
-        await guess(guarded_client, email)
-    assert_refused(await guess(guarded_client, email, "2001:db9:5:1::1"), 401, "invalid_credentials")
-    assert_refused(await guess(guarded_client, email, "2001:db9:5:2::1"), 429, "rate_limited")
-    assert_refused(await guess(guarded_client, email, "2001:db9:6:1::1"), 401, "invalid_credentials")
+        await guess(limited_client, email)
+    assert_refused(await guess(limited_client, email, "2001:db9:5:1::1"), 401, "invalid_credentials")
+    assert_refused(await guess(limited_client, email, "2001:db9:5:2::1"), 429, "rate_limited")
+    assert_refused(await guess(limited_client, email, "2001:db9:6:1::1"), 401, "invalid_credentials")
 
 
-async def test_other_spellings_of_an_email_address_are_the_same_account(guarded_client: httpx.AsyncClient) -> None:
+async def test_other_spellings_of_an_email_address_are_the_same_account(limited_client: httpx.AsyncClient) -> None:
     name, address = uuid4().hex, new_ip_address()
     for email in (f"{name}@example.com", f" {name.upper()}@example.com "):
-        assert_refused(await guess(guarded_client, email, address), 401, "invalid_credentials")
-    assert_refused(await guess(guarded_client, f"{name}@Example.com", address), 429, "rate_limited")
+        assert_refused(await guess(limited_client, email, address), 401, "invalid_credentials")
+    assert_refused(await guess(limited_client, f"{name}@Example.com", address), 429, "rate_limited")
 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("character", ["\0", "\x01", "\x1b", "\n", "\x7f", "\ud800"])
 async def test_a_control_character_makes_no_new_account_to_guess_at(
-    guarded: ControlPlane, guarded_client: httpx.AsyncClient, character: str
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient, character: str
 ) -> None:
     """Left out at the lookup and counted, each number of them was an account with all its attempts left."""
-    person, address = await people_of(guarded).user(), new_ip_address()
+    person, address = await people_of(limited_plane).user(), new_ip_address()
     for times in range(1, 5):
         for email in (f"{person.user.email}{character * times}", f"{character * times}{person.user.email}"):
             for password in ("guess", PASSWORD):
-                answer = await guess(guarded_client, email, address, password)
+                answer = await guess(limited_client, email, address, password)
                 assert_refused(answer, 422, "invalid_request", "email")
-    assert (await guess(guarded_client, person.user.email, address, PASSWORD)).status_code == 200
+    assert (await guess(limited_client, person.user.email, address, PASSWORD)).status_code == 200
 
 
-async def test_parallel_guesses_do_not_pass_the_limit(guarded: ControlPlane, guarded_client: httpx.AsyncClient) -> None:
-    person, address = await people_of(guarded).user(), new_ip_address()
-    answers = await asyncio.gather(*(guess(guarded_client, person.user.email, address) for _ in range(40)))
+async def test_parallel_guesses_do_not_pass_the_limit(
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient
+) -> None:
+    person, address = await people_of(limited_plane).user(), new_ip_address()
+    answers = await asyncio.gather(*(guess(limited_client, person.user.email, address) for _ in range(40)))
     assert Counter(answer.status_code for answer in answers) == {401: 2, 429: 38}
 
 
 @pytest.mark.thorough
 async def test_parallel_guesses_from_many_ip_addresses_leave_each_one_attempt(
-    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
-    person, addresses = await people_of(guarded).user(), [new_ip_address() for _ in range(8)]
-    asked = [guess(guarded_client, person.user.email, address) for address in addresses for _ in range(3)]
+    person, addresses = await people_of(limited_plane).user(), [new_ip_address() for _ in range(8)]
+    asked = [guess(limited_client, person.user.email, address) for address in addresses for _ in range(3)]
     statuses = Counter(answer.status_code for answer in await asyncio.gather(*asked))
     # Four before the account was slowed down, at most one per IP address after that.
     assert statuses.keys() == {401, 429}
@@ -163,13 +166,13 @@ async def test_parallel_guesses_from_many_ip_addresses_leave_each_one_attempt(
 
 @pytest.mark.thorough
 async def test_successful_logins_do_not_count_as_failures(
-    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+    limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
-    person = await people_of(guarded).user()
+    person = await people_of(limited_plane).user()
     for _ in range(6):
-        assert (await sign_in(guarded_client, person)).status_code == 200
-    assert_refused(await guess(guarded_client, person.user.email), 401, "invalid_credentials")
-    assert (await sign_in(guarded_client, person)).status_code == 200
+        assert (await sign_in(limited_client, person)).status_code == 200
+    assert_refused(await guess(limited_client, person.user.email), 401, "invalid_credentials")
+    assert (await sign_in(limited_client, person)).status_code == 200
 
 
 async def test_one_ip_address_may_not_guess_passwords_of_many_accounts(
@@ -304,10 +307,10 @@ async def test_an_unknown_user_costs_as_much_work_as_a_known_one(
     assert [password_hash.split("$")[1:4] for password_hash in verified] == [["argon2id", "v=19", "m=19456,t=2,p=1"]]
 
 
-async def test_a_guess_over_the_limit_costs_no_work(guarded_client: httpx.AsyncClient, verified: list[str]) -> None:
+async def test_a_guess_over_the_limit_costs_no_work(limited_client: httpx.AsyncClient, verified: list[str]) -> None:
     email, address = f"{uuid4()}@example.com", new_ip_address()
     for _ in range(4):
-        await guess(guarded_client, email, address)
+        await guess(limited_client, email, address)
     assert len(verified) == 2
 
 

@@ -36,7 +36,9 @@ LATER = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class MailHarness:
+    """A control plane with a mail server, an operator, and a person who has no account."""
+
     plane: ControlPlane
     client: httpx.AsyncClient
     operator: Person
@@ -70,7 +72,7 @@ class Office:
 
 
 @pytest.fixture(scope="module")
-async def mailing(
+async def mail_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """A control plane that sends a mail when the test calls for it, not by itself."""
@@ -81,27 +83,27 @@ async def mailing(
 
 
 @pytest.fixture
-async def at(mailing: ControlPlane) -> AsyncIterator[Office]:
+async def mail_harness(mail_plane: ControlPlane) -> AsyncIterator[MailHarness]:
     """Where no mail waits."""
-    async with mailing.databases.central.connection() as connection:
+    async with mail_plane.databases.central.connection() as connection:
         await connection.execute("DELETE FROM mails")
-    async with httpx.AsyncClient(base_url=mailing.settings.public_url, trust_env=False, timeout=30) as client:
-        operator = await People(mailing.accounts, mailing.keys).admin()
-        yield Office(mailing, client, operator, f"{uuid4().hex}@example.com")
+    async with httpx.AsyncClient(base_url=mail_plane.settings.public_url, trust_env=False, timeout=30) as client:
+        operator = await People(mail_plane.accounts, mail_plane.keys).admin()
+        yield MailHarness(mail_plane, client, operator, f"{uuid4().hex}@example.com")
 
 
 @pytest.fixture
-async def sending(at: Office) -> AsyncIterator[None]:
+async def sending(mail_harness: MailHarness) -> AsyncIterator[None]:
     """The loop sends what there is."""
-    at.sender.start()
+    mail_harness.sender.start()
     yield
-    await at.sender.stop()
+    await mail_harness.sender.stop()
 
 
 @pytest.fixture
-def server(mailing: ControlPlane) -> Iterator[SmtpServer]:
+def server(mail_plane: ControlPlane) -> Iterator[SmtpServer]:
     """The SMTP server of the settings. Without it, every attempt to send a mail fails."""
-    with smtp_server(mailing.settings.mail.port) as server:
+    with smtp_server(mail_plane.settings.mail.port) as server:
         yield server
 
 
@@ -115,137 +117,141 @@ async def _is(value: object) -> object:
 
 
 @pytest.mark.usefixtures("sending")
-async def test_an_invitation_and_a_new_password_arrive_by_mail(at: Office, server: SmtpServer) -> None:
-    invitation = await at.invite()
+async def test_an_invitation_and_a_new_password_arrive_by_mail(mail_harness: MailHarness, server: SmtpServer) -> None:
+    invitation = await mail_harness.invite()
     assert invitation["link"] is None
     await until(lambda: _is(server.mails))
     [mail] = server.mails
-    assert (mail["To"], mail["From"]) == (at.new, "Callsheet <no-reply@example.com>")
-    assert at.operator.tenant.name in server.text()
-    assert (await at.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
+    assert (mail["To"], mail["From"]) == (mail_harness.new, "Callsheet <no-reply@example.com>")
+    assert mail_harness.operator.tenant.name in server.text()
+    assert (await mail_harness.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
 
     asked = [
-        await at.client.post("/api/password-resets", json={"email": email})
-        for email in (f"{uuid4().hex}@example.com", at.new.title())
+        await mail_harness.client.post("/api/password-resets", json={"email": email})
+        for email in (f"{uuid4().hex}@example.com", mail_harness.new.title())
     ]
     assert {(answer.status_code, answer.text) for answer in asked} == {(202, asked[0].text)}
     await until(lambda: _is(len(server.mails) == 2))
-    assert server.mails[-1]["To"] == at.new
+    assert server.mails[-1]["To"] == mail_harness.new
     token = server.link().rpartition("/")[2]
-    answer = await at.client.post(f"/api/password-resets/{token}", json={"password": "another long password"})
+    answer = await mail_harness.client.post(f"/api/password-resets/{token}", json={"password": "another long password"})
     assert answer.status_code == 204
-    login = {"email": at.new, "password": "another long password"}
-    assert (await at.client.post("/api/auth/login", json=login)).status_code == 200
+    login = {"email": mail_harness.new, "password": "another long password"}
+    assert (await mail_harness.client.post("/api/auth/login", json=login)).status_code == 200
     # No mail waits, and no other person got a mail.
-    await until(lambda: _none(at))
+    await until(lambda: _none(mail_harness))
     assert len(server.mails) == 2
-    assert (await at.invitation())["mail_sent_at"] is not None
+    assert (await mail_harness.invitation())["mail_sent_at"] is not None
 
 
-async def _none(at: Office) -> bool:
-    return await at.mails() == []
+async def _none(mail_harness: MailHarness) -> bool:
+    return await mail_harness.mails() == []
 
 
 async def test_a_mail_counts_as_sent_when_its_link_is_used_before_that_is_written(
-    at: Office, server: SmtpServer
+    mail_harness: MailHarness, server: SmtpServer
 ) -> None:
-    await at.invite()
-    async with paused_at(Failpoint.MAIL_SENT_BEFORE_ROW, at.sender.tick(SystemClock().now())) as sending:
-        assert (await at.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
+    await mail_harness.invite()
+    async with paused_at(Failpoint.MAIL_SENT_BEFORE_ROW, mail_harness.sender.tick(SystemClock().now())) as sending:
+        assert (await mail_harness.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
     assert await sending
-    listed = await at.invitation()
+    listed = await mail_harness.invitation()
     assert None not in (listed["mail_sent_at"], listed["accepted_at"])
-    assert await at.mails() == []
+    assert await mail_harness.mails() == []
 
 
-async def test_a_mail_that_could_not_be_sent_is_seen_and_sent_later(at: Office) -> None:
-    await at.invite()
-    assert await at.sender.tick(SystemClock().now())
-    [waiting] = await at.mails()
-    assert (waiting["kind"], waiting["email"], waiting["attempts"]) == ("invitation", at.new, 1)
+async def test_a_mail_that_could_not_be_sent_is_seen_and_sent_later(mail_harness: MailHarness) -> None:
+    await mail_harness.invite()
+    assert await mail_harness.sender.tick(SystemClock().now())
+    [waiting] = await mail_harness.mails()
+    assert (waiting["kind"], waiting["email"], waiting["attempts"]) == ("invitation", mail_harness.new, 1)
     assert "refused" in waiting["last_error"]
-    assert "refused" in (await at.invitation())["mail_error"]
+    assert "refused" in (await mail_harness.invitation())["mail_error"]
     # Not before it is due.
-    assert not await at.sender.tick(SystemClock().now())
-    with smtp_server(at.plane.settings.mail.port) as server:
-        assert await at.sender.tick(SystemClock().now() + LATER)
-        assert (await at.client.get(server.link())).status_code == 200
-    assert await at.mails() == []
+    assert not await mail_harness.sender.tick(SystemClock().now())
+    with smtp_server(mail_harness.plane.settings.mail.port) as server:
+        assert await mail_harness.sender.tick(SystemClock().now() + LATER)
+        assert (await mail_harness.client.get(server.link())).status_code == 200
+    assert await mail_harness.mails() == []
 
 
 @pytest.mark.parametrize(("refusal", "given_up"), [("550 No such user", True), ("450 Try again", False)])
 async def test_a_recipient_that_is_refused_for_good_is_given_up(
-    at: Office, server: SmtpServer, refusal: str, given_up: bool
+    mail_harness: MailHarness, server: SmtpServer, refusal: str, given_up: bool
 ) -> None:
     server.refusal = refusal
-    await at.invite()
-    await at.sender.tick(SystemClock().now())
-    [mail] = await at.mails()
+    await mail_harness.invite()
+    await mail_harness.sender.tick(SystemClock().now())
+    [mail] = await mail_harness.mails()
     assert (mail["failed_at"] is not None) is given_up
     assert refusal[4:] in mail["last_error"]
     server.refusal = None
-    assert await at.sender.tick(SystemClock().now() + LATER) is not given_up
+    assert await mail_harness.sender.tick(SystemClock().now() + LATER) is not given_up
     assert len(server.mails) == (0 if given_up else 1)
 
 
 @pytest.mark.thorough
-async def test_a_server_that_stays_away_is_given_up_in_the_end(at: Office) -> None:
-    await at.invite()
+async def test_a_server_that_stays_away_is_given_up_in_the_end(mail_harness: MailHarness) -> None:
+    await mail_harness.invite()
     for _ in range(MOST_ATTEMPTS):
-        assert await at.sender.tick(SystemClock().now() + LATER)
-    assert not await at.sender.tick(SystemClock().now() + LATER)
-    [mail] = await at.mails()
+        assert await mail_harness.sender.tick(SystemClock().now() + LATER)
+    assert not await mail_harness.sender.tick(SystemClock().now() + LATER)
+    [mail] = await mail_harness.mails()
     assert (mail["attempts"], mail["failed_at"] is not None) == (MOST_ATTEMPTS, True)
 
 
-async def test_operators_are_alerted_to_mails_that_are_late_or_were_given_up(at: Office, server: SmtpServer) -> None:
+async def test_operators_are_alerted_to_mails_that_are_late_or_were_given_up(
+    mail_harness: MailHarness, server: SmtpServer
+) -> None:
     async def change(what: str) -> None:
-        async with at.plane.databases.central.connection() as connection:
+        async with mail_harness.plane.databases.central.connection() as connection:
             await connection.execute(f"UPDATE mails SET {what}")
 
-    await at.invite()
-    assert await at.alert() is None
+    await mail_harness.invite()
+    assert await mail_harness.alert() is None
     await change("created_at = created_at - interval '11 minutes'")
-    assert "1 are late and will be retried, 0 failed for good" in (await at.alert() or "")
+    assert "1 are late and will be retried, 0 failed for good" in (await mail_harness.alert() or "")
     server.refusal = "550 No such user"
-    assert await at.sender.tick(SystemClock().now())
-    assert "0 are late and will be retried, 1 failed for good" in (await at.alert() or "")
-    assert at.new not in (await at.alert() or "")
+    assert await mail_harness.sender.tick(SystemClock().now())
+    assert "0 are late and will be retried, 1 failed for good" in (await mail_harness.alert() or "")
+    assert mail_harness.new not in (await mail_harness.alert() or "")
     await change("failed_at = failed_at - interval '25 hours'")
-    assert await at.alert() is None
+    assert await mail_harness.alert() is None
 
 
 @pytest.mark.parametrize("point", [Failpoint.MAIL_CLAIMED_BEFORE_SEND, Failpoint.MAIL_SENT_BEFORE_ROW])
 async def test_a_sender_that_crashed_sends_again_and_both_links_work(
-    at: Office, server: SmtpServer, point: Failpoint
+    mail_harness: MailHarness, server: SmtpServer, point: Failpoint
 ) -> None:
-    await at.invite()
+    await mail_harness.invite()
     with armed({point: crash}), pytest.raises(Crashed):
-        await at.sender.tick(SystemClock().now())
-    assert await at.sender.tick(SystemClock().now() + LATER)
+        await mail_harness.sender.tick(SystemClock().now())
+    assert await mail_harness.sender.tick(SystemClock().now() + LATER)
     assert len(server.mails) == (2 if point is Failpoint.MAIL_SENT_BEFORE_ROW else 1)
     for number in range(len(server.mails)):
-        assert (await at.client.get(server.link(number))).status_code == 200
-    assert await at.mails() == []
+        assert (await mail_harness.client.get(server.link(number))).status_code == 200
+    assert await mail_harness.mails() == []
 
 
-async def test_a_revoked_invitation_and_a_disabled_user_get_no_mail(at: Office, server: SmtpServer) -> None:
-    invitation = await at.invite()
+async def test_a_revoked_invitation_and_a_disabled_user_get_no_mail(
+    mail_harness: MailHarness, server: SmtpServer
+) -> None:
+    invitation = await mail_harness.invite()
     path = f"/api/admin/invitations/{invitation['id']}"
-    assert (await at.client.delete(path, headers=at.operator.headers)).status_code == 200
-    ann = await People(at.plane.accounts, at.plane.keys).user()
-    await at.client.post("/api/password-resets", json={"email": ann.user.email})
-    await at.client.post(f"/api/admin/users/{ann.user.id}/disable", headers=at.operator.headers)
-    while await at.sender.tick(SystemClock().now()):
+    assert (await mail_harness.client.delete(path, headers=mail_harness.operator.headers)).status_code == 200
+    ann = await People(mail_harness.plane.accounts, mail_harness.plane.keys).user()
+    await mail_harness.client.post("/api/password-resets", json={"email": ann.user.email})
+    await mail_harness.client.post(f"/api/admin/users/{ann.user.id}/disable", headers=mail_harness.operator.headers)
+    while await mail_harness.sender.tick(SystemClock().now()):
         pass
-    assert (server.mails, await at.mails()) == ([], [])
+    assert (server.mails, await mail_harness.mails()) == ([], [])
 
 
-async def test_an_email_address_that_would_be_two_is_refused(at: Office, server: SmtpServer) -> None:
-    await at.invite(f"victim.example.com,{at.new}")
-    await at.sender.tick(SystemClock().now())
+async def test_an_email_address_that_would_be_two_is_refused(mail_harness: MailHarness, server: SmtpServer) -> None:
+    await mail_harness.invite(f"victim.example.com,{mail_harness.new}")
+    await mail_harness.sender.tick(SystemClock().now())
     assert server.mails == []
-    [mail] = await at.mails()
+    [mail] = await mail_harness.mails()
     assert mail["failed_at"] is not None
 
 
@@ -272,16 +278,16 @@ def _certificate(folder: Path) -> Path:
 
 
 async def test_a_password_goes_to_a_server_with_a_trusted_certificate_only(
-    at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mail_harness: MailHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = _certificate(tmp_path)
     with smtp_server(certificate=file) as server:
         secured = {"tls": "starttls", "username": "callsheet", "password": SecretStr("s3cret")}
-        mail = at.plane.settings.mail.model_copy(update={"port": server.port, **secured})
-        sender = MailSender(at.plane.databases, Mailer(mail), Links(at.plane.settings))
-        await at.invite()
+        mail = mail_harness.plane.settings.mail.model_copy(update={"port": server.port, **secured})
+        sender = MailSender(mail_harness.plane.databases, Mailer(mail), Links(mail_harness.plane.settings))
+        await mail_harness.invite()
         await sender.tick(SystemClock().now())
-        [waiting] = await at.mails()
+        [waiting] = await mail_harness.mails()
         assert "certificate" in waiting["last_error"].lower()
         assert server.logins == []
         monkeypatch.setenv("SSL_CERT_FILE", str(file))
@@ -301,12 +307,12 @@ def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_session_survives_asking_for_a_new_password(at: Office, server: SmtpServer) -> None:
+async def test_a_session_survives_asking_for_a_new_password(mail_harness: MailHarness, server: SmtpServer) -> None:
     """Anybody may ask; only who reads the mail changes something."""
-    ann = await People(at.plane.accounts, at.plane.keys).user()
-    assert (await sign_in(at.client, ann)).status_code == 200
-    await at.client.post("/api/password-resets", json={"email": ann.user.email})
-    await at.sender.tick(SystemClock().now())
+    ann = await People(mail_harness.plane.accounts, mail_harness.plane.keys).user()
+    assert (await sign_in(mail_harness.client, ann)).status_code == 200
+    await mail_harness.client.post("/api/password-resets", json={"email": ann.user.email})
+    await mail_harness.sender.tick(SystemClock().now())
     assert len(server.mails) == 1
-    assert (await at.client.get("/api/me")).status_code == 200
-    assert (await sign_in(at.client, ann)).status_code == 200
+    assert (await mail_harness.client.get("/api/me")).status_code == 200
+    assert (await sign_in(mail_harness.client, ann)).status_code == 200

@@ -42,7 +42,7 @@ def service(running_service: MediaService) -> MediaService:
 
 
 @pytest.fixture(scope="module")
-async def house(
+async def configured_actor_harness(
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
@@ -76,8 +76,8 @@ async def house(
 
 
 @pytest.fixture
-async def ann(house: ActorHarness) -> Person:
-    return await house.person("pool_2")
+async def ann(configured_actor_harness: ActorHarness) -> Person:
+    return await configured_actor_harness.person("pool_2")
 
 
 def asked(provider: str, **payload: Any) -> dict[str, Any]:
@@ -86,61 +86,69 @@ def asked(provider: str, **payload: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("provider", ["leonardo", "lightbox"])
 async def test_an_image_is_asked_for_and_is_the_users_own(
-    house: ActorHarness, ann: Person, service: MediaService, provider: str
+    configured_actor_harness: ActorHarness, ann: Person, service: MediaService, provider: str
 ) -> None:
     params = {"width": 512, "height": 512}
-    task = await house.submit(ann, "media", asked(provider, params=params, workflow_run_id="run-1"))
-    shown = await house.ended(ann, task)
+    task = await configured_actor_harness.submit(ann, "media", asked(provider, params=params, workflow_run_id="run-1"))
+    shown = await configured_actor_harness.ended(ann, task)
     result = shown["result"]
     assert (result["data"]["provider"], result["data"]["action"]) == (provider, "txt2img")
     assert params.items() <= result["data"]["details"]["params"].items()
     [content_id], [url] = result["content_ids"], result["urls"]
     assert content_id
-    answer = await house.client.get(url)
+    answer = await configured_actor_harness.client.get(url)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
     assert answer.content.startswith(PNG[:8])
-    assert await house.balance(ann) == 100 - COST
+    assert await configured_actor_harness.balance(ann) == 100 - COST
     assert SECRET not in str(shown)
 
 
 async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_send(
-    house: ActorHarness, ann: Person, service: MediaService
+    configured_actor_harness: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     payload = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse"}
     body = {"payload": payload, "idempotency_key": "alias"}
-    asked = await house.ask(ann, "POST", "/api/task", {**body, "task_type": "media_generation"})
+    asked = await configured_actor_harness.ask(ann, "POST", "/api/task", {**body, "task_type": "media_generation"})
     assert (asked.status_code, asked.json()["actor"], asked.json()["cost"]) == (201, "media", COST)
     # Both names ask for the same.
-    again = await house.ask(ann, "POST", "/api/task", {**body, "actor": "media", "task_type": "media_generation"})
+    again = await configured_actor_harness.ask(
+        ann, "POST", "/api/task", {**body, "actor": "media", "task_type": "media_generation"}
+    )
     assert (again.status_code, again.json()["task_id"]) == (200, asked.json()["task_id"])
-    listed = (await house.ask(ann, "GET", "/api/task?actor=media_generation")).json()["items"]
+    listed = (await configured_actor_harness.ask(ann, "GET", "/api/task?actor=media_generation")).json()["items"]
     assert asked.json()["task_id"] in [task["task_id"] for task in listed]
-    other = await house.ask(ann, "POST", "/api/task", {**body, "actor": "copy", "task_type": "media_generation"})
+    other = await configured_actor_harness.ask(
+        ann, "POST", "/api/task", {**body, "actor": "copy", "task_type": "media_generation"}
+    )
     assert_refused(other, 422, "invalid_request", "task_type")
 
 
 @pytest.mark.thorough
 async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
-    house: ActorHarness, ann: Person, service: MediaService
+    configured_actor_harness: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     service.faults["submit"] = [responding(503, {"error": "busy"})]
-    shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")))
+    shown = await configured_actor_harness.ended(
+        ann, await configured_actor_harness.submit(ann, "media", asked("leonardo"))
+    )
     assert (shown["retry_count"], service.count("submit")) == (1, 2)
-    assert await house.balance(ann) == 100 - COST
+    assert await configured_actor_harness.balance(ann) == 100 - COST
 
 
 async def test_a_page_instead_of_an_image_fails_the_task_and_gives_the_tokens_back(
-    house: ActorHarness, ann: Person, service: MediaService
+    configured_actor_harness: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     service.outputs = [service.file("picture.png", HTML)]
-    shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")), "failed")
+    shown = await configured_actor_harness.ended(
+        ann, await configured_actor_harness.submit(ann, "media", asked("leonardo")), "failed"
+    )
     assert (shown["error"]["type"], shown["retry_count"]) == ("output_not_media", 0)
     assert shown["error"]["message"].startswith("leonardo returned something else")
-    assert await house.balance(ann) == 100
+    assert await configured_actor_harness.balance(ann) == 100
 
 
 async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(
-    house: ActorHarness, ann: Person
+    configured_actor_harness: ActorHarness, ann: Person
 ) -> None:
     for payload, field in (
         ({}, "payload.action_type"),
@@ -149,13 +157,15 @@ async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(
         (asked("leonardo", params={"width": 1}), "payload.params.width"),
         (asked("comfyui", action_type="effect", params={"effect": "nothing-like-it"}), "payload.params.effect"),
     ):
-        problem = (await house.try_submit(ann, "media", payload)).json()
+        problem = (await configured_actor_harness.try_submit(ann, "media", payload)).json()
         assert (problem["status"], problem["errors"][0]["field"]) == (422, field), problem
-    assert await house.balance(ann) == 100
+    assert await configured_actor_harness.balance(ann) == 100
 
 
-async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: ActorHarness, ann: Person) -> None:
-    catalog_api = await house.catalog_api()
+async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(
+    configured_actor_harness: ActorHarness, ann: Person
+) -> None:
+    catalog_api = await configured_actor_harness.catalog_api()
     effect = await catalog_api.effect(credits_cost=7)
     params = {"effect": effect["slug"], "style": "pastel", "input_file_id": await catalog_api.file(ann)}
     for wrong, field in (
@@ -164,17 +174,19 @@ async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: 
         ({"params": {**params, "input_file_id": None}}, "payload.params.input_file_id"),
     ):
         payload = asked("comfyui", action_type="effect", params=params) | wrong
-        assert_refused(await house.try_submit(ann, "media", payload), 422, "invalid_request", field)
-    task = await house.submit(ann, "media", asked("comfyui", action_type="effect", params=params))
+        assert_refused(await configured_actor_harness.try_submit(ann, "media", payload), 422, "invalid_request", field)
+    task = await configured_actor_harness.submit(ann, "media", asked("comfyui", action_type="effect", params=params))
     assert task["cost"] == 7
-    secret = FleetApi(house.plane, house.jobs_api).secret["x-fleet-secret"]
-    worker = await ScriptedWorker(house.client, "engine-1").register(secret, workflow_slugs=[effect["workflow"]])
+    secret = FleetApi(configured_actor_harness.plane, configured_actor_harness.jobs_api).secret["x-fleet-secret"]
+    worker = await ScriptedWorker(configured_actor_harness.client, "engine-1").register(
+        secret, workflow_slugs=[effect["workflow"]]
+    )
     job = await worker.job(wait_seconds=10)
     assert job["input_payload"]["workflow"]["3"]["inputs"]["text"] == "a lighthouse, in a pastel look"
     assert (await worker.upload(job["output_url"], job["output_headers"], MP4)).is_success
     done = await worker.complete(job, output={"size": len(MP4), "mime_type": "video/mp4"})
     assert done.status_code == 200, done.text
-    [url] = (await house.ended(ann, task))["result"]["urls"]
-    assert (await house.client.get(url)).content == MP4
-    assert await house.balance(ann) == 93
+    [url] = (await configured_actor_harness.ended(ann, task))["result"]["urls"]
+    assert (await configured_actor_harness.client.get(url)).content == MP4
+    assert await configured_actor_harness.balance(ann) == 93
     await worker.deregister()

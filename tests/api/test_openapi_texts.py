@@ -19,7 +19,7 @@ Operation = dict[str, Any]
 # The words that the rules of plain English leave out.
 ODD_WORDS = re.compile(r"\b(whom|nobody|somebody|whoever|begun|told|picture|address|answers)\b", re.IGNORECASE)
 # Candidates of a job that was made of no effect cannot be made again; tests/api/test_candidates.py replays others.
-# The worker that is to be revoked has said good-bye by then, the world's job has made nothing to share, and the
+# The worker that is to be revoked has said good-bye by then, the job of the setup has made nothing to share, and the
 # operator has no completed job to show; tests/api/test_effect_previews.py shows some.
 REFUSED_HERE = {
     "login_once": 404,
@@ -146,7 +146,7 @@ class Sender:
         video_id = await self.catalog_api.video(self.owner)
         effect = {"slug": self.setup.names["effect"]}
         await self.catalog_api.submit(self.owner, effect, video_id=video_id)
-        # A worker of its own: the world's has a job already.
+        # A worker of its own: that of the setup has a job already.
         place = {"worker_id": f"sent-{name}", "workflow_slugs": [self.setup.names["workflow"]]}
         secret = self.setup.headers["fleet secret"]
         registered = await self.setup.client.post("/api/worker/register", json=place, headers=secret)

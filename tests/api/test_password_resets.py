@@ -144,10 +144,10 @@ async def test_a_link_that_should_not_work_does_not(
 async def test_a_tenant_admin_makes_links_for_its_own_users_alone(
     client: httpx.AsyncClient, people: People, ann: Person
 ) -> None:
-    boss = await people.user(ann.tenant, Role.TENANT_ADMIN)
-    assert await reset_link(client, boss, ann)
+    tenant_admin = await people.user(ann.tenant, Role.TENANT_ADMIN)
+    assert await reset_link(client, tenant_admin, ann)
     for target, status in ((await people.user(), 404), (await people.user(ann.tenant, Role.OPERATOR), 403)):
-        answer = await client.post(f"/api/admin/users/{target.user.id}/password-reset", headers=boss.headers)
+        answer = await client.post(f"/api/admin/users/{target.user.id}/password-reset", headers=tenant_admin.headers)
         assert answer.status_code == status
 
 

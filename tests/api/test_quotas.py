@@ -169,7 +169,7 @@ async def test_the_default_bounds_a_payload_below_the_largest_body(media_api: Me
 async def test_keys_have_a_limit_and_revoked_and_expired_ones_do_not_count(
     media_api: MediaApi, operator: Person
 ) -> None:
-    # The studio's own key is one.
+    # The key of the operator is one.
     await change(media_api, operator, keys_per_user=2)
     path = f"/api/admin/users/{media_api.person.user.id}/keys"
 
@@ -230,10 +230,10 @@ async def test_a_limit_that_is_none_is_refused(
 
 
 async def test_a_tenant_admin_sees_the_limits_and_does_not_change_them(media_api: MediaApi) -> None:
-    boss = await media_api.jobs_api.people.user(media_api.person.tenant, Role.TENANT_ADMIN)
+    tenant_admin = await media_api.jobs_api.people.user(media_api.person.tenant, Role.TENANT_ADMIN)
     path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"
-    assert (await media_api.jobs_api.client.get(path, headers=boss.headers)).json()["changed"] == {}
-    refused = await media_api.jobs_api.client.patch(path, json={"keys_per_user": 9}, headers=boss.headers)
+    assert (await media_api.jobs_api.client.get(path, headers=tenant_admin.headers)).json()["changed"] == {}
+    refused = await media_api.jobs_api.client.patch(path, json={"keys_per_user": 9}, headers=tenant_admin.headers)
     assert_refused(refused, 403, "forbidden")
 
 

@@ -57,6 +57,6 @@ async def test_a_wrong_share_names_its_field(
 
 async def test_a_tenant_admin_sees_its_share_and_changes_nothing(client: httpx.AsyncClient, people: People) -> None:
     tenant = await people.tenant()
-    boss = await people.user(tenant, Role.TENANT_ADMIN)
-    assert (await ask(client, boss, tenant.id)).status_code == 200
-    assert_refused(await ask(client, boss, tenant.id, weight=9), 403, "forbidden")
+    tenant_admin = await people.user(tenant, Role.TENANT_ADMIN)
+    assert (await ask(client, tenant_admin, tenant.id)).status_code == 200
+    assert_refused(await ask(client, tenant_admin, tenant.id, weight=9), 403, "forbidden")

@@ -39,7 +39,9 @@ AD = {"provider": "replicate", "action_type": "static_ad", "prompt": "a lamp"}
 
 
 @dataclass(slots=True)
-class Agency:
+class GenerationApi:
+    """Typed generation over HTTP as one user sees it, with the Replicate behind it and a shop to scrape."""
+
     jobs_api: JobsApi
     ann: Person
     replicate: ReplicateServer
@@ -102,12 +104,13 @@ async def running_replicate() -> AsyncIterator[ReplicateServer]:
 
 
 @pytest.fixture(scope="module")
-async def making_plane(
+async def generation_plane(
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
     running_replicate: ReplicateServer,
 ) -> AsyncIterator[ControlPlane]:
+    """A control plane whose typed actors use models of the tests' Replicate."""
     models = {"token": TOKEN, "url": running_replicate.url, "models": MODELS}
     sections: dict[str, Any] = {
         "providers": dict(ProvidersConfig.model_validate({"replicate": models})),
@@ -120,47 +123,50 @@ async def making_plane(
 
 
 @pytest.fixture
-async def agency(
-    making_plane: ControlPlane, running_replicate: ReplicateServer, shop_url: str
-) -> AsyncIterator[Agency]:
+async def generation_api(
+    generation_plane: ControlPlane, running_replicate: ReplicateServer, shop_url: str
+) -> AsyncIterator[GenerationApi]:
+    """Typed generation as one user with tokens sees it."""
     running_replicate.forget()
-    address = making_plane.settings.public_url
+    address = generation_plane.settings.public_url
     async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
-        jobs_api = await JobsApi.open(making_plane, client, People(making_plane.accounts, making_plane.keys))
-        yield Agency(jobs_api, await jobs_api.person(tokens=100), running_replicate, shop_url)
+        jobs_api = await JobsApi.open(
+            generation_plane, client, People(generation_plane.accounts, generation_plane.keys)
+        )
+        yield GenerationApi(jobs_api, await jobs_api.person(tokens=100), running_replicate, shop_url)
 
 
 @pytest.mark.thorough
-async def test_from_a_page_to_words_an_image_and_a_video(agency: Agency) -> None:
-    scraped = await agency.made("scrape", url=f"{agency.shop}/lamp")
+async def test_from_a_page_to_words_an_image_and_a_video(generation_api: GenerationApi) -> None:
+    scraped = await generation_api.made("scrape", url=f"{generation_api.shop}/lamp")
     product = scraped["result"]["product_id"]
-    copy = await agency.made("copy", product_id=product, style="playful")
+    copy = await generation_api.made("copy", product_id=product, style="playful")
     assert copy["result"]["result"]["written_by"] == "template"
     assert "Yours for 19.9 EUR." in copy["result"]["result"]["text"]
-    agency.replicate.scenario = Scenario(output=[agency.replicate.file("picture.png")])
-    picture = await agency.made("static-ad", product_id=product, style="lifestyle")
-    assert await agency.content(picture) == [content_of("picture.png")]
-    agency.replicate.scenario = Scenario(output=agency.replicate.file("film.mp4"))
-    film = await agency.made("video", product_id=product, script="Look.")
-    assert await agency.content(film) == [content_of("film.mp4")]
-    prompts = [call.body["input"]["prompt"] for call in agency.replicate.submitted]
+    generation_api.replicate.scenario = Scenario(output=[generation_api.replicate.file("picture.png")])
+    picture = await generation_api.made("static-ad", product_id=product, style="lifestyle")
+    assert await generation_api.content(picture) == [content_of("picture.png")]
+    generation_api.replicate.scenario = Scenario(output=generation_api.replicate.file("film.mp4"))
+    film = await generation_api.made("video", product_id=product, script="Look.")
+    assert await generation_api.content(film) == [content_of("film.mp4")]
+    prompts = [call.body["input"]["prompt"] for call in generation_api.replicate.submitted]
     assert all("Paper lamp" in prompt and "It shines." in prompt for prompt in prompts)
-    assert await agency.balance() == 100 - sum(job["cost"] for job in (scraped, copy, picture, film))
+    assert await generation_api.balance() == 100 - sum(job["cost"] for job in (scraped, copy, picture, film))
 
 
 @pytest.mark.thorough
-async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
-    inside = await agency.made("scrape", "failed", url=f"{agency.shop}/inside")
+async def test_what_fails_elsewhere_costs_nothing_here(generation_api: GenerationApi) -> None:
+    inside = await generation_api.made("scrape", "failed", url=f"{generation_api.shop}/inside")
     assert inside["error"]["type"] == "address_refused"
-    agency.replicate.scenario = Scenario("failed", error="NSFW content detected")
-    refused = await agency.made("static-ad", "failed", product={"title": "Lamp"})
+    generation_api.replicate.scenario = Scenario("failed", error="NSFW content detected")
+    refused = await generation_api.made("static-ad", "failed", product={"title": "Lamp"})
     assert "NSFW content detected" in refused["error"]["message"]
-    agency.replicate.scenario = Scenario("canceled")
-    canceled = await agency.made("static-ad", "failed", product={"title": "Lamp"})
+    generation_api.replicate.scenario = Scenario("canceled")
+    canceled = await generation_api.made("static-ad", "failed", product={"title": "Lamp"})
     assert canceled["error"] == {"type": "provider_canceled", "message": "The prediction was canceled at Replicate."}
-    agency.replicate.scenario = Scenario(output=agency.replicate.redirect("http://169.254.169.254/"))
-    await agency.made("static-ad", "failed", product={"title": "Lamp"})
-    assert await agency.balance() == 100
+    generation_api.replicate.scenario = Scenario(output=generation_api.replicate.redirect("http://169.254.169.254/"))
+    await generation_api.made("static-ad", "failed", product={"title": "Lamp"})
+    assert await generation_api.balance() == 100
 
 
 @pytest.mark.few_forms
@@ -176,40 +182,46 @@ async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
     ],
 )
 async def test_a_typed_job_without_the_medium_it_promises_fails_and_is_refunded(
-    agency: Agency, kind: str, body: Json, file: str | None, reason: str
+    generation_api: GenerationApi, kind: str, body: Json, file: str | None, reason: str
 ) -> None:
-    output = "I am sorry, I cannot draw." if file is None else [agency.replicate.file(file)]
-    agency.replicate.scenario = Scenario(output=output)
-    failed = await agency.made(kind, "failed", **body)
+    output = "I am sorry, I cannot draw." if file is None else [generation_api.replicate.file(file)]
+    generation_api.replicate.scenario = Scenario(output=output)
+    failed = await generation_api.made(kind, "failed", **body)
     assert (failed["error"]["type"], failed["outputs"]) == ("output_unusable", [])
     assert reason in failed["error"]["message"]
-    assert await agency.balance() == 100
-    await agency.jobs_api.core.check()
+    assert await generation_api.balance() == 100
+    await generation_api.jobs_api.core.check()
 
 
-async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_a_price(agency: Agency) -> None:
-    agency.replicate.scenario = Scenario(output=[agency.replicate.file("picture.png")])
-    typed = await agency.made("static-ad", product={"title": "Lamp"})
-    task = (await agency.task(AD)).json()
+async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_a_price(
+    generation_api: GenerationApi,
+) -> None:
+    generation_api.replicate.scenario = Scenario(output=[generation_api.replicate.file("picture.png")])
+    typed = await generation_api.made("static-ad", product={"title": "Lamp"})
+    task = (await generation_api.task(AD)).json()
     assert task["cost"] == typed["cost"] == 5
-    await agency.ended(task["job_id"])
-    assert await agency.balance() == 90
+    await generation_api.ended(task["job_id"])
+    assert await generation_api.balance() == 90
 
-    unpriced = await agency.task({**AD, "action_type": "flux"})
+    unpriced = await generation_api.task({**AD, "action_type": "flux"})
     assert_refused(unpriced, 422, "invalid_request", "payload.action_type")
     assert '"replicate/flux" = 5' in unpriced.json()["errors"][0]["reason"]
-    assert await agency.balance() == 90
+    assert await generation_api.balance() == 90
     step = {"name": "Ads", "workflow": "actor:media", "payload": {**AD, "action_type": "flux"}}
     pipeline = {"slug": "ads", "name": "Ads", "steps": [step]}
-    answer = await agency.jobs_api.client.post("/api/pipelines", json=pipeline, headers=agency.ann.headers)
+    answer = await generation_api.jobs_api.client.post(
+        "/api/pipelines", json=pipeline, headers=generation_api.ann.headers
+    )
     assert answer.status_code == 422, answer.text
     assert "replicate/flux" in answer.text
 
-    offered = (await agency.jobs_api.get(agency.ann, "/api/providers")).json()
+    offered = (await generation_api.jobs_api.get(generation_api.ann, "/api/providers")).json()
     costs = {each["name"]: each["costs"] for each in offered}
     assert costs["replicate"] == {"static_ad": 5, "ugc_video": 20, "tts": 2, "flux": None}
     assert costs["comfyui"] == {"effect": None}
-    listed = {each["name"]: each for each in (await agency.jobs_api.get(agency.ann, "/api/actors")).json()}
+    listed = {
+        each["name"]: each for each in (await generation_api.jobs_api.get(generation_api.ann, "/api/actors")).json()
+    }
     variants = {each["title"]: each["cost"] for each in listed["media"]["variants"]}
     assert (variants["replicate: static ad"], variants["replicate: flux"], variants["comfyui: effect"]) == (
         5,
@@ -221,7 +233,7 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     assert actors == {"copy": 1, "media": None, "scrape": 1, "static_ad": 5, "tts": 2, "ugc_video": 20}
 
 
-async def test_words_instead_of_the_image_of_a_media_task_are_not_charged_either(agency: Agency) -> None:
-    agency.replicate.scenario = Scenario(output="I am sorry, I cannot draw.")
-    await agency.ended((await agency.task(AD)).json()["job_id"], "failed")
-    assert await agency.balance() == 100
+async def test_words_instead_of_the_image_of_a_media_task_are_not_charged_either(generation_api: GenerationApi) -> None:
+    generation_api.replicate.scenario = Scenario(output="I am sorry, I cannot draw.")
+    await generation_api.ended((await generation_api.task(AD)).json()["job_id"], "failed")
+    assert await generation_api.balance() == 100

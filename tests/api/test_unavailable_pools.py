@@ -29,7 +29,7 @@ from tests.support.responses import assert_refused
 
 
 @dataclass(frozen=True)
-class Half:
+class PoolOutage:
     """A control plane that was started while pool_2 could not be used; work of both pools waits."""
 
     settings: Settings
@@ -58,7 +58,9 @@ async def registered(settings: Settings, dsn: str) -> None:
 
 
 @asynccontextmanager
-async def halved(postgres: EmbeddedPostgres, templates: dict[str, str], directory: Path) -> AsyncIterator[Half]:
+async def open_pool_outage(
+    postgres: EmbeddedPostgres, templates: dict[str, str], directory: Path
+) -> AsyncIterator[PoolOutage]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         isolate(monkeypatch, directory)
         async with installation(postgres, templates, directory / "home") as settings:
@@ -79,27 +81,28 @@ async def halved(postgres: EmbeddedPostgres, templates: dict[str, str], director
                 bob = await people.user(await _tenant_in_pool_2(plane))
                 here = open_core(plane.databases)
                 here.workflow = core.workflow
-                yield Half(settings, plane, client, ann, bob, here, members, address)
+                yield PoolOutage(settings, plane, client, ann, bob, here, members, address)
 
 
 @pytest.fixture(scope="module")
-async def half(
+async def pool_outage(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Half]:
-    async with halved(postgres, templates, tmp_path_factory.mktemp("half")) as half:
-        yield half
+) -> AsyncIterator[PoolOutage]:
+    """A control plane whose pool_2 is unavailable."""
+    async with open_pool_outage(postgres, templates, tmp_path_factory.mktemp("half")) as pool_outage:
+        yield pool_outage
 
 
 @pytest.fixture(scope="module")
-async def whole(
+async def ended_pool_outage(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Half]:
+) -> AsyncIterator[PoolOutage]:
     """Another one, whose pool_2 can be used since."""
-    async with halved(postgres, templates, tmp_path_factory.mktemp("whole")) as whole:
-        assert_refused(await whole.get(whole.bob, "/api/wallet"), 503, "unavailable")
-        await registered(whole.settings, whole.address)
-        await whole.plane.databases.refresh_pools()
-        yield whole
+    async with open_pool_outage(postgres, templates, tmp_path_factory.mktemp("whole")) as ended_pool_outage:
+        assert_refused(await ended_pool_outage.get(ended_pool_outage.bob, "/api/wallet"), 503, "unavailable")
+        await registered(ended_pool_outage.settings, ended_pool_outage.address)
+        await ended_pool_outage.plane.databases.refresh_pools()
+        yield ended_pool_outage
 
 
 async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
@@ -109,64 +112,66 @@ async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
     return await plane.accounts.find_tenant(slug)
 
 
-async def test_tenants_of_the_pool_get_a_503_and_all_others_are_served(half: Half) -> None:
-    problem = assert_refused(refused := await half.get(half.bob, "/api/wallet"), 503, "unavailable")
+async def test_tenants_of_the_pool_get_a_503_and_all_others_are_served(pool_outage: PoolOutage) -> None:
+    problem = assert_refused(refused := await pool_outage.get(pool_outage.bob, "/api/wallet"), 503, "unavailable")
     assert refused.headers["retry-after"] == "5"
     assert (
         problem["detail"]
         == "The database pool pool_2, which holds the data of this tenant, is currently not available."
     )
     assert "127.0.0.1" not in refused.text
-    assert (await half.get(half.ann, "/api/wallet")).status_code == 200
-    assert (await half.get(half.bob, "/api/me")).status_code == 200
+    assert (await pool_outage.get(pool_outage.ann, "/api/wallet")).status_code == 200
+    assert (await pool_outage.get(pool_outage.bob, "/api/me")).status_code == 200
 
 
-async def test_operators_see_which_pool_is_unavailable_and_why(half: Half) -> None:
-    ready = await half.client.get("/readyz")
+async def test_operators_see_which_pool_is_unavailable_and_why(pool_outage: PoolOutage) -> None:
+    ready = await pool_outage.client.get("/readyz")
     assert ready.status_code == 200
     assert ready.json() == {
         "status": "degraded",
         "databases": {"central": "ok", "pool_1": "ok", "pool_2": "unavailable"},
     }
-    alerts = (await half.get(half.ann, "/api/admin/alerts")).json()["alerts"]
+    alerts = (await pool_outage.get(pool_outage.ann, "/api/admin/alerts")).json()["alerts"]
     [alert] = [alert for alert in alerts if alert["code"] == "pool_unavailable"]
     assert (alert["severity"], alert["subject"]) == ("critical", "pool_2")
     assert "Is PostgreSQL running there" in alert["message"]
-    found = [finding for finding in await examine(half.settings) if finding.part == "database"]
+    found = [finding for finding in await examine(pool_outage.settings) if finding.part == "database"]
     assert [finding.status for finding in found] == ["ok", "problem"]
     assert found[1].message.startswith("Pool pool_2 is not served. Database pool_2 at 127.0.0.1:")
     assert "hidden" not in repr([alert, found])
 
 
-async def test_jobs_of_the_pool_do_not_block_jobs_of_other_pools(half: Half) -> None:
+async def test_jobs_of_the_pool_do_not_block_jobs_of_other_pools(pool_outage: PoolOutage) -> None:
     # The job of pool_2 is the older one.
-    started = await half.core.start()
-    assert started.lease.tenant_id == half.members["pool_1"].tenant_id
-    assert await half.core.lease() is None
+    started = await pool_outage.core.start()
+    assert started.lease.tenant_id == pool_outage.members["pool_1"].tenant_id
+    assert await pool_outage.core.lease() is None
 
 
-async def test_a_new_tenant_is_not_put_there(half: Half) -> None:
+async def test_a_new_tenant_is_not_put_there(pool_outage: PoolOutage) -> None:
     for _ in range(4):
-        created = await half.plane.accounts.create_tenant(CreateTenantRequest(slug=f"new-{uuid4().hex}", name="New"))
+        created = await pool_outage.plane.accounts.create_tenant(
+            CreateTenantRequest(slug=f"new-{uuid4().hex}", name="New")
+        )
         assert created.pool == "pool_1"
     wanted = {"slug": "there", "name": "There", "pool": "pool_2"}
-    answer = await half.client.post("/api/admin/tenants", json=wanted, headers=half.ann.headers)
+    answer = await pool_outage.client.post("/api/admin/tenants", json=wanted, headers=pool_outage.ann.headers)
     assert_refused(answer, 503, "unavailable")
 
 
 @pytest.mark.thorough
-async def test_it_is_opened_without_a_restart_when_it_can_be_used(whole: Half) -> None:
-    assert (await whole.get(whole.bob, "/api/wallet")).status_code == 200
-    assert (await whole.client.get("/readyz")).json()["status"] == "ready"
-    tenants = {(await whole.core.start()).lease.tenant_id for _ in range(2)}
-    assert tenants == {member.tenant_id for member in whole.members.values()}
+async def test_it_is_opened_without_a_restart_when_it_can_be_used(ended_pool_outage: PoolOutage) -> None:
+    assert (await ended_pool_outage.get(ended_pool_outage.bob, "/api/wallet")).status_code == 200
+    assert (await ended_pool_outage.client.get("/readyz")).json()["status"] == "ready"
+    tenants = {(await ended_pool_outage.core.start()).lease.tenant_id for _ in range(2)}
+    assert tenants == {member.tenant_id for member in ended_pool_outage.members.values()}
 
 
 async def test_a_pool_that_goes_away_later_is_left_out_after_the_second_failed_renewal(
-    whole: Half, monkeypatch: pytest.MonkeyPatch
+    ended_pool_outage: PoolOutage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    databases = whole.plane.databases
-    await whole.plane.loops.stop()
+    databases = ended_pool_outage.plane.databases
+    await ended_pool_outage.plane.loops.stop()
     keeper = databases._keepers["pool_2"]
 
     async def served(outcome: Exception | None) -> list[str]:

@@ -30,7 +30,8 @@ async def media_api(stored_plane: ControlPlane) -> AsyncIterator[MediaApi]:
 
 
 @pytest.fixture
-async def local(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+async def local_media_api(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    """Uploads and videos of one user, on local storage."""
     async with MediaApi.opened(plane) as media_api:
         yield media_api
 
@@ -71,12 +72,14 @@ async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_pl
         ("archive.tar.gz", "archive.tar.gz", "archive.tar.mp4"),
     ],
 )
-async def test_a_hostile_name_is_harmless_in_storage(local: MediaApi, name: str, shown: str, segment: str) -> None:
-    file = await local.uploaded(name=name)
+async def test_a_hostile_name_is_harmless_in_storage(
+    local_media_api: MediaApi, name: str, shown: str, segment: str
+) -> None:
+    file = await local_media_api.uploaded(name=name)
     assert file["name"] == shown
-    path = f"tenants/{local.tenant_id}/uploads/{file['id']}/{segment}"
-    assert await local.paths() == {path}
-    assert (await local.confirm(file)).status_code == 200
+    path = f"tenants/{local_media_api.tenant_id}/uploads/{file['id']}/{segment}"
+    assert await local_media_api.paths() == {path}
+    assert (await local_media_api.confirm(file)).status_code == 200
 
 
 @pytest.mark.few_forms
@@ -93,10 +96,10 @@ async def test_a_hostile_name_is_harmless_in_storage(local: MediaApi, name: str,
     ],
 )
 async def test_images_and_sound_are_uploaded_the_same_way(
-    local: MediaApi, content: bytes, mime_type: str, stored: str
+    local_media_api: MediaApi, content: bytes, mime_type: str, stored: str
 ) -> None:
-    file = await local.uploaded(content, mime_type=mime_type)
-    answer = await local.confirm(file)
+    file = await local_media_api.uploaded(content, mime_type=mime_type)
+    answer = await local_media_api.confirm(file)
     assert (answer.status_code, answer.json()["mime_type"]) == (200, stored)
 
 
@@ -127,15 +130,15 @@ async def test_images_and_sound_are_uploaded_the_same_way(
     ids=str,
 )
 async def test_a_bad_upload_names_the_field_and_writes_nothing(
-    local: MediaApi, change: dict[str, Any], field: str
+    local_media_api: MediaApi, change: dict[str, Any], field: str
 ) -> None:
-    answer = await local.ask("POST", "/api/videos/uploads", declared(CLIP) | change)
+    answer = await local_media_api.ask("POST", "/api/videos/uploads", declared(CLIP) | change)
     assert_refused(answer, 422, "invalid_request", field)
-    assert await local.file_rows() == []
+    assert await local_media_api.file_rows() == []
 
 
-async def test_everything_that_is_over_its_limit_is_named_at_once(local: MediaApi) -> None:
-    answer = await local.create(size=2**50, mime_type="text/html")
+async def test_everything_that_is_over_its_limit_is_named_at_once(local_media_api: MediaApi) -> None:
+    answer = await local_media_api.create(size=2**50, mime_type="text/html")
     problem = assert_refused(answer, 422, "invalid_request", "mime_type", "size")
     assert "video/*, image/*, audio/*" in problem["detail"]
 
@@ -213,11 +216,11 @@ async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_rep
     assert (await media_api.confirm(created["file"])).status_code == 200
 
 
-async def test_a_session_description_far_behind_other_bytes_is_refused(local: MediaApi) -> None:
+async def test_a_session_description_far_behind_other_bytes_is_refused(local_media_api: MediaApi) -> None:
     """FFmpeg looks for its line in the first megabyte."""
     hidden = b"\x80" * 900_000 + b"\nc=IN IP4 10.0.0.1\nm=video 5000 RTP/AVP 96\n"
-    file = await local.uploaded(hidden)
-    problem = assert_refused(await local.confirm(file), 422, "content_mismatch", "mime_type")
+    file = await local_media_api.uploaded(hidden)
+    problem = assert_refused(await local_media_api.confirm(file), 422, "content_mismatch", "mime_type")
     assert "the bytes look like a session description (SDP)" in problem["detail"]
 
 
@@ -308,14 +311,14 @@ async def test_g6_another_user_and_another_tenant_find_nothing(media_api: MediaA
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_a_file_that_never_was_is_not_there(local: MediaApi, method: str) -> None:
-    assert_refused(await local.ask(method, f"/api/files/{uuid7()}"), 404, "not_found")
-    assert_refused(await local.ask(method, "/api/files/x"), 422, "invalid_request", "path.file_id")
-    assert_refused(await local.confirm({"id": uuid7()}), 404, "not_found")
+async def test_a_file_that_never_was_is_not_there(local_media_api: MediaApi, method: str) -> None:
+    assert_refused(await local_media_api.ask(method, f"/api/files/{uuid7()}"), 404, "not_found")
+    assert_refused(await local_media_api.ask(method, "/api/files/x"), 422, "invalid_request", "path.file_id")
+    assert_refused(await local_media_api.confirm({"id": uuid7()}), 404, "not_found")
 
 
-async def test_nothing_is_given_without_a_key(local: MediaApi) -> None:
-    file = await local.uploaded()
+async def test_nothing_is_given_without_a_key(local_media_api: MediaApi) -> None:
+    file = await local_media_api.uploaded()
     for method, path in (
         ("POST", "/api/videos/uploads"),
         ("POST", f"/api/videos/uploads/{file['id']}/confirm"),
@@ -324,7 +327,7 @@ async def test_nothing_is_given_without_a_key(local: MediaApi) -> None:
         ("GET", "/api/videos"),
         ("POST", "/api/videos"),
     ):
-        assert_refused(await local.jobs_api.client.request(method, path), 401, "not_authenticated")
+        assert_refused(await local_media_api.jobs_api.client.request(method, path), 401, "not_authenticated")
 
 
 @pytest.mark.parametrize("confirmed", [False, True])

@@ -31,7 +31,7 @@ async def ann(people: People) -> Person:
 
 
 @pytest.fixture
-async def boss(people: People, ann: Person) -> Person:
+async def tenant_admin(people: People, ann: Person) -> Person:
     """An admin of ann's tenant."""
     return await people.user(ann.tenant, Role.TENANT_ADMIN)
 
@@ -57,12 +57,12 @@ async def shown(client: httpx.AsyncClient, by: Person, whom: Person) -> dict[str
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
 async def test_a_tenant_admin_cannot_give_a_role_that_sees_other_tenants(
-    client: httpx.AsyncClient, ann: Person, boss: Person, role: str
+    client: httpx.AsyncClient, ann: Person, tenant_admin: Person, role: str
 ) -> None:
-    assert_refused(await change_role(client, boss, ann, role), 403, "forbidden")
+    assert_refused(await change_role(client, tenant_admin, ann, role), 403, "forbidden")
     body = {"tenant": ann.tenant.slug, "email": f"new-{role}@example.com", "password": PASSWORD, "role": role}
-    assert_refused(await client.post("/api/admin/users", json=body, headers=boss.headers), 403, "forbidden")
-    assert (await shown(client, boss, ann))["role"] == "user"
+    assert_refused(await client.post("/api/admin/users", json=body, headers=tenant_admin.headers), 403, "forbidden")
+    assert (await shown(client, tenant_admin, ann))["role"] == "user"
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -82,72 +82,72 @@ async def test_users_cannot_change_their_own_role_or_disable_themselves(
 
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.VIEWER])
 async def test_a_tenant_admin_leaves_operators_and_viewers_of_its_tenant_alone(
-    client: httpx.AsyncClient, people: People, ann: Person, boss: Person, role: Role
+    client: httpx.AsyncClient, people: People, ann: Person, tenant_admin: Person, role: Role
 ) -> None:
     target = await people.user(ann.tenant, role)
-    key_id = (await client.get(of(target, "/keys"), headers=boss.headers)).json()["items"][0]["id"]
+    key_id = (await client.get(of(target, "/keys"), headers=tenant_admin.headers)).json()["items"][0]["id"]
     for answer in (
-        await client.post(of(target, "/keys"), json={"name": "stolen"}, headers=boss.headers),
-        await client.delete(of(target, f"/keys/{key_id}"), headers=boss.headers),
-        await change_role(client, boss, target, "user"),
-        await client.post(of(target, "/disable"), headers=boss.headers),
-        await client.delete(of(target), headers=boss.headers),
+        await client.post(of(target, "/keys"), json={"name": "stolen"}, headers=tenant_admin.headers),
+        await client.delete(of(target, f"/keys/{key_id}"), headers=tenant_admin.headers),
+        await change_role(client, tenant_admin, target, "user"),
+        await client.post(of(target, "/disable"), headers=tenant_admin.headers),
+        await client.delete(of(target), headers=tenant_admin.headers),
     ):
         assert_refused(answer, 403, "forbidden")
     assert (await client.get("/api/me", headers=target.headers)).json()["role"] == role.value
 
 
 async def test_for_a_tenant_admin_there_are_no_users_of_other_tenants(
-    client: httpx.AsyncClient, people: People, boss: Person
+    client: httpx.AsyncClient, people: People, tenant_admin: Person
 ) -> None:
     stranger = await people.user()
     for answer in (
-        await client.get(of(stranger), headers=boss.headers),
-        await client.get(of(stranger, "/keys"), headers=boss.headers),
-        await client.post(of(stranger, "/keys"), json={"name": "stolen"}, headers=boss.headers),
-        await change_role(client, boss, stranger, "tenant_admin"),
-        await client.post(of(stranger, "/disable"), headers=boss.headers),
-        await client.delete(of(stranger), headers=boss.headers),
-        await client.get(of(stranger, "/wallet"), headers=boss.headers),
+        await client.get(of(stranger), headers=tenant_admin.headers),
+        await client.get(of(stranger, "/keys"), headers=tenant_admin.headers),
+        await client.post(of(stranger, "/keys"), json={"name": "stolen"}, headers=tenant_admin.headers),
+        await change_role(client, tenant_admin, stranger, "tenant_admin"),
+        await client.post(of(stranger, "/disable"), headers=tenant_admin.headers),
+        await client.delete(of(stranger), headers=tenant_admin.headers),
+        await client.get(of(stranger, "/wallet"), headers=tenant_admin.headers),
     ):
         assert_refused(answer, 404, "not_found")
     body = {"tenant": stranger.tenant.slug, "email": "into@example.com", "password": PASSWORD}
-    answer = await client.post("/api/admin/users", json=body, headers=boss.headers)
+    answer = await client.post("/api/admin/users", json=body, headers=tenant_admin.headers)
     assert_refused(answer, 422, "invalid_request", "tenant")
-    everybody = (await client.get("/api/admin/users?limit=200", headers=boss.headers)).text
+    everybody = (await client.get("/api/admin/users?limit=200", headers=tenant_admin.headers)).text
     assert stranger.user.email not in everybody
-    assert boss.user.email in everybody
+    assert tenant_admin.user.email in everybody
     # The filter does not show users of another tenant either.
-    other = await client.get(f"/api/admin/users?tenant={stranger.tenant.slug}", headers=boss.headers)
+    other = await client.get(f"/api/admin/users?tenant={stranger.tenant.slug}", headers=tenant_admin.headers)
     assert other.json()["items"] == []
 
 
 async def test_a_tenant_admin_gives_no_tokens_and_submits_no_job_with_a_price(
-    client: httpx.AsyncClient, ann: Person, boss: Person
+    client: httpx.AsyncClient, ann: Person, tenant_admin: Person
 ) -> None:
     credit = {"amount": 5, "provider_transaction_id": "mine"}
-    assert_refused(await client.post(of(ann, "/credits"), json=credit, headers=boss.headers), 403, "forbidden")
+    assert_refused(await client.post(of(ann, "/credits"), json=credit, headers=tenant_admin.headers), 403, "forbidden")
     job = {"user_id": str(ann.user.id), "workflow": "any", "payload": {}, "cost": 0}
-    assert_refused(await client.post("/api/admin/jobs", json=job, headers=boss.headers), 403, "forbidden")
-    assert (await client.get(of(ann, "/wallet"), headers=boss.headers)).json()["balance"] == 0
+    assert_refused(await client.post("/api/admin/jobs", json=job, headers=tenant_admin.headers), 403, "forbidden")
+    assert (await client.get(of(ann, "/wallet"), headers=tenant_admin.headers)).json()["balance"] == 0
 
 
 async def test_a_tenant_admin_manages_the_users_of_its_tenant(
-    client: httpx.AsyncClient, ann: Person, boss: Person
+    client: httpx.AsyncClient, ann: Person, tenant_admin: Person
 ) -> None:
-    created = (await client.post(of(ann, "/keys"), json={"name": "shop"}, headers=boss.headers)).json()
+    created = (await client.post(of(ann, "/keys"), json={"name": "shop"}, headers=tenant_admin.headers)).json()
     acting = {"authorization": f"Bearer {created['key']}"}
     assert (await client.get("/api/me", headers=acting)).json()["user_id"] == str(ann.user.id)
-    listed = await client.get(of(ann, "/keys"), headers=boss.headers)
+    listed = await client.get(of(ann, "/keys"), headers=tenant_admin.headers)
     assert [key["name"] for key in listed.json()["items"]] == ["shop", "test"]
     assert created["key"] not in listed.text
-    assert (await client.delete(of(ann, f"/keys/{created['id']}"), headers=boss.headers)).json()["revoked_at"]
+    assert (await client.delete(of(ann, f"/keys/{created['id']}"), headers=tenant_admin.headers)).json()["revoked_at"]
     assert_refused(await client.get("/api/me", headers=acting), 401, "not_authenticated")
-    assert (await change_role(client, boss, ann, "tenant_admin")).json()["role"] == "tenant_admin"
+    assert (await change_role(client, tenant_admin, ann, "tenant_admin")).json()["role"] == "tenant_admin"
 
 
 async def test_jobs_are_shown_without_what_the_role_may_not_see(
-    jobs_api: JobsApi, people: People, ann: Person, boss: Person, operator: Person
+    jobs_api: JobsApi, people: People, ann: Person, tenant_admin: Person, operator: Person
 ) -> None:
     owner = await jobs_api.person("pool_1", tokens=100)
     job = await jobs_api.submit(owner)
@@ -163,14 +163,14 @@ async def test_jobs_are_shown_without_what_the_role_may_not_see(
         for seen in (one, *listed, *by_user):
             assert (seen["full_error"] is not None) is payload
             assert seen["error"]["type"] == "engine_error"
-    assert (await jobs_api.get(boss, f"{path}/{job['id']}")).status_code == 404
+    assert (await jobs_api.get(tenant_admin, f"{path}/{job['id']}")).status_code == 404
 
 
 async def test_a_new_operator_has_no_key_and_no_session_of_before(
-    client: httpx.AsyncClient, ann: Person, boss: Person, operator: Person
+    client: httpx.AsyncClient, ann: Person, tenant_admin: Person, operator: Person
 ) -> None:
     """Or a tenant admin who made the key would hold an operator's."""
-    made = (await client.post(of(ann, "/keys"), json={"name": "shop"}, headers=boss.headers)).json()["key"]
+    made = (await client.post(of(ann, "/keys"), json={"name": "shop"}, headers=tenant_admin.headers)).json()["key"]
     cookie = (await sign_in(client, ann)).cookies["callsheet_session"]
     client.cookies.clear()
     assert (await change_role(client, operator, ann, "operator")).json()["role"] == "operator"

@@ -30,7 +30,8 @@ async def media_api(stored_plane: ControlPlane) -> AsyncIterator[MediaApi]:
 
 
 @pytest.fixture
-async def local(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+async def local_media_api(plane: ControlPlane) -> AsyncIterator[MediaApi]:
+    """Uploads and videos of one user, on local storage."""
     async with MediaApi.opened(plane) as media_api:
         yield media_api
 
@@ -85,54 +86,56 @@ async def test_an_upload_that_never_came_makes_no_video(media_api: MediaApi) -> 
         ({"original_file_id": str(uuid7()), "surprise": 1}, "surprise"),
     ],
 )
-async def test_a_bad_video_names_the_field(local: MediaApi, body: dict[str, Any], field: str) -> None:
-    assert_refused(await local.ask("POST", "/api/videos", body), 422, "invalid_request", field)
+async def test_a_bad_video_names_the_field(local_media_api: MediaApi, body: dict[str, Any], field: str) -> None:
+    assert_refused(await local_media_api.ask("POST", "/api/videos", body), 422, "invalid_request", field)
 
 
-async def test_an_invalid_or_unknown_id_of_a_video_is_not_found(local: MediaApi) -> None:
-    assert_refused(await local.ask("GET", "/api/videos/x"), 404, "not_found")
-    assert_refused(await local.ask("GET", f"/api/videos/{uuid7()}"), 404, "not_found")
-    answer = await local.ask("GET", "/api/videos/uploads")
+async def test_an_invalid_or_unknown_id_of_a_video_is_not_found(local_media_api: MediaApi) -> None:
+    assert_refused(await local_media_api.ask("GET", "/api/videos/x"), 404, "not_found")
+    assert_refused(await local_media_api.ask("GET", f"/api/videos/{uuid7()}"), 404, "not_found")
+    answer = await local_media_api.ask("GET", "/api/videos/uploads")
     assert_refused(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "POST"
 
 
-async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: MediaApi) -> None:
-    videos = [await local.video() for _ in range(3)]
-    await local.submit(videos[1])
+async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local_media_api: MediaApi) -> None:
+    videos = [await local_media_api.video() for _ in range(3)]
+    await local_media_api.submit(videos[1])
     seen: list[str] = []
     cursor = ""
     while cursor is not None:
-        page = (await local.ask("GET", f"/api/videos?limit=2{cursor and f'&cursor={cursor}'}")).json()
+        page = (await local_media_api.ask("GET", f"/api/videos?limit=2{cursor and f'&cursor={cursor}'}")).json()
         seen += [video["id"] for video in page["items"]]
         cursor = page["next_cursor"]
     assert seen == [video["id"] for video in reversed(videos)]
-    queued = (await local.ask("GET", "/api/videos?status=queued")).json()
+    queued = (await local_media_api.ask("GET", "/api/videos?status=queued")).json()
     assert [(video["id"], video["status"]) for video in queued["items"]] == [(videos[1]["id"], "queued")]
-    assert (await local.jobs_api.client.get(queued["items"][0]["original_file_url"])).content == CLIP
-    assert (await local.ask("GET", "/api/videos?status=expired")).json()["items"] == []
+    assert (await local_media_api.jobs_api.client.get(queued["items"][0]["original_file_url"])).content == CLIP
+    assert (await local_media_api.ask("GET", "/api/videos?status=expired")).json()["items"] == []
     for query in ("status=gone", "cursor=x", "limit=0"):
         field = f"query.{query.partition('=')[0]}"
-        assert_refused(await local.ask("GET", f"/api/videos?{query}"), 422, "invalid_request", field)
+        assert_refused(await local_media_api.ask("GET", f"/api/videos?{query}"), 422, "invalid_request", field)
 
 
-async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where_to_go_on(local: MediaApi) -> None:
+async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where_to_go_on(
+    local_media_api: MediaApi,
+) -> None:
     """A page has one video at least; nothing is left out, nothing comes twice."""
     ids = []
     for listed in (10, 1500, 2000, 2000, 5000, 10):
-        video = await local.video()
+        video = await local_media_api.video()
         ids.insert(0, video["id"])
-        await local.run(video, b"the result")
+        await local_media_api.run(video, b"the result")
         # As many as a job may have delivered. Those that were deleted since are not shown.
         more = """UPDATE ai_jobs SET result = jsonb_set(result, '{outputs}', result -> 'outputs' || (
                       SELECT jsonb_agg(jsonb_build_object('file_id', gen_random_uuid())) FROM generate_series(2, $2)
                   )) WHERE video_id = $1"""
-        await local.jobs_api.core.rows(local.pool, more, UUID(video["id"]), listed)
-    ids.insert(0, (await local.video())["id"])
+        await local_media_api.jobs_api.core.rows(local_media_api.pool, more, UUID(video["id"]), listed)
+    ids.insert(0, (await local_media_api.video())["id"])
     pages: list[list[str]] = []
     cursor = ""
     while cursor is not None:
-        page = (await local.ask("GET", f"/api/videos?limit=50{cursor and f'&cursor={cursor}'}")).json()
+        page = (await local_media_api.ask("GET", f"/api/videos?limit=50{cursor and f'&cursor={cursor}'}")).json()
         pages.append([video["id"] for video in page["items"]])
         assert [len(video["outputs"]) for video in page["items"]] == [int(id != ids[0]) for id in pages[-1]]
         cursor = page["next_cursor"]
@@ -164,67 +167,71 @@ async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(media_api
     assert (await media_api.ask("GET", "/api/videos")).json()["items"][0]["outputs"][1]["id"] == str(second.file_id)
 
 
-async def test_a_video_shows_the_failure_of_its_job_until_a_retry(local: MediaApi) -> None:
-    video = await local.video()
-    job_id = await local.submit(video)
-    await local.jobs_api.core.fail(await local.jobs_api.start())
-    assert state(await local.look(video)) == ("failed", None, None, "The engine stopped.", None)
-    await local.jobs_api.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
-    assert state(await local.look(video)) == ("queued", None, None, None, None)
+async def test_a_video_shows_the_failure_of_its_job_until_a_retry(local_media_api: MediaApi) -> None:
+    video = await local_media_api.video()
+    job_id = await local_media_api.submit(video)
+    await local_media_api.jobs_api.core.fail(await local_media_api.jobs_api.start())
+    assert state(await local_media_api.look(video)) == ("failed", None, None, "The engine stopped.", None)
+    await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
+    assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
 
 
-async def test_only_the_run_that_goes_on_is_heard(local: MediaApi) -> None:
-    video = await local.video()
-    job_id = await local.submit(video)
-    stale = await local.jobs_api.start()
-    await say(local, stale)
-    await local.jobs_api.core.room.lease_reports.requeue(report(stale), "spot")
-    assert state(await local.look(video)) == ("queued", None, None, None, None)
-    started = await local.jobs_api.start()
-    assert state(await local.look(video)) == ("processing", None, None, None, None)
-    await say(local, started)
-    assert (await local.look(video))["progress"] is not None
-    await local.jobs_api.core.fail(started)
-    await local.jobs_api.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
-    again = await local.jobs_api.start()
-    await say(local, again, charge_cycle=1)
-    assert state(await local.look(video)) == ("processing", None, None, None, None)
-    assert_refused(await local.ask("GET", f"/api/videos/{video['id']}/preview"), 404, "not_found")
-    await say(local, again, charge_cycle=2)
-    assert (await local.look(video))["progress"] is not None
+async def test_only_the_run_that_goes_on_is_heard(local_media_api: MediaApi) -> None:
+    video = await local_media_api.video()
+    job_id = await local_media_api.submit(video)
+    stale = await local_media_api.jobs_api.start()
+    await say(local_media_api, stale)
+    await local_media_api.jobs_api.core.room.lease_reports.requeue(report(stale), "spot")
+    assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
+    started = await local_media_api.jobs_api.start()
+    assert state(await local_media_api.look(video)) == ("processing", None, None, None, None)
+    await say(local_media_api, started)
+    assert (await local_media_api.look(video))["progress"] is not None
+    await local_media_api.jobs_api.core.fail(started)
+    await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
+    again = await local_media_api.jobs_api.start()
+    await say(local_media_api, again, charge_cycle=1)
+    assert state(await local_media_api.look(video)) == ("processing", None, None, None, None)
+    assert_refused(await local_media_api.ask("GET", f"/api/videos/{video['id']}/preview"), 404, "not_found")
+    await say(local_media_api, again, charge_cycle=2)
+    assert (await local_media_api.look(video))["progress"] is not None
 
 
 @pytest.mark.parametrize(("kind", "disposition"), [("image/png", None), ("image/svg+xml", "attachment")])
-async def test_a_preview_is_an_image_that_can_do_no_harm(local: MediaApi, kind: str, disposition: str | None) -> None:
-    video = await local.video()
+async def test_a_preview_is_an_image_that_can_do_no_harm(
+    local_media_api: MediaApi, kind: str, disposition: str | None
+) -> None:
+    video = await local_media_api.video()
     address = f"/api/videos/{video['id']}/preview"
-    assert_refused(await local.ask("GET", address), 404, "not_found")
-    await local.submit(video)
-    started = await local.jobs_api.start()
-    assert_refused(await local.ask("GET", address), 404, "not_found")
-    await say(local, started, kind=kind)
-    answer = await local.ask("GET", address)
+    assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
+    await local_media_api.submit(video)
+    started = await local_media_api.jobs_api.start()
+    assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
+    await say(local_media_api, started, kind=kind)
+    answer = await local_media_api.ask("GET", address)
     assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, PICTURE, kind)
     assert answer.headers.get("content-disposition") == disposition
     assert answer.headers["cache-control"] == "no-store"
     assert "sandbox" in answer.headers["content-security-policy"]
-    await local.complete(started, b"done")
-    assert_refused(await local.ask("GET", address), 404, "not_found")
+    await local_media_api.complete(started, b"done")
+    assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
 
 
-async def test_a_result_of_another_shape_is_not_shown_as_files(local: MediaApi) -> None:
+async def test_a_result_of_another_shape_is_not_shown_as_files(local_media_api: MediaApi) -> None:
     """An actor may return any result, but a file that the result names is not shown unless the job made it."""
-    other = await local.video()
+    other = await local_media_api.video()
     foreign = other["original_file_id"]
     for outputs in ("text", [1, None, {}, {"file_id": 7}, {"file_id": "x"}], [{"file_id": foreign}]):
-        video = await local.video()
-        await local.submit(video)
-        started = await local.jobs_api.start()
-        output = await local.put_output(started.lease.job_id, b"made")
-        await local.jobs_api.core.room.lease_reports.complete(report(started), {"outputs": outputs}, outputs=[output])
-        seen = await local.look(video)
+        video = await local_media_api.video()
+        await local_media_api.submit(video)
+        started = await local_media_api.jobs_api.start()
+        output = await local_media_api.put_output(started.lease.job_id, b"made")
+        await local_media_api.jobs_api.core.room.lease_reports.complete(
+            report(started), {"outputs": outputs}, outputs=[output]
+        )
+        seen = await local_media_api.look(video)
         assert (seen["status"], seen["outputs"], seen["processed_file_id"]) == ("completed", [], str(output.file_id))
-        assert (await local.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []
+        assert (await local_media_api.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []
 
 
 async def test_g6_another_user_and_another_tenant_find_no_video(media_api: MediaApi) -> None:
@@ -273,24 +280,28 @@ async def test_a_video_that_a_job_needs_is_not_deleted(media_api: MediaApi) -> N
     assert await media_api.paths() == set()
 
 
-async def test_what_another_video_shows_stays_until_that_one_goes_too(local: MediaApi) -> None:
-    video = await local.video()
-    [output] = await local.run(video, b"a result")
-    twin = (await local.ask("POST", "/api/videos", {"original_file_id": video["original_file_id"]})).json()
-    child = (await local.ask("POST", "/api/videos", {"original_file_id": str(output.file_id)})).json()
-    assert (await local.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
-    assert (await local.jobs_api.client.get((await local.look(twin))["original_file_url"])).content == CLIP
-    assert (await local.jobs_api.client.get((await local.look(child))["original_file_url"])).content == b"a result"
+async def test_what_another_video_shows_stays_until_that_one_goes_too(local_media_api: MediaApi) -> None:
+    video = await local_media_api.video()
+    [output] = await local_media_api.run(video, b"a result")
+    twin = (await local_media_api.ask("POST", "/api/videos", {"original_file_id": video["original_file_id"]})).json()
+    child = (await local_media_api.ask("POST", "/api/videos", {"original_file_id": str(output.file_id)})).json()
+    assert (await local_media_api.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    assert (
+        await local_media_api.jobs_api.client.get((await local_media_api.look(twin))["original_file_url"])
+    ).content == CLIP
+    assert (
+        await local_media_api.jobs_api.client.get((await local_media_api.look(child))["original_file_url"])
+    ).content == b"a result"
     for each in (twin, child):
-        assert (await local.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
-    assert await local.paths() == set()
+        assert (await local_media_api.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
+    assert await local_media_api.paths() == set()
 
 
-async def test_a_job_on_a_deleted_video_is_refused(local: MediaApi) -> None:
-    video = await local.video()
-    job_id = await local.submit(video)
-    await local.jobs_api.core.fail(await local.jobs_api.start())
-    assert (await local.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
-    retried = await local.jobs_api.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+async def test_a_job_on_a_deleted_video_is_refused(local_media_api: MediaApi) -> None:
+    video = await local_media_api.video()
+    job_id = await local_media_api.submit(video)
+    await local_media_api.jobs_api.core.fail(await local_media_api.jobs_api.start())
+    assert (await local_media_api.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    retried = await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
     assert 400 <= retried.status_code < 500
-    assert await local.jobs_api.core.status(local.member, job_id) == "failed"
+    assert await local_media_api.jobs_api.core.status(local_media_api.member, job_id) == "failed"

@@ -163,8 +163,8 @@ async def test_an_admin_of_the_tenant_sees_no_names_of_workers(worker_harness: W
     submitted = await worker_harness.engine_job(ann)
     await worker.requeue(await worker.job(), f"{worker.worker_id} is taken away")
     people = People(worker_harness.plane.accounts, worker_harness.plane.keys)
-    boss = await people.user(ann.tenant, Role.TENANT_ADMIN)
-    shown = await waterfall(worker_harness, submitted["id"], boss.headers)
+    tenant_admin = await people.user(ann.tenant, Role.TENANT_ADMIN)
+    shown = await waterfall(worker_harness, submitted["id"], tenant_admin.headers)
     assert worker.worker_id not in str(shown)
     assert worker.worker_id in str(await waterfall(worker_harness, submitted["id"]))
     assert [span["outcome"] for span in shown["spans"] if span["kind"] == "attempt"] == ["queued"]

@@ -52,7 +52,7 @@ def replicate(running_replicate: ReplicateServer) -> ReplicateServer:
 
 
 @dataclass(slots=True)
-class Counter:
+class CallbackHarness:
     """Where jobs of the provider are handed out and called about."""
 
     worker_harness: WorkerHarness
@@ -113,12 +113,13 @@ class Counter:
 
 
 @pytest.fixture(scope="module")
-async def calling_plane(
+async def callback_plane(
     postgres: EmbeddedPostgres,
     templates: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
     running_replicate: ReplicateServer,
 ) -> AsyncIterator[ControlPlane]:
+    """A control plane that may call the tests' Replicate and gets its callbacks."""
     sections: dict[str, Any] = {
         "providers": dict(service_settings(running_replicate)),
         "outgoing": {"allow_networks": (LOCAL,)},
@@ -130,111 +131,116 @@ async def calling_plane(
 
 
 @pytest.fixture
-async def worker_harness(calling_plane: ControlPlane, replicate: ReplicateServer) -> AsyncIterator[WorkerHarness]:
+async def worker_harness(callback_plane: ControlPlane, replicate: ReplicateServer) -> AsyncIterator[WorkerHarness]:
     """Where no call is under way, and no provider is paused."""
-    async with open_worker_harness(calling_plane) as worker_harness:
+    async with open_worker_harness(callback_plane) as worker_harness:
         await worker_harness.central("DELETE FROM provider_calls")
         assert (await worker_harness.jobs_api.post(f"/api/admin/providers/{PROVIDER}/reset", {})).status_code == 200
         yield worker_harness
 
 
 @pytest.fixture
-async def counter(worker_harness: WorkerHarness, replicate: ReplicateServer) -> Counter:
+async def callback_harness(worker_harness: WorkerHarness, replicate: ReplicateServer) -> CallbackHarness:
+    """A worker, a user and the tests' Replicate."""
     worker = await worker_harness.worker(providers=[PROVIDER, "self_hosted"])
-    return Counter(worker_harness, replicate, worker, await worker_harness.jobs_api.person(tokens=100))
+    return CallbackHarness(worker_harness, replicate, worker, await worker_harness.jobs_api.person(tokens=100))
 
 
-async def test_from_submit_to_the_file_in_the_users_hands(counter: Counter, logged: io.StringIO) -> None:
-    job_id, job, prediction_id = await counter.waiting()
+async def test_from_submit_to_the_file_in_the_users_hands(
+    callback_harness: CallbackHarness, logged: io.StringIO
+) -> None:
+    job_id, job, prediction_id = await callback_harness.waiting()
     assert job["callback"]["may_exist"] is False
     assert job["callback"]["url"].startswith(
-        f"{counter.worker_harness.plane.settings.public_url}/api/webhooks/replicate/"
+        f"{callback_harness.worker_harness.plane.settings.public_url}/api/webhooks/replicate/"
     )
-    counter.replicate.end(prediction_id, Scenario())
-    answer = await counter.replicate.call_back(prediction_id)
+    callback_harness.replicate.end(prediction_id, Scenario())
+    answer = await callback_harness.replicate.call_back(prediction_id)
     assert (answer.status_code, answer.content) == (204, b"")
-    shown = await counter.becomes(job_id, "completed")
+    shown = await callback_harness.becomes(job_id, "completed")
     [output] = shown["outputs"]
-    assert await counter.worker.download(output["url"]) == content_of("picture.png")
-    assert await counter.worker_harness.balance(counter.ann) == 93
+    assert await callback_harness.worker.download(output["url"]) == content_of("picture.png")
+    assert await callback_harness.worker_harness.balance(callback_harness.ann) == 93
     assert job["callback"]["url"].rpartition("/")[2] not in logged.getvalue()
     # Once more, as providers do.
-    assert (await counter.replicate.call_back(prediction_id)).status_code == 204
-    assert await counter.worker_harness.balance(counter.ann) == 93
+    assert (await callback_harness.replicate.call_back(prediction_id)).status_code == 204
+    assert await callback_harness.worker_harness.balance(callback_harness.ann) == 93
 
 
-async def test_what_is_not_to_be_believed_gets_one_and_the_same_answer(counter: Counter) -> None:
-    job_id, job, prediction_id = await counter.waiting()
-    counter.replicate.end(prediction_id, Scenario())
+async def test_what_is_not_to_be_believed_gets_one_and_the_same_answer(callback_harness: CallbackHarness) -> None:
+    job_id, job, prediction_id = await callback_harness.waiting()
+    callback_harness.replicate.end(prediction_id, Scenario())
     url = job["callback"]["url"]
     path, _, callback_id = url.rpartition("/")
     answers = [
-        await counter.replicate.call_back(prediction_id, url=f"{path}/{'A' * 43}"),
-        await counter.replicate.call_back(prediction_id, url=f"{path}/{callback_id[:-1]}"),
-        await counter.replicate.call_back(prediction_id, url=url.replace("/replicate/", "/nobody/")),
-        await counter.replicate.call_back(prediction_id, secret="whsec_c29tZWJvZHkgZWxzZQ=="),
-        await counter.replicate.call_back(prediction_id, age_seconds=3600),
-        await counter.replicate.call_back(prediction_id, headers={"webhook-signature": None}),
-        await counter.replicate.call_back(prediction_id, body=b"[" * 50_000),
+        await callback_harness.replicate.call_back(prediction_id, url=f"{path}/{'A' * 43}"),
+        await callback_harness.replicate.call_back(prediction_id, url=f"{path}/{callback_id[:-1]}"),
+        await callback_harness.replicate.call_back(prediction_id, url=url.replace("/replicate/", "/nobody/")),
+        await callback_harness.replicate.call_back(prediction_id, secret="whsec_c29tZWJvZHkgZWxzZQ=="),
+        await callback_harness.replicate.call_back(prediction_id, age_seconds=3600),
+        await callback_harness.replicate.call_back(prediction_id, headers={"webhook-signature": None}),
+        await callback_harness.replicate.call_back(prediction_id, body=b"[" * 50_000),
     ]
     for answer in answers:
         assert_refused(answer, 404, "not_found")
     assert len({str({**answer.json(), "request_id": None}) for answer in answers}) == 1
-    assert (await counter.worker_harness.shown(counter.ann, str(job_id)))["status"] == "processing"
-    large = await counter.replicate.call_back(prediction_id, body=b" " * 2_000_000)
+    assert (await callback_harness.worker_harness.shown(callback_harness.ann, str(job_id)))["status"] == "processing"
+    large = await callback_harness.replicate.call_back(prediction_id, body=b" " * 2_000_000)
     assert_refused(large, 413, "body_too_large", "body")
-    assert (await counter.worker_harness.client.get(url)).status_code == 405
-    assert await counter.worker_harness.balance(counter.ann) == 93
+    assert (await callback_harness.worker_harness.client.get(url)).status_code == 405
+    assert await callback_harness.worker_harness.balance(callback_harness.ann) == 93
 
 
 async def test_a_canceled_job_is_canceled_at_the_provider_and_its_late_callback_changes_nothing(
-    counter: Counter,
+    callback_harness: CallbackHarness,
 ) -> None:
-    job_id, _, prediction_id = await counter.waiting()
-    assert (await counter.jobs_api.post_as(counter.ann, f"/api/ai-jobs/{job_id}/cancel")).is_success
-    await until(lambda: counter.replicate.predictions[prediction_id]["status"] == "canceled")
-    counter.replicate.end(prediction_id, Scenario())
-    assert (await counter.replicate.call_back(prediction_id)).status_code == 204
-    assert (await counter.worker_harness.shown(counter.ann, str(job_id)))["status"] == "canceled"
-    assert await counter.worker_harness.balance(counter.ann) == 100
+    job_id, _, prediction_id = await callback_harness.waiting()
+    assert (await callback_harness.jobs_api.post_as(callback_harness.ann, f"/api/ai-jobs/{job_id}/cancel")).is_success
+    await until(lambda: callback_harness.replicate.predictions[prediction_id]["status"] == "canceled")
+    callback_harness.replicate.end(prediction_id, Scenario())
+    assert (await callback_harness.replicate.call_back(prediction_id)).status_code == 204
+    assert (await callback_harness.worker_harness.shown(callback_harness.ann, str(job_id)))["status"] == "canceled"
+    assert await callback_harness.worker_harness.balance(callback_harness.ann) == 100
 
 
-async def test_what_an_overtaken_worker_submitted_is_canceled_at_the_provider(counter: Counter) -> None:
-    counter.replicate.scenario = Scenario(held=True)
-    job_id = await counter.submit()
-    first = await counter.take()
-    await counter.jobs_api.core.expire_lease(first["dispatch_id"])
-    await counter.jobs_api.core.reap()
-    second = await counter.take()
-    kept = await counter.call(second)
-    assert (await counter.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
-    stray = await counter.call(first)
-    assert_refused(await counter.worker.defer(first, stray, in_an_hour()), 409, "lease_lost")
-    await until(lambda: counter.replicate.predictions[stray]["status"] == "canceled")
+async def test_what_an_overtaken_worker_submitted_is_canceled_at_the_provider(
+    callback_harness: CallbackHarness,
+) -> None:
+    callback_harness.replicate.scenario = Scenario(held=True)
+    job_id = await callback_harness.submit()
+    first = await callback_harness.take()
+    await callback_harness.jobs_api.core.expire_lease(first["dispatch_id"])
+    await callback_harness.jobs_api.core.reap()
+    second = await callback_harness.take()
+    kept = await callback_harness.call(second)
+    assert (await callback_harness.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
+    stray = await callback_harness.call(first)
+    assert_refused(await callback_harness.worker.defer(first, stray, in_an_hour()), 409, "lease_lost")
+    await until(lambda: callback_harness.replicate.predictions[stray]["status"] == "canceled")
     # The answer to the second was lost, and it says so once more: that one is wanted.
-    assert (await counter.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
-    counter.replicate.end(kept, Scenario())
-    assert (await counter.replicate.call_back(kept)).status_code == 204
-    await counter.becomes(job_id, "completed")
-    assert await counter.worker_harness.balance(counter.ann) == 93
+    assert (await callback_harness.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
+    callback_harness.replicate.end(kept, Scenario())
+    assert (await callback_harness.replicate.call_back(kept)).status_code == 204
+    await callback_harness.becomes(job_id, "completed")
+    assert await callback_harness.worker_harness.balance(callback_harness.ann) == 93
 
 
-async def counted(counter: Counter) -> collections.Counter[str]:
-    text = (await counter.worker_harness.client.get("/metrics")).text
+async def counted(callback_harness: CallbackHarness) -> collections.CallbackHarness[str]:
+    text = (await callback_harness.worker_harness.client.get("/metrics")).text
     found = re.findall(r"^(callsheet_provider_call(?:back)?s_total\{.*\}) (\S+)$", text, re.MULTILINE)
-    return collections.Counter({labels: int(float(value)) for labels, value in found})
+    return collections.CallbackHarness({labels: int(float(value)) for labels, value in found})
 
 
-async def test_calls_and_callbacks_are_counted_in_the_metrics(counter: Counter) -> None:
-    before = await counted(counter)
-    job_id, job, prediction_id = await counter.waiting()
-    counter.replicate.end(prediction_id, Scenario())
+async def test_calls_and_callbacks_are_counted_in_the_metrics(callback_harness: CallbackHarness) -> None:
+    before = await counted(callback_harness)
+    job_id, job, prediction_id = await callback_harness.waiting()
+    callback_harness.replicate.end(prediction_id, Scenario())
     for _ in range(2):
-        assert (await counter.replicate.call_back(prediction_id)).status_code == 204
-    await counter.replicate.call_back(prediction_id, age_seconds=3600)
-    await counter.replicate.call_back(prediction_id, url=job["callback"]["url"].replace("/replicate/", "/x1/"))
-    await counter.becomes(job_id, "completed")
-    added = await counted(counter) - before
+        assert (await callback_harness.replicate.call_back(prediction_id)).status_code == 204
+    await callback_harness.replicate.call_back(prediction_id, age_seconds=3600)
+    await callback_harness.replicate.call_back(prediction_id, url=job["callback"]["url"].replace("/replicate/", "/x1/"))
+    await callback_harness.becomes(job_id, "completed")
+    added = await counted(callback_harness) - before
     # A call of the previous test may have had its response just now.
     assert added.pop('callsheet_provider_calls_total{outcome="answered",provider="replicate"}') >= 1
     assert added == {
@@ -245,95 +251,107 @@ async def test_calls_and_callbacks_are_counted_in_the_metrics(counter: Counter) 
     }
 
 
-async def test_a_worker_that_repeats_a_poll_learns_that_the_provider_may_have_the_job(counter: Counter) -> None:
-    await counter.submit()
-    first = await counter.worker.job(poll_id="poll-1")
-    again = await counter.worker.job(poll_id="poll-1", current_load=1)
+async def test_a_worker_that_repeats_a_poll_learns_that_the_provider_may_have_the_job(
+    callback_harness: CallbackHarness,
+) -> None:
+    await callback_harness.submit()
+    first = await callback_harness.worker.job(poll_id="poll-1")
+    again = await callback_harness.worker.job(poll_id="poll-1", current_load=1)
     assert again["lease_token"] == first["lease_token"]
     assert again["callback"] == {"url": first["callback"]["url"], "may_exist": True}
 
 
-async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_can_end_it(counter: Counter) -> None:
-    await counter.down_for(await counter.jobs_api.person(tokens=10), counter.ann)
-    job_id = await counter.submit()
-    assert (await counter.worker.poll())["reason"] == "empty"
+async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_can_end_it(
+    callback_harness: CallbackHarness,
+) -> None:
+    await callback_harness.down_for(await callback_harness.jobs_api.person(tokens=10), callback_harness.ann)
+    job_id = await callback_harness.submit()
+    assert (await callback_harness.worker.poll())["reason"] == "empty"
 
-    shown = await counter.worker_harness.shown(counter.ann, str(job_id))
+    shown = await callback_harness.worker_harness.shown(callback_harness.ann, str(job_id))
     assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
     assert "does not respond" in shown["why_waiting"]["message"]
     assert datetime.fromisoformat(shown["why_waiting"]["retry_at"]) > datetime.now(UTC)
-    provider = (await counter.providers())[PROVIDER]
+    provider = (await callback_harness.providers())[PROVIDER]
     assert (provider["state"], provider["failures"], provider["last_error"]) == ("open", 2, "It answered 503.")
-    alerts = (await counter.jobs_api.client.get("/api/admin/alerts", headers=counter.jobs_api.admin.headers)).json()[
-        "alerts"
-    ]
+    alerts = (
+        await callback_harness.jobs_api.client.get("/api/admin/alerts", headers=callback_harness.jobs_api.admin.headers)
+    ).json()["alerts"]
     assert [alert["subject"] for alert in alerts if alert["code"] == "provider_paused"] == [PROVIDER]
     # Never handed over, never charged, never called.
-    assert counter.replicate.calls == []
-    assert await counter.jobs_api.core.steps(await counter.member(), job_id) == [">pending", "pending>queued"]
-
-    reset = await counter.jobs_api.post(f"/api/admin/providers/{PROVIDER}/reset", {})
-    assert reset.json()["state"] == "closed"
-    assert await counter.take()
-    assert_refused(await counter.jobs_api.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
-
-
-async def test_failing_jobs_of_one_tenant_hold_up_no_other_tenant(counter: Counter) -> None:
-    bob = await counter.jobs_api.person(tokens=100)
-    await counter.down_for(counter.ann, counter.ann)
-    provider = (await counter.providers())[PROVIDER]
-    assert (provider["state"], provider["open_for"]) == ("open", str(counter.ann.tenant.id))
-    alerts = (await counter.jobs_api.client.get("/api/admin/alerts", headers=counter.jobs_api.admin.headers)).json()[
-        "alerts"
+    assert callback_harness.replicate.calls == []
+    assert await callback_harness.jobs_api.core.steps(await callback_harness.member(), job_id) == [
+        ">pending",
+        "pending>queued",
     ]
+
+    reset = await callback_harness.jobs_api.post(f"/api/admin/providers/{PROVIDER}/reset", {})
+    assert reset.json()["state"] == "closed"
+    assert await callback_harness.take()
+    assert_refused(await callback_harness.jobs_api.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
+
+
+async def test_failing_jobs_of_one_tenant_hold_up_no_other_tenant(callback_harness: CallbackHarness) -> None:
+    bob = await callback_harness.jobs_api.person(tokens=100)
+    await callback_harness.down_for(callback_harness.ann, callback_harness.ann)
+    provider = (await callback_harness.providers())[PROVIDER]
+    assert (provider["state"], provider["open_for"]) == ("open", str(callback_harness.ann.tenant.id))
+    alerts = (
+        await callback_harness.jobs_api.client.get("/api/admin/alerts", headers=callback_harness.jobs_api.admin.headers)
+    ).json()["alerts"]
     [alert] = [alert for alert in alerts if alert["code"] == "provider_paused"]
-    assert f"the jobs of tenant {counter.ann.tenant.id}, the only tenant whose calls failed, wait" in alert["message"]
+    assert (
+        f"the jobs of tenant {callback_harness.ann.tenant.id}, the only tenant whose calls failed, wait"
+        in alert["message"]
+    )
 
     # Ann's job waits, though it is the first in the queue.
-    waiting, served = await counter.submit(), await counter.submit(bob)
-    job = await counter.worker.job()
+    waiting, served = await callback_harness.submit(), await callback_harness.submit(bob)
+    job = await callback_harness.worker.job()
     assert job["job_id"] == str(served)
-    shown = await counter.worker_harness.shown(counter.ann, str(waiting))
+    shown = await callback_harness.worker_harness.shown(callback_harness.ann, str(waiting))
     assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
-    await counter.worker.defer(job, "prediction-1", in_an_hour())
+    await callback_harness.worker.defer(job, "prediction-1", in_an_hour())
 
     # As soon as another tenant's call fails too, it is the provider.
-    await counter.down_for(bob)
-    provider = (await counter.providers())[PROVIDER]
+    await callback_harness.down_for(bob)
+    provider = (await callback_harness.providers())[PROVIDER]
     assert (provider["state"], provider["open_for"]) == ("open", None)
-    await counter.submit(bob)
-    assert (await counter.worker.poll())["reason"] == "empty"
+    await callback_harness.submit(bob)
+    assert (await callback_harness.worker.poll())["reason"] == "empty"
 
 
-async def test_a_job_that_always_fails_is_one_failure(counter: Counter) -> None:
-    await counter.submit()
+async def test_a_job_that_always_fails_is_one_failure(callback_harness: CallbackHarness) -> None:
+    await callback_harness.submit()
     for _ in range(2):
-        await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
-        await counter.worker_harness.central(
+        await callback_harness.worker.fail(await callback_harness.take(), "It answered 503.", error=DOWN)
+        await callback_harness.worker_harness.central(
             "UPDATE ai_job_dispatches SET not_before = now() WHERE not_before IS NOT NULL"
         )
-        await counter.worker_harness.plane.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
-    provider = (await counter.providers())[PROVIDER]
+        await callback_harness.worker_harness.plane.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
+    provider = (await callback_harness.providers())[PROVIDER]
     assert (provider["state"], provider["failures"]) == ("closed", 1)
 
 
-async def test_a_waiting_worker_is_woken_when_the_pause_is_over(counter: Counter) -> None:
-    await counter.down_for(await counter.jobs_api.person(tokens=10), counter.ann)
-    await counter.submit()
-    await counter.worker_harness.central("UPDATE provider_breakers SET open_until = clock_timestamp() + interval '1 s'")
-    job = await counter.take()
-    assert (await counter.providers())[PROVIDER]["state"] == "half_open"
-    await counter.worker.defer(job, "prediction-1", in_an_hour())
-    assert (await counter.providers())[PROVIDER]["state"] == "closed"
+async def test_a_waiting_worker_is_woken_when_the_pause_is_over(callback_harness: CallbackHarness) -> None:
+    await callback_harness.down_for(await callback_harness.jobs_api.person(tokens=10), callback_harness.ann)
+    await callback_harness.submit()
+    await callback_harness.worker_harness.central(
+        "UPDATE provider_breakers SET open_until = clock_timestamp() + interval '1 s'"
+    )
+    job = await callback_harness.take()
+    assert (await callback_harness.providers())[PROVIDER]["state"] == "half_open"
+    await callback_harness.worker.defer(job, "prediction-1", in_an_hour())
+    assert (await callback_harness.providers())[PROVIDER]["state"] == "closed"
 
 
 async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
-    counter: Counter, monkeypatch: pytest.MonkeyPatch
+    callback_harness: CallbackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = spied(monkeypatch)
-    await counter.submit()
-    counter.worker_harness.client.headers["x-request-id"] = "counted"
-    job = await counter.take()
+    await callback_harness.submit()
+    callback_harness.worker_harness.client.headers["x-request-id"] = "counted"
+    job = await callback_harness.take()
     assert without_looks(asked) == [
         "authenticate",
         "take",
@@ -343,7 +361,7 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
         "record_events",
     ]
     asked.clear()
-    await counter.worker.defer(job, "prediction-1", in_an_hour())
+    await callback_harness.worker.defer(job, "prediction-1", in_an_hour())
     assert asked == ["authenticate", "find", "wait", "schedule_first_look", "count_success", "record_events"]
 
 

@@ -307,9 +307,9 @@ async def test_a_viewer_sees_everything_and_no_button_that_changes_something(
 
 
 async def test_a_tenant_admin_finds_the_own_tenant_and_its_users_only(page: Page, stack: Stack) -> None:
-    boss = await stack.new_account(role="tenant_admin")
+    tenant_admin = await stack.new_account(role="tenant_admin")
     stranger = await stack.new_account()
-    await stack.sign_in(page, boss)
+    await stack.sign_in(page, tenant_admin)
     await page.goto("/operate/users")
     navigation = page.get_by_role("navigation", name="Main").first
     await expect(navigation.get_by_role("link", name="Tenants")).to_be_visible()

@@ -25,7 +25,7 @@ MODELS = {"tts": {"model": "studio/voice"}, "ugc_video": {"model": "studio/camer
 
 
 @dataclass(frozen=True)
-class Studio:
+class ReplicateStack:
     """A stack whose actors for speech and videos send their tasks to a Replicate that is here."""
 
     stack: Stack
@@ -34,23 +34,24 @@ class Studio:
 
 
 @pytest.fixture(scope="module")
-async def studio(_built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
+async def replicate_stack(_built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ReplicateStack]:
+    """A stack whose actors send their tasks to the tests' Replicate."""
     async with replicate_server() as replicate:
         own = {"url": replicate.url, "token": TOKEN, "webhook_secret": SECRET, "models": json.dumps(MODELS)}
         settings = {f"CALLSHEET_PROVIDERS__REPLICATE__{name.upper()}": value for name, value in own.items()}
         settings["CALLSHEET_OUTGOING__ALLOW_NETWORKS"] = "127.0.0.0/8"
         async with running_stack(tmp_path_factory.mktemp("studio"), settings) as stack:
-            yield Studio(stack, replicate, await stack.new_account())
+            yield ReplicateStack(stack, replicate, await stack.new_account())
 
 
 @pytest.fixture
-async def tab(studio: Studio, chromium: Browser) -> AsyncIterator[Page]:
-    watch = Watch(studio.stack.url)
-    context = await chromium.new_context(base_url=studio.stack.url, viewport=DESKTOP, locale="en-US")
+async def tab(replicate_stack: ReplicateStack, chromium: Browser) -> AsyncIterator[Page]:
+    watch = Watch(replicate_stack.stack.url)
+    context = await chromium.new_context(base_url=replicate_stack.stack.url, viewport=DESKTOP, locale="en-US")
     context.set_default_timeout(PATIENCE_MS)
     await watch.follow(context)
     page = await context.new_page()
-    await studio.stack.sign_in(page, studio.account)
+    await replicate_stack.stack.sign_in(page, replicate_stack.account)
     yield page
     await context.close()
     watch.check()
@@ -88,7 +89,7 @@ async def saved(page: Page, link: Locator) -> bytes:
     ids=["speech", "video"],
 )
 async def test_an_answer_is_played_in_the_page_and_saved(
-    studio: Studio,
+    replicate_stack: ReplicateStack,
     tab: Page,
     screenshots: Screenshots,
     actor: str,
@@ -99,7 +100,7 @@ async def test_an_answer_is_played_in_the_page_and_saved(
     seconds: float,
 ) -> None:
     page = tab
-    studio.replicate.scenario = Scenario(output=studio.replicate.file(file))
+    replicate_stack.replicate.scenario = Scenario(output=replicate_stack.replicate.file(file))
     await page.goto(f"/tasks/new?actor={actor}")
     await page.get_by_role("textbox", name=re.compile(f"^{field}")).fill(words)
     await page.get_by_role("button", name="Submit").click()
@@ -123,10 +124,12 @@ async def test_an_answer_is_played_in_the_page_and_saved(
     await screenshots.take(page, f"job-{actor}")
 
 
-async def test_a_player_goes_on_while_the_page_asks_for_the_job_again(studio: Studio, tab: Page) -> None:
+async def test_a_player_goes_on_while_the_page_asks_for_the_job_again(
+    replicate_stack: ReplicateStack, tab: Page
+) -> None:
     page = tab
     await page.clock.install()
-    studio.replicate.scenario = Scenario(output=studio.replicate.file("sound.wav"))
+    replicate_stack.replicate.scenario = Scenario(output=replicate_stack.replicate.file("sound.wav"))
     await page.goto("/tasks/new?actor=tts")
     await page.get_by_role("textbox", name="Text").fill("It glows in the dark.")
     await page.get_by_role("button", name="Submit").click()

@@ -21,7 +21,7 @@ from tests.support.crashes import crashed_at
 SEEDS = strategies.integers(0, 2**32 - 1)
 
 
-class Ground:
+class MachineEnvironment:
     """The databases and the event loop all examples are played on."""
 
     def __init__(self, shared: Settings):
@@ -54,7 +54,7 @@ def play(machine: Callable[[], RuleBasedStateMachine], examples: int, steps: int
     )
 
 
-class Scene(Protocol):
+class Simulation(Protocol):
     """All participants at two control planes, what they know, and what they can do."""
 
     planes: list[Any]
@@ -66,30 +66,30 @@ class Scene(Protocol):
 
     async def restart(self, place: int) -> None: ...
     async def check(self) -> object: ...
-    async def come_home(self) -> None:
+    async def run_to_the_end(self) -> None:
         """Without further operations, everything ends."""
         ...
 
     async def close(self) -> None: ...
 
 
-Played = TypeVar("Played", bound=Scene)
+Played = TypeVar("Played", bound=Simulation)
 Step = Callable[[Any, Any, Random], Awaitable[None]]
 
 
-class SceneMachine(RuleBasedStateMachine, Generic[Played]):
+class SimulationMachine(RuleBasedStateMachine, Generic[Played]):
     # What can crash where, and how often it shall.
     points: ClassVar[Mapping[Any, Sequence[Failpoint]]]
     crashes: ClassVar[Mapping[Any, float]]
     every_point: ClassVar[frozenset[Failpoint]]
     refusals: ClassVar[tuple[type[Exception], ...]] = (Refusal,)
 
-    def __init__(self, ground: Ground, scene: Played):
+    def __init__(self, machine_environment: MachineEnvironment, simulation: Played):
         super().__init__()
-        self.ground = ground
+        self.machine_environment = machine_environment
         self.steps = 0
-        self.scene = scene
-        ground.runner.run(self.scene.begin())
+        self.simulation = simulation
+        machine_environment.runner.run(self.simulation.begin())
 
     def chosen(self, random: Random) -> Step:
         """What has something to work on, rather than what has not: lives shall come far."""
@@ -122,23 +122,23 @@ class SceneMachine(RuleBasedStateMachine, Generic[Played]):
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         async def recorded() -> None:
-            with armed(dict.fromkeys(self.every_point, self.ground.reach)):
+            with armed(dict.fromkeys(self.every_point, self.machine_environment.reach)):
                 await work
-            await self.scene.check()
+            await self.simulation.check()
 
-        self.ground.runner.run(recorded())
+        self.machine_environment.runner.run(recorded())
 
     async def _crash(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
-        await self.scene.prepare(self.scene.planes[place], random, step)
+        await self.simulation.prepare(self.simulation.planes[place], random, step)
         if await crashed_at(point, self.step(place, random, step)):
             note(f"crashed at {point}")
-            await self.ground.reach(point)
-            await self.scene.restart(place)
+            await self.machine_environment.reach(point)
+            await self.simulation.restart(place)
 
     async def step(self, place: int, random: Random, step: Step) -> None:
         note(step.__name__)
         try:
-            await step(self.scene, self.scene.planes[place], random)
+            await step(self.simulation, self.simulation.planes[place], random)
         except self.refusals as refusal:
             note(repr(refusal))
 
@@ -150,8 +150,8 @@ class SceneMachine(RuleBasedStateMachine, Generic[Played]):
     def teardown(self) -> None:
         async def leave() -> None:
             try:
-                await self.scene.come_home()
+                await self.simulation.run_to_the_end()
             finally:
-                await self.scene.close()
+                await self.simulation.close()
 
-        self.ground.runner.run(leave())
+        self.machine_environment.runner.run(leave())

@@ -27,7 +27,7 @@ from callsheet.providers.media import Callback, Generation
 from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
-from tests.chaos.machines import Ground, SceneMachine, play
+from tests.chaos.machines import MachineEnvironment, SimulationMachine, play
 from tests.support.core import FAR, Core, Member, open_core, report
 from tests.support.installation import empty
 from tests.support.memory_provider import NAME, MemoryProvider
@@ -55,7 +55,7 @@ class Plane:
         await self.storage.close()
 
 
-class Scene:
+class CallSimulation:
     """All participants: what they know, and what they can do."""
 
     def __init__(self, databases: Databases, chosen: Settings):
@@ -82,7 +82,7 @@ class Scene:
         return Plane(self.databases, self.chosen, self.memory_provider, self.workflow)
 
     async def prepare(self, plane: Plane, random: Random, step: object) -> None:
-        if step is Scene.work:
+        if step is CallSimulation.work:
             await self.end(plane, random)
             await self.hurry()
 
@@ -196,7 +196,7 @@ class Scene:
     async def go_down_or_up(self, plane: Plane, random: Random) -> None:
         self.memory_provider.is_down = not self.memory_provider.is_down
 
-    async def come_home(self) -> None:
+    async def run_to_the_end(self) -> None:
         """Left alone with a provider that is well: every job ends, and every call with it."""
         plane, random = self.plane(), Random(1)
         self.memory_provider.is_down = False
@@ -251,27 +251,27 @@ class Scene:
         return (each.callback_url for each in self.memory_provider.predictions.values())
 
 
-Step = Callable[[Scene, Plane, Random], Awaitable[None]]
+Step = Callable[[CallSimulation, Plane, Random], Awaitable[None]]
 STEPS: tuple[tuple[Step, int], ...] = (
-    (Scene.submit, 2),
-    (Scene.hand_over, 8),
-    (Scene.call, 10),
-    (Scene.defer, 8),
-    (Scene.end, 5),
-    (Scene.call_back, 6),
-    (Scene.work, 7),
-    (Scene.cancel, 1),
-    (Scene.retry, 2),
-    (Scene.lose_time, 2),
-    (Scene.go_down_or_up, 1),
+    (CallSimulation.submit, 2),
+    (CallSimulation.hand_over, 8),
+    (CallSimulation.call, 10),
+    (CallSimulation.defer, 8),
+    (CallSimulation.end, 5),
+    (CallSimulation.call_back, 6),
+    (CallSimulation.work, 7),
+    (CallSimulation.cancel, 1),
+    (CallSimulation.retry, 2),
+    (CallSimulation.lose_time, 2),
+    (CallSimulation.go_down_or_up, 1),
 )
 
 # Where each can crash.
 POINTS: dict[Step, tuple[Failpoint, ...]] = {
-    Scene.hand_over: (Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER,),
-    Scene.defer: (Failpoint.WEBHOOK_DEFER_BEFORE_CALL,),
-    Scene.call_back: (Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER,),
-    Scene.work: (
+    CallSimulation.hand_over: (Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER,),
+    CallSimulation.defer: (Failpoint.WEBHOOK_DEFER_BEFORE_CALL,),
+    CallSimulation.call_back: (Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER,),
+    CallSimulation.work: (
         Failpoint.WEBHOOK_LOOK_BEFORE_RECORD,
         Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE,
         Failpoint.WEBHOOK_COMPLETE_BEFORE_END,
@@ -279,36 +279,38 @@ POINTS: dict[Step, tuple[Failpoint, ...]] = {
         Failpoint.COMPLETE_BEFORE_CLOSE,
         Failpoint.FAIL_BEFORE_CLOSE,
     ),
-    Scene.cancel: (Failpoint.CANCEL_BEFORE_RELAY,),
+    CallSimulation.cancel: (Failpoint.CANCEL_BEFORE_RELAY,),
 }
 EVERY_POINT = frozenset(point for points in POINTS.values() for point in points)
 
 
-class CallMachine(SceneMachine[Scene]):
+class CallMachine(SimulationMachine[CallSimulation]):
     points = POINTS
     crashes: ClassVar[dict[Any, float]] = {step: len(points) ** 1.5 for step, points in POINTS.items()}
     every_point = EVERY_POINT
     refusals = (Refusal, ProviderError)
 
     def chosen(self, random: Random) -> Step:
-        scene = self.scene
+        simulation = self.simulation
         needs = {
-            Scene.call: scene.handed,
-            Scene.defer: scene.called,
-            Scene.call_back: scene.called,
-            Scene.end: [each for each in scene.memory_provider.predictions.values() if each.status == "running"],
+            CallSimulation.call: simulation.handed,
+            CallSimulation.defer: simulation.called,
+            CallSimulation.call_back: simulation.called,
+            CallSimulation.end: [
+                each for each in simulation.memory_provider.predictions.values() if each.status == "running"
+            ],
         }
         weights = {step: weight if needs.get(step, True) else 0 for step, weight in STEPS}
-        if scene.memory_provider.is_down:
-            weights[Scene.go_down_or_up] = 5
+        if simulation.memory_provider.is_down:
+            weights[CallSimulation.go_down_or_up] = 5
         return random.choices(list(weights), list(weights.values()))[0]
 
 
 @pytest.fixture
-def ground(shared_settings: Settings) -> Iterator[Ground]:
-    ground = Ground(shared_settings)
-    yield ground
-    ground.close()
+def machine_environment(shared_settings: Settings) -> Iterator[MachineEnvironment]:
+    machine_environment = MachineEnvironment(shared_settings)
+    yield machine_environment
+    machine_environment.close()
 
 
 @pytest.fixture
@@ -318,18 +320,24 @@ def chosen(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.thorough
-def test_g1_to_g5_and_g8_hold_in_a_few_lives_of_such_jobs(ground: Ground, chosen: Settings) -> None:
-    play(lambda: CallMachine(ground, Scene(ground.databases, chosen)), examples=3, steps=50)
+def test_g1_to_g5_and_g8_hold_in_a_few_lives_of_such_jobs(
+    machine_environment: MachineEnvironment, chosen: Settings
+) -> None:
+    play(
+        lambda: CallMachine(machine_environment, CallSimulation(machine_environment.databases, chosen)),
+        examples=3,
+        steps=50,
+    )
 
 
 @pytest.mark.thorough
 def test_g1_to_g5_and_g8_hold_for_jobs_that_end_by_a_callback(
-    ground: Ground, chosen: Settings, long_form: bool
+    machine_environment: MachineEnvironment, chosen: Settings, long_form: bool
 ) -> None:
     play(
-        lambda: CallMachine(ground, Scene(ground.databases, chosen)),
+        lambda: CallMachine(machine_environment, CallSimulation(machine_environment.databases, chosen)),
         examples=200 if long_form else 20,
         steps=80 if long_form else 50,
         explore=long_form,
     )
-    assert ground.reached == EVERY_POINT, "a failpoint was never reached"
+    assert machine_environment.reached == EVERY_POINT, "a failpoint was never reached"

@@ -19,7 +19,7 @@ from callsheet.wire.jobs import TERMINAL
 from tests.chaos.core_choices import choose
 from tests.chaos.core_operations import CAP, IDENTIFIER, Operation, World, next_job_id
 from tests.chaos.core_state import State, read_state
-from tests.chaos.machines import SEEDS, Ground, play
+from tests.chaos.machines import SEEDS, MachineEnvironment, play
 from tests.support.core import Core, open_core
 from tests.support.crashes import CORE_FAILPOINTS, crashed_at
 from tests.support.installation import empty
@@ -28,7 +28,9 @@ PLANES = strategies.integers(0, 1)
 TOKENS = 20
 
 
-class Stage(Ground):
+class CoreEnvironment(MachineEnvironment):
+    """The environment of the machine of the core: how an example starts, and how its control planes do."""
+
     async def begin(self) -> World:
         """An empty installation with three people, two of them of one tenant."""
         await empty(self.databases)
@@ -43,14 +45,14 @@ class Stage(Ground):
 
 
 class CoreMachine(RuleBasedStateMachine):
-    def __init__(self, stage: Stage):
+    def __init__(self, core_environment: CoreEnvironment):
         super().__init__()
-        self.stage = stage
+        self.core_environment = core_environment
         self.steps = 0
         self.random = Random(0)
-        self.planes = [stage.plane(), stage.plane()]
-        self.world = self._run(stage.begin())
-        self.state = self._run(read_state(stage.databases))
+        self.planes = [core_environment.plane(), core_environment.plane()]
+        self.world = self._run(core_environment.begin())
+        self.state = self._run(read_state(core_environment.databases))
 
     @rule(seed=SEEDS, plane=PLANES)
     def alone(self, seed: int, plane: int) -> None:
@@ -69,7 +71,7 @@ class CoreMachine(RuleBasedStateMachine):
         if self._run(crashed_at(point, self._answer(operation, plane))):
             note(f"crashed at {point}")
             # The process is gone, with everything it had in memory; the other one has noticed nothing.
-            self.planes[plane] = self.stage.plane()
+            self.planes[plane] = self.core_environment.plane()
         self._look()
 
     @rule(seed=SEEDS, others=strategies.lists(SEEDS, min_size=1, max_size=3), plane=PLANES)
@@ -92,7 +94,7 @@ class CoreMachine(RuleBasedStateMachine):
         await asyncio.wait({slow, arriving}, return_when=asyncio.FIRST_COMPLETED)
         arriving.cancel()
         for seed in others:
-            self.state = await read_state(self.stage.databases)
+            self.state = await read_state(self.core_environment.databases)
             await self._answer(self._choose(seed), 1 - plane)
         over.set()
         await slow
@@ -122,7 +124,7 @@ class CoreMachine(RuleBasedStateMachine):
             return refusal
 
     def _look(self) -> None:
-        before, self.state = self.state, self._run(read_state(self.stage.databases))
+        before, self.state = self.state, self._run(read_state(self.core_environment.databases))
         self._run(self.planes[0].check())
         assert before.jobs.keys() <= self.state.jobs.keys()
         assert set(self.world.jobs) <= self.state.jobs.keys(), "G1: an acknowledged job is gone"
@@ -137,41 +139,43 @@ class CoreMachine(RuleBasedStateMachine):
         """Without further operations and with one worker, everything ends."""
 
         async def leave() -> State:
-            core = self.stage.plane()
+            core = self.core_environment.plane()
             await core.room.overview.set_limit(IDENTIFIER, 100, "test")
             await core.drain()
             await core.check_drained()
-            return await read_state(self.stage.databases)
+            return await read_state(self.core_environment.databases)
 
         state = self._run(leave())
         assert all(state.jobs[key].status in TERMINAL for key in self.world.jobs)
 
     def _run(self, work: object) -> object:
         async def recorded() -> object:
-            with armed(dict.fromkeys(CORE_FAILPOINTS, self.stage.reach)):
+            with armed(dict.fromkeys(CORE_FAILPOINTS, self.core_environment.reach)):
                 return await work
 
-        return self.stage.runner.run(recorded())
+        return self.core_environment.runner.run(recorded())
 
 
 @pytest.fixture
-def stage(shared_settings: Settings) -> Iterator[Stage]:
-    stage = Stage(shared_settings)
+def core_environment(shared_settings: Settings) -> Iterator[CoreEnvironment]:
+    core_environment = CoreEnvironment(shared_settings)
     with patch("callsheet.jobs.submit.uuid7", next_job_id.get):
-        yield stage
-    stage.close()
+        yield core_environment
+    core_environment.close()
 
 
-def test_g1_to_g5_and_g8_hold_in_a_few_lives(stage: Stage) -> None:
-    play(lambda: CoreMachine(stage), examples=6, steps=35)
+def test_g1_to_g5_and_g8_hold_in_a_few_lives(core_environment: CoreEnvironment) -> None:
+    play(lambda: CoreMachine(core_environment), examples=6, steps=35)
 
 
 @pytest.mark.thorough
-def test_g1_to_g5_and_g8_hold_after_every_step_and_every_crash(stage: Stage, long_form: bool) -> None:
+def test_g1_to_g5_and_g8_hold_after_every_step_and_every_crash(
+    core_environment: CoreEnvironment, long_form: bool
+) -> None:
     play(
-        lambda: CoreMachine(stage),
+        lambda: CoreMachine(core_environment),
         examples=400 if long_form else 60,
         steps=60 if long_form else 35,
         explore=long_form,
     )
-    assert stage.reached == CORE_FAILPOINTS, "a failpoint was never reached"
+    assert core_environment.reached == CORE_FAILPOINTS, "a failpoint was never reached"

@@ -67,7 +67,7 @@ HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbn
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
+class DrivenRun:
     """A run that control planes drive, with a worker that does a job when it is asked whether something is true."""
 
     settings: Settings
@@ -134,7 +134,7 @@ class Set:
 
 
 @asynccontextmanager
-async def open_set(settings: Settings, databases: Databases, directory: Path, leaves: int) -> AsyncIterator[Set]:
+async def open_set(settings: Settings, databases: Databases, directory: Path, leaves: int) -> AsyncIterator[DrivenRun]:
     core = await open_core(databases).prepare()
     ann = await core.member("pool_1", tokens=TOKENS)
     async with open_media_harness(core, ann, settings.home) as media:
@@ -142,53 +142,56 @@ async def open_set(settings: Settings, databases: Databases, directory: Path, le
         pipeline = await pipelines.pipeline(*STEPS, cost=COST, max_children=1)
         # With no token to spare: a job too many would leave the tree without its last leaf.
         run = await pipelines.run(pipeline, target_leaves=leaves, budget=leaves * len(STEPS) * COST)
-        yield Set(settings, directory, pipelines, run)
+        yield DrivenRun(settings, directory, pipelines, run)
 
 
 @pytest.fixture
-async def scene(settings: Settings, databases: Databases, tmp_path: Path, long_form: bool) -> AsyncIterator[Set]:
+async def driven_run(
+    settings: Settings, databases: Databases, tmp_path: Path, long_form: bool
+) -> AsyncIterator[DrivenRun]:
+    """A run of four steps that control planes drive."""
     leaves = LEAVES_IN_LONG_FORM if long_form else LEAVES
-    async with open_set(settings, databases, tmp_path, leaves) as scene:
-        yield scene
+    async with open_set(settings, databases, tmp_path, leaves) as driven_run:
+        yield driven_run
 
 
 async def test_a_control_plane_that_stood_still_in_the_middle_of_a_tick_makes_no_extra_child(
-    scene: Set, long_form: bool
+    driven_run: DrivenRun, long_form: bool
 ) -> None:
     points = POINTS if long_form else FROZEN
-    one, two = await scene.plane(signal.SIGSTOP, *points), await scene.plane(signal.SIGSTOP)
+    one, two = await driven_run.plane(signal.SIGSTOP, *points), await driven_run.plane(signal.SIGSTOP)
     await one.spawn()
     try:
         for point in points:
-            await scene.working_until(one.is_stopped)
+            await driven_run.working_until(one.is_stopped)
             await two.spawn()
-            await scene.goes_on()
+            await driven_run.goes_on()
             if "thumbnail" in point:
-                await scene.thumbnails_are_made()
+                await driven_run.thumbnails_are_made()
             # What it had in hand is done while the other is at work as well; only then that one is gone.
             one.send(signal.SIGCONT)
             if point != points[-1]:
                 await two.kill()
-        await scene.ends()
+        await driven_run.ends()
     finally:
         for plane in (one, two):
             await plane.kill()
-    await scene.is_exact()
+    await driven_run.is_exact()
 
 
 async def test_a_control_plane_that_is_killed_in_every_gap_in_turn_goes_on_where_it_was(
-    scene: Set, long_form: bool
+    driven_run: DrivenRun, long_form: bool
 ) -> None:
     for point in POINTS if long_form else KILLED:
-        plane = await scene.plane(signal.SIGKILL, point)
+        plane = await driven_run.plane(signal.SIGKILL, point)
         await plane.spawn()
-        await scene.working_until(lambda plane=plane: plane.is_over)  # type: ignore[misc]
+        await driven_run.working_until(lambda plane=plane: plane.is_over)  # type: ignore[misc]
         if "thumbnail" in point:
-            await scene.pipelines.core.rows(scene.pipelines.ann.pool, HURRY)
-    plane = await scene.plane(signal.SIGKILL)
+            await driven_run.pipelines.core.rows(driven_run.pipelines.ann.pool, HURRY)
+    plane = await driven_run.plane(signal.SIGKILL)
     await plane.spawn()
     try:
-        await scene.ends()
+        await driven_run.ends()
     finally:
         await plane.kill()
-    await scene.is_exact()
+    await driven_run.is_exact()

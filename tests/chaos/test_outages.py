@@ -49,7 +49,9 @@ How = Literal["frozen", "killed"]
 
 
 @dataclass
-class Scene:
+class OutageSetup:
+    """An installation with one user and a Lightbox process, and what the agent logs."""
+
     settings: Settings
     directory: Path
     core: Core
@@ -149,14 +151,14 @@ class Scene:
 @asynccontextmanager
 async def open_scene(
     settings: Settings, databases: Databases, said: io.StringIO, is_long: bool
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[OutageSetup]:
     directory = settings.home.parent / "scene"
     directory.mkdir()
     core = open_core(databases)
     core.workflow = await core.add_workflow("outage")
     member = await core.member("pool_1", TOKENS)
     async with lightbox_process(directory / "lightbox") as lightbox:
-        yield Scene(settings, directory, core, member, "outage", lightbox, said, is_long)
+        yield OutageSetup(settings, directory, core, member, "outage", lightbox, said, is_long)
 
 
 @pytest.fixture
@@ -173,16 +175,16 @@ async def test_g1_g2_a_control_plane_that_was_away_finds_the_job_finished(
     settings: Settings, databases: Databases, logged: io.StringIO, how: How, long_form: bool
 ) -> None:
     async with (
-        open_scene(settings, databases, logged, long_form) as scene,
-        control_plane_process(settings, scene.directory) as plane,
+        open_scene(settings, databases, logged, long_form) as outage_setup,
+        control_plane_process(settings, outage_setup.directory) as plane,
     ):
-        await scene.submit(2.0)
-        async with scene.agent():
-            await scene.renders()
+        await outage_setup.submit(2.0)
+        async with outage_setup.agent():
+            await outage_setup.renders()
             await away(plane, how)
-            await scene.outage(CONTROL_PLANE_SECONDS, "lease.not_renewed", "worker.poll_failed")
+            await outage_setup.outage(CONTROL_PLANE_SECONDS, "lease.not_renewed", "worker.poll_failed")
             await back(plane, how)
-            await scene.was_finished_once()
+            await outage_setup.was_finished_once()
 
 
 async def away(plane: ControlPlaneProcess, how: How) -> None:
@@ -214,18 +216,18 @@ async def test_g1_g2_storage_that_is_away_is_waited_for_on_both_ways(
         storage: dict[str, Any] = {"backend": "s3", "s3": S3Settings.model_validate(store.server.settings)}
         chosen = changed(settings, storage=storage)
         async with (
-            open_scene(chosen, databases, logged, long_form) as scene,
-            control_plane_process(chosen, scene.directory),
+            open_scene(chosen, databases, logged, long_form) as outage_setup,
+            control_plane_process(chosen, outage_setup.directory),
         ):
-            await scene.submit(2.0)
+            await outage_setup.submit(2.0)
             store.send(signal.SIGSTOP)
             kill_during_the_first_upload(monkeypatch, store)
-            async with scene.agent():
-                await scene.outage(STORAGE_SECONDS, "job.download_failed")
+            async with outage_setup.agent():
+                await outage_setup.outage(STORAGE_SECONDS, "job.download_failed")
                 store.send(signal.SIGCONT)
-                await scene.outage(STORAGE_SECONDS, "job.upload_failed")
+                await outage_setup.outage(STORAGE_SECONDS, "job.upload_failed")
                 await asyncio.to_thread(store.start)
-                await scene.was_finished_once()
+                await outage_setup.was_finished_once()
 
 
 def kill_during_the_first_upload(monkeypatch: pytest.MonkeyPatch, store: SeaweedFS) -> None:

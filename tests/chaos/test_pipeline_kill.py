@@ -56,7 +56,9 @@ HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbn
 
 
 @dataclass
-class Production:
+class PipelineInstallation:
+    """An installation with one user, workflows for the steps, and the runs of the user."""
+
     settings: Settings
     databases: Databases
     pool: Database
@@ -138,7 +140,7 @@ class Production:
 
 
 @asynccontextmanager
-async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Production]:
+async def open_pipeline_installation(settings: Settings, databases: Databases) -> AsyncIterator[PipelineInstallation]:
     """A user with tokens and two pipelines: one that runs by itself, and one that follows the votes."""
     async with (
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=10) as client,
@@ -162,7 +164,7 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
             ]
             await catalog_api.made("/api/pipelines", {"slug": slug, "name": slug, "steps": steps}, person=ann)
     async with httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=10) as client:
-        yield Production(settings, databases, await databases.pool("pool_1"), ann, slugs, client)
+        yield PipelineInstallation(settings, databases, await databases.pool("pool_1"), ann, slugs, client)
 
 
 @pytest.mark.thorough
@@ -170,18 +172,20 @@ async def test_g1_g2_g12_runs_reach_their_leaves_whatever_is_killed_at_any_time(
     settings: Settings, databases: Databases, tmp_path: Path, long_form: bool, chaos_seed: int
 ) -> None:
     async with (
-        produced(settings, databases) as production,
+        open_pipeline_installation(settings, databases) as pipeline_installation,
         lightbox_process(tmp_path / "lightbox") as lightbox,
         control_plane_process(settings, tmp_path, **QUICK) as plane,
-        worker_process(settings, tmp_path, lightbox.url, production.workflows) as worker,
+        worker_process(settings, tmp_path, lightbox.url, pipeline_installation.workflows) as worker,
     ):
-        voted = await production.begin("voted", strategy="breadth_first", budget=100 * COST)
+        voted = await pipeline_installation.begin("voted", strategy="breadth_first", budget=100 * COST)
         if long_form:
-            await production.begin("alone", budget=LEAVES * len(GRAPHS) * COST)
+            await pipeline_installation.begin("alone", budget=LEAVES * len(GRAPHS) * COST)
         kills = KILLS_IN_LONG_FORM if long_form else KILLS
-        await asyncio.gather(production.vote(voted), production.kill(plane, worker, Random(chaos_seed), kills))
-        await production.becomes_idle()
-    trees = await read_trees(production.pool)
+        await asyncio.gather(
+            pipeline_installation.vote(voted), pipeline_installation.kill(plane, worker, Random(chaos_seed), kills)
+        )
+        await pipeline_installation.becomes_idle()
+    trees = await read_trees(pipeline_installation.pool)
     for tree in trees:
         assert [*tree.problems(), *tree.unsettled()] == []
         assert (tree.run["status"], tree.run["reason"]) == ("completed", "target_reached")
@@ -194,11 +198,11 @@ async def test_g1_g2_g12_runs_reach_their_leaves_whatever_is_killed_at_any_time(
     core = open_core(databases)
     await core.check_drained()
     spent = sum(tree.run["spent"] for tree in trees)
-    async with production.pool.connection() as connection:
+    async with pipeline_installation.pool.connection() as connection:
         balance = await connection.fetchval(
-            "SELECT balance FROM token_wallets WHERE user_id = $1", production.person.user.id
+            "SELECT balance FROM token_wallets WHERE user_id = $1", pipeline_installation.person.user.id
         )
     assert balance == TOKENS - spent
     storage = open_storage(settings, master_secret(settings))
-    assert await image_problems(production.pool, storage) == []
+    assert await image_problems(pipeline_installation.pool, storage) == []
     await storage.close()

@@ -18,17 +18,17 @@ from hypothesis.stateful import rule
 from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.settings import Settings
 from callsheet.toolbox.together import first_of
-from tests.chaos.machines import SEEDS, Ground, SceneMachine, play
-from tests.chaos.pipeline_scene import CRASHES, EVERY_POINT, LAST_POINTS, POINTS, STEPS, PipelineScene, Step
+from tests.chaos.machines import SEEDS, MachineEnvironment, SimulationMachine, play
+from tests.chaos.pipeline_simulation import CRASHES, EVERY_POINT, LAST_POINTS, POINTS, STEPS, PipelineSimulation, Step
 
 
-class PipelineMachine(SceneMachine[PipelineScene]):
+class PipelineMachine(SimulationMachine[PipelineSimulation]):
     points = POINTS
     crashes = CRASHES
     every_point = EVERY_POINT
 
     def chosen(self, random: Random) -> Step:
-        needs = {PipelineScene.report: self.scene.held, PipelineScene.undo: self.scene.votes}
+        needs = {PipelineSimulation.report: self.simulation.held, PipelineSimulation.undo: self.simulation.votes}
         weights = {step: weight if needs.get(step, True) else 0 for step, weight in STEPS}
         return random.choices(list(weights), list(weights.values()))[0]
 
@@ -41,11 +41,11 @@ class PipelineMachine(SceneMachine[PipelineScene]):
         self.run(self._pause(random.randrange(2), random, step, point))
 
     async def _pause(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
-        await self.scene.prepare(self.scene.planes[place], random, step)
+        await self.simulation.prepare(self.simulation.planes[place], random, step)
         reached, released = asyncio.Event(), asyncio.Event()
 
         async def stall(point: Failpoint) -> None:
-            await self.ground.reach(point)
+            await self.machine_environment.reach(point)
             reached.set()
             await released.wait()
 
@@ -56,7 +56,7 @@ class PipelineMachine(SceneMachine[PipelineScene]):
         for _ in range(random.randrange(1, 4) if reached.is_set() else 0):
             is_same = random.random() < 0.6
             if is_same:
-                await self.scene.prepare(self.scene.planes[1 - place], random, step)
+                await self.simulation.prepare(self.simulation.planes[1 - place], random, step)
             await self.step(1 - place, random, step if is_same else self.chosen(random))
         note(f"{step.__name__} goes on from {point}")
         released.set()
@@ -64,25 +64,29 @@ class PipelineMachine(SceneMachine[PipelineScene]):
 
 
 @pytest.fixture
-def ground(shared_settings: Settings) -> Iterator[Ground]:
-    ground = Ground(shared_settings)
-    yield ground
-    ground.close()
+def machine_environment(shared_settings: Settings) -> Iterator[MachineEnvironment]:
+    machine_environment = MachineEnvironment(shared_settings)
+    yield machine_environment
+    machine_environment.close()
 
 
 @pytest.mark.thorough
-def test_every_tree_is_exact_in_one_life(ground: Ground, tmp_path: Path) -> None:
-    play(lambda: PipelineMachine(ground, PipelineScene(ground.databases, tmp_path)), examples=1, steps=50)
+def test_every_tree_is_exact_in_one_life(machine_environment: MachineEnvironment, tmp_path: Path) -> None:
+    play(
+        lambda: PipelineMachine(machine_environment, PipelineSimulation(machine_environment.databases, tmp_path)),
+        examples=1,
+        steps=50,
+    )
 
 
 @pytest.mark.thorough
 def test_every_tree_is_exact_whatever_happens_to_runs_and_no_run_stops_without_a_reason(
-    ground: Ground, tmp_path: Path, long_form: bool
+    machine_environment: MachineEnvironment, tmp_path: Path, long_form: bool
 ) -> None:
     play(
-        lambda: PipelineMachine(ground, PipelineScene(ground.databases, tmp_path)),
+        lambda: PipelineMachine(machine_environment, PipelineSimulation(machine_environment.databases, tmp_path)),
         examples=60 if long_form else 5,
         steps=100 if long_form else 50,
         explore=long_form,
     )
-    assert ground.reached == EVERY_POINT, "a failpoint was never reached"
+    assert machine_environment.reached == EVERY_POINT, "a failpoint was never reached"

@@ -63,7 +63,7 @@ if action != "list" and (here / "slow").exists():
 """
 
 
-class Scene:
+class ScaledInstallation:
     """An installation with one scaled fleet, whose workers are played here, and control planes that are processes."""
 
     def __init__(self, settings: Settings, core: Core, ann: Member, fleet: Fleet, directory: Path, cloud: Path):
@@ -191,7 +191,8 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(databases: Databases, settings: Settings, tmp_path: Path) -> Scene:
+async def scaled_installation(databases: Databases, settings: Settings, tmp_path: Path) -> ScaledInstallation:
+    """An installation with one scaled fleet."""
     core = await open_core(databases).prepare()
     ann = await core.member("pool_1")
     room = registry(databases, core.room.execution)
@@ -199,75 +200,79 @@ async def scene(databases: Databases, settings: Settings, tmp_path: Path) -> Sce
     fleet = await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[row["slug"]]), "operator")
     cloud = tmp_path / "cloud"
     cloud.mkdir()
-    scene = Scene(settings, core, ann, fleet, tmp_path, cloud)
-    driver = CommandDriver(ScalingSettings(commands={"rent": scene.command}))
+    scaled_installation = ScaledInstallation(settings, core, ann, fleet, tmp_path, cloud)
+    driver = CommandDriver(ScalingSettings(commands={"rent": scaled_installation.command}))
     request = ScalingRequest(driver="command", options={"command": "rent"}, maximum=MAXIMUM, **AT_ONCE)
     await ScalingRules(databases, {"command": driver}).put(fleet.id, request, "operator")
-    return scene
+    return scaled_installation
 
 
 @pytest.mark.parametrize("point", [Failpoint.SCALING_RECORDED_BEFORE_DRIVER, Failpoint.SCALING_ORDERED_BEFORE_END])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_control_plane_that_dies_or_freezes_in_a_decision_is_followed(
-    scene: Scene, point: Failpoint, number: signal.Signals
+    scaled_installation: ScaledInstallation, point: Failpoint, number: signal.Signals
 ) -> None:
     async with AsyncExitStack() as undo:
-        await scene.submit()
-        first = await scene.plane(undo, program(number, [point]))
+        await scaled_installation.submit()
+        first = await scaled_installation.plane(undo, program(number, [point]))
         await until(lambda: first.is_over if number is signal.SIGKILL else first.is_stopped())
-        await scene.plane(undo)
-        await scene.until_done()
+        await scaled_installation.plane(undo)
+        await scaled_installation.until_done()
         if number is signal.SIGSTOP:
             # It wakes up with an old order in hand, and must do nothing that is wrong now.
             first.send(signal.SIGCONT)
-            await scene.submit()
-            await scene.until_done()
+            await scaled_installation.submit()
+            await scaled_installation.until_done()
 
 
-async def test_a_control_plane_that_freezes_before_it_ends_workers_wakes_up_to_others(scene: Scene) -> None:
+async def test_a_control_plane_that_freezes_before_it_ends_workers_wakes_up_to_others(
+    scaled_installation: ScaledInstallation,
+) -> None:
     async with AsyncExitStack() as undo:
-        await scene.submit()
-        steady = await scene.plane(undo)
-        await until(lambda: len(scene.names()) == MAXIMUM)
+        await scaled_installation.submit()
+        steady = await scaled_installation.plane(undo)
+        await until(lambda: len(scaled_installation.names()) == MAXIMUM)
         await steady.kill()
-        await scene.until_served()
+        await scaled_installation.until_served()
         # The first look drains what is idle, and the second one ends it.
         point = Failpoint.SCALING_RECORDED_BEFORE_DRIVER
-        frozen = await scene.plane(undo, program(signal.SIGSTOP, [point, point]))
+        frozen = await scaled_installation.plane(undo, program(signal.SIGSTOP, [point, point]))
         await until(frozen.is_stopped)
         frozen.send(signal.SIGCONT)
         await until(frozen.is_stopped)
-        assert len(scene.names()) == MAXIMUM
-        await scene.plane(undo)
-        await scene.until_done()
-        await scene.submit()
+        assert len(scaled_installation.names()) == MAXIMUM
+        await scaled_installation.plane(undo)
+        await scaled_installation.until_done()
+        await scaled_installation.submit()
 
         async def has_job() -> bool:
-            await scene.work()
-            return bool(scene.held)
+            await scaled_installation.work()
+            return bool(scaled_installation.held)
 
         await until(has_job)
         frozen.send(signal.SIGCONT)
-        await scene.until_done()
+        await scaled_installation.until_done()
 
 
-async def test_two_control_planes_with_a_program_that_hangs_after_it_acted(scene: Scene) -> None:
+async def test_two_control_planes_with_a_program_that_hangs_after_it_acted(
+    scaled_installation: ScaledInstallation,
+) -> None:
     async with AsyncExitStack() as undo:
-        (scene.cloud / "slow").touch()
-        await scene.submit()
+        (scaled_installation.cloud / "slow").touch()
+        await scaled_installation.submit()
         for _ in range(2):
-            await scene.plane(undo)
-        await scene.until_done()
+            await scaled_installation.plane(undo)
+        await scaled_installation.until_done()
 
 
-async def test_control_planes_that_are_killed_again_and_again(scene: Scene) -> None:
+async def test_control_planes_that_are_killed_again_and_again(scaled_installation: ScaledInstallation) -> None:
     """Each leads for some looks at most, and dies at any line of them."""
     async with AsyncExitStack() as undo:
-        await scene.submit()
-        steady = await scene.plane(undo)
+        await scaled_installation.submit()
+        steady = await scaled_installation.plane(undo)
         for _ in range(KILLS):
-            other = await scene.plane(undo)
-            await until(partial(scene.has_led, await scene.looked_at()), every=0.2)
+            other = await scaled_installation.plane(undo)
+            await until(partial(scaled_installation.has_led, await scaled_installation.looked_at()), every=0.2)
             await steady.kill()
             steady = other
-        await scene.until_done()
+        await scaled_installation.until_done()

@@ -15,11 +15,11 @@ from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
 from tests.support.asgi_server import serving
-from tests.support.engine_stages import Bench, open_bench
+from tests.support.engine_setups import EngineSetup, open_engine_setup
 from tests.support.ports import free_port
 from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.seaweedfs import S3Server
-from tests.support.services import LOCAL, Hooks, listening_hooks, service_settings
+from tests.support.services import LOCAL, CallbackReceiver, open_callback_receiver, service_settings
 
 SECRET = b"a secret of at least thirty-two bytes"
 
@@ -67,19 +67,21 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["self_hosted", "cloud"])
-async def bench(
+async def engine_setup(
     request: pytest.FixtureRequest, engine_kind: str, tmp_path: Path, short_pauses: None
-) -> AsyncIterator[Bench]:
+) -> AsyncIterator[EngineSetup]:
     """Each provider with each engine it may drive."""
-    async with open_bench(request.param, engine_kind, tmp_path) as bench:
-        yield bench
+    async with open_engine_setup(request.param, engine_kind, tmp_path) as engine_setup:
+        yield engine_setup
 
 
 @pytest.fixture(params=["self_hosted", "cloud"])
-async def recorded_bench(request: pytest.FixtureRequest, tmp_path: Path, short_pauses: None) -> AsyncIterator[Bench]:
+async def recorded_engine_setup(
+    request: pytest.FixtureRequest, tmp_path: Path, short_pauses: None
+) -> AsyncIterator[EngineSetup]:
     """For what only the recordings show."""
-    async with open_bench(request.param, "recorded", tmp_path) as bench:
-        yield bench
+    async with open_engine_setup(request.param, "recorded", tmp_path) as engine_setup:
+        yield engine_setup
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -115,9 +117,10 @@ async def provider_registry(_replicate: ReplicateServer) -> AsyncIterator[ActorR
 
 
 @pytest.fixture(scope="session")
-async def hooks() -> AsyncIterator[Hooks]:
-    async with listening_hooks() as hooks:
-        yield hooks
+async def callback_receiver() -> AsyncIterator[CallbackReceiver]:
+    """A server that keeps the callbacks it gets."""
+    async with open_callback_receiver() as callback_receiver:
+        yield callback_receiver
 
 
 def s3_settings(server: S3Server, **changes: object) -> Settings:

@@ -17,7 +17,7 @@ from callsheet.lightbox.nodes.saving import PreviewImage
 from callsheet.providers.comfy.graphs import MARK, with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import EngineError, Output, Run
-from tests.support.engine_stages import Bench, Seen, new_run, open_bench
+from tests.support.engine_setups import EngineSetup, RecordingWatcher, new_run, open_engine_setup
 from tests.support.graphs import Graph, node
 
 
@@ -60,11 +60,11 @@ class Counted(Node):
 
 
 @pytest.fixture(params=["self_hosted", "cloud"])
-async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+async def engine_setup(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EngineSetup]:
     Counted.times.clear()
     with patch.object(probes, "NODES", (*probes.NODES, Strict, Eager, Counted)):
-        async with open_bench(request.param, "lightbox", tmp_path) as bench:
-            yield bench
+        async with open_engine_setup(request.param, "lightbox", tmp_path) as engine_setup:
+            yield engine_setup
 
 
 def saved(kind: str, colour: int = 0x102030, **inputs: Any) -> Graph:
@@ -84,74 +84,78 @@ def linked() -> Graph:
     }
 
 
-async def content(bench: Bench, output: Output, folder: Path) -> bytes:
+async def content(engine_setup: EngineSetup, output: Output, folder: Path) -> bytes:
     target = folder / uuid.uuid4().hex
-    await bench.engine.fetch(output, target)
+    await engine_setup.engine.fetch(output, target)
     return target.read_bytes()
 
 
 @pytest.mark.parametrize("graph", [linked(), saved("PreviewImage")], ids=["linked prefix", "no prefix"])
 async def test_the_same_graph_twice_has_two_results_and_is_computed_once(
-    bench: Bench, tmp_path: Path, graph: Graph
+    engine_setup: EngineSetup, tmp_path: Path, graph: Graph
 ) -> None:
-    outputs = [output for _ in range(2) for output in await bench.engine.run(new_run(graph), bench.seen)]
+    outputs = [output for _ in range(2) for output in await engine_setup.engine.run(new_run(graph), engine_setup.seen)]
     assert len({(each.folder, each.name) for each in outputs}) == 2
     assert len(Counted.times) == 1
-    assert [len(await content(bench, each, tmp_path)) > 0 for each in outputs] == [True, True]
+    assert [len(await content(engine_setup, each, tmp_path)) > 0 for each in outputs] == [True, True]
 
 
 @pytest.mark.parametrize("kind", ["ProbeStrict", "ProbeEager"])
-async def test_a_node_that_refuses_what_it_does_not_know_runs_without(bench: Bench, tmp_path: Path, kind: str) -> None:
-    first, second = [await bench.engine.run(new_run(saved(kind, colour)), bench.seen) for colour in (1, 2)]
+async def test_a_node_that_refuses_what_it_does_not_know_runs_without(
+    engine_setup: EngineSetup, tmp_path: Path, kind: str
+) -> None:
+    first, second = [
+        await engine_setup.engine.run(new_run(saved(kind, colour)), engine_setup.seen) for colour in (1, 2)
+    ]
     assert [each.node_id for each in (*first, *second)] == ["2", "2"]
     # Learned once: nothing else goes without the mark.
-    assert bench.engine._marks.refusing == {kind}  # type: ignore[attr-defined]
+    assert engine_setup.engine._marks.refusing == {kind}  # type: ignore[attr-defined]
 
 
 async def test_a_cached_output_of_such_a_node_is_taken_if_the_same_inputs_made_it(
     tmp_path: Path,
 ) -> None:
     with patch.object(probes, "NODES", (*probes.NODES, Strict, Counted)):
-        async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
-            [made] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
+        async with open_engine_setup("self_hosted", "lightbox", tmp_path) as engine_setup:
+            [made] = await engine_setup.engine.run(new_run(saved("ProbeStrict")), engine_setup.seen)
             # The file has not been read yet: another run may have overwritten it before.
             with pytest.raises(EngineError, match="cache"):
-                await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
-            before = await content(bench, made, tmp_path)
-            [again] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
-            assert (again.name, await content(bench, again, tmp_path)) == (made.name, before)
+                await engine_setup.engine.run(new_run(saved("ProbeStrict")), engine_setup.seen)
+            before = await content(engine_setup, made, tmp_path)
+            [again] = await engine_setup.engine.run(new_run(saved("ProbeStrict")), engine_setup.seen)
+            assert (again.name, await content(engine_setup, again, tmp_path)) == (made.name, before)
             # Another agent has not seen it being made.
-            other = ComfyUI(bench.stage.url)
+            other = ComfyUI(engine_setup.engine_server.url)
             with pytest.raises(EngineError) as refused:
-                await other.run(new_run(saved("ProbeStrict")), bench.seen)
+                await other.run(new_run(saved("ProbeStrict")), engine_setup.seen)
             assert refused.value.type == "foreign_output"
             await other.close()
             # A file that was overwritten since then belongs to another run.
             [file] = (tmp_path / "lightbox" / "temp").rglob(made.name)
             file.write_bytes(before + b" ")
-            [again] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
+            [again] = await engine_setup.engine.run(new_run(saved("ProbeStrict")), engine_setup.seen)
             with pytest.raises(EngineError) as refused:
-                await bench.engine.fetch(again, tmp_path / "third")
+                await engine_setup.engine.fetch(again, tmp_path / "third")
             assert refused.value.type == "foreign_output"
 
 
 @pytest.mark.parametrize("ended", ["fetched", "the agent was killed"])
 async def test_files_are_removed_wherever_the_graph_put_them(tmp_path: Path, ended: str) -> None:
     with patch.object(probes, "NODES", (*probes.NODES, Counted)):
-        async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
+        async with open_engine_setup("self_hosted", "lightbox", tmp_path) as engine_setup:
             root = tmp_path / "lightbox"
-            engine = ComfyUI(bench.stage.url, directory=root)
+            engine = ComfyUI(engine_setup.engine_server.url, directory=root)
             run_id = str(uuid.uuid4())
             graph = {**linked(), "6": node("PreviewImage", images=["3", 0])}
             run = Run(run_id, with_own_outputs(graph, run_id), "2")
-            await engine.run(run, Seen())
+            await engine.run(run, RecordingWatcher())
             written = [path for store in ("output", "temp") for path in (root / store).rglob("*.png")]
             assert len(written) == 2
             other = root / "output" / "album" / "not-ours.png"
             other.write_bytes(b"x")
             if ended == "the agent was killed":
                 await engine.close()
-                engine = ComfyUI(bench.stage.url, directory=root)
+                engine = ComfyUI(engine_setup.engine_server.url, directory=root)
             await engine.forget(run_id)
             await engine.close()
             assert [path for path in written if path.exists()] == []

@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Run
-from tests.support.engine_stages import Seen
+from tests.support.engine_setups import RecordingWatcher
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 
@@ -34,7 +34,7 @@ async def test_previews_come_where_the_setting_or_the_workflow_asks_for_them(
     tmp_path: Path, setting: dict[str, Any], extra_data: dict[str, Any], are_drawn: bool
 ) -> None:
     async with lightbox_here(tmp_path) as lightbox:
-        engine, seen = ComfyUI(lightbox.url, **setting), Seen()
+        engine, seen = ComfyUI(lightbox.url, **setting), RecordingWatcher()
         await engine.run(Run(str(uuid.uuid4()), GRAPH, "2", extra_data), seen)
         await engine.close()
     assert bool(seen.previews) is are_drawn

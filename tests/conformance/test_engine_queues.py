@@ -15,15 +15,15 @@ from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.engine import EngineError, NotBegun
 from tests.conformance.test_engine_troubles import failed, stop
-from tests.support.engine_stages import Bench, held_graph, new_run, open_bench, provider_for
+from tests.support.engine_setups import EngineSetup, held_graph, new_run, open_engine_setup, provider_for
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def own_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> AsyncIterator[Bench]:
+async def own_engine_setup(engine_kind: str, tmp_path: Path, short_pauses: None) -> AsyncIterator[EngineSetup]:
     """Without the cloud, whose queue is not one machine's."""
-    async with open_bench("self_hosted", engine_kind, tmp_path) as bench:
-        yield bench
+    async with open_engine_setup("self_hosted", engine_kind, tmp_path) as engine_setup:
+        yield engine_setup
 
 
 @pytest.fixture
@@ -32,31 +32,35 @@ def engine_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EngineSocket.ready, "__defaults__", (0.2,))
 
 
-async def test_a_run_that_waits_too_long_behind_others_ends_unbegun_and_leaves_the_queue(bench: Bench) -> None:
-    stranger = provider_for(bench.stage, bench.line)
-    foreign = bench.begin(engine=stranger)
-    await until(lambda: bench.seen.starts)
-    engine = bench.with_patience(queue=0.2)
-    error = await failed(bench.begin(new_run(held_graph()), engine=engine))
+async def test_a_run_that_waits_too_long_behind_others_ends_unbegun_and_leaves_the_queue(
+    engine_setup: EngineSetup,
+) -> None:
+    stranger = provider_for(engine_setup.engine_server, engine_setup.line)
+    foreign = engine_setup.begin(engine=stranger)
+    await until(lambda: engine_setup.seen.starts)
+    engine = engine_setup.with_patience(queue=0.2)
+    error = await failed(engine_setup.begin(new_run(held_graph()), engine=engine))
     assert isinstance(error, NotBegun)
     assert error.type == "engine_busy"
-    assert bench.seen.starts == 1
-    assert await bench.stage.pending() == []
-    bench.stage.release()
+    assert engine_setup.seen.starts == 1
+    assert await engine_setup.engine_server.pending() == []
+    engine_setup.engine_server.release()
     assert len(await foreign) == 3
     await stranger.close()
 
 
-async def test_an_engine_gets_no_further_job_until_the_runs_that_were_before_ours_are_done(own_bench: Bench) -> None:
-    stranger = provider_for(own_bench.stage, own_bench.line)
-    foreign = own_bench.begin(engine=stranger)
-    await until(lambda: own_bench.seen.starts)
-    engine = own_bench.with_patience(queue=0.2)
-    await failed(own_bench.begin(new_run(held_graph()), engine=engine))
+async def test_an_engine_gets_no_further_job_until_the_runs_that_were_before_ours_are_done(
+    own_engine_setup: EngineSetup,
+) -> None:
+    stranger = provider_for(own_engine_setup.engine_server, own_engine_setup.line)
+    foreign = own_engine_setup.begin(engine=stranger)
+    await until(lambda: own_engine_setup.seen.starts)
+    engine = own_engine_setup.with_patience(queue=0.2)
+    await failed(own_engine_setup.begin(new_run(held_graph()), engine=engine))
     with pytest.raises(EngineError) as busy:
         await engine.describe()
     assert busy.value.type == "engine_busy"
-    own_bench.stage.release()
+    own_engine_setup.engine_server.release()
     await foreign
 
     async def is_well() -> bool:
@@ -70,39 +74,39 @@ async def test_an_engine_gets_no_further_job_until_the_runs_that_were_before_our
     await stranger.close()
 
 
-async def test_a_run_behind_one_of_our_own_waits_for_it(own_bench: Bench) -> None:
-    engine = own_bench.with_patience(queue=0.01)
-    first = own_bench.begin(engine=engine)
-    await until(lambda: own_bench.seen.starts)
-    second = own_bench.begin(new_run(held_graph()), engine=engine)
-    await until(own_bench.stage.pending)
-    looks = own_bench.line.looks
-    await until(lambda: own_bench.line.looks > looks + 10)
+async def test_a_run_behind_one_of_our_own_waits_for_it(own_engine_setup: EngineSetup) -> None:
+    engine = own_engine_setup.with_patience(queue=0.01)
+    first = own_engine_setup.begin(engine=engine)
+    await until(lambda: own_engine_setup.seen.starts)
+    second = own_engine_setup.begin(new_run(held_graph()), engine=engine)
+    await until(own_engine_setup.engine_server.pending)
+    looks = own_engine_setup.line.looks
+    await until(lambda: own_engine_setup.line.looks > looks + 10)
     # Between the two, the engine waits for no other run, and the time depends on the machine alone.
     assert isinstance(engine, ComfyUI)
     engine._patience = replace(engine._patience, queue=3600)
-    own_bench.stage.release()
+    own_engine_setup.engine_server.release()
     assert [len(await each) for each in (first, second)] == [3, 3]
 
 
 @pytest.mark.few_forms
 async def test_an_engine_that_cuts_off_every_connection_is_waited_for_with_the_submission(
-    bench: Bench, engine_away: None
+    engine_setup: EngineSetup, engine_away: None
 ) -> None:
-    await bench.kill()
-    bench.stage.release()
-    running = bench.begin()
-    await until(lambda: bench.line.turned_away > 10)
+    await engine_setup.kill()
+    engine_setup.engine_server.release()
+    running = engine_setup.begin()
+    await until(lambda: engine_setup.line.turned_away > 10)
     assert not running.done()
-    await bench.start()
+    await engine_setup.start()
     assert len(await running) == 3
 
 
 async def test_an_engine_that_refuses_every_connection_is_waited_for_with_the_submission(
-    own_bench: Bench, monkeypatch: pytest.MonkeyPatch, engine_away: None
+    own_engine_setup: EngineSetup, monkeypatch: pytest.MonkeyPatch, engine_away: None
 ) -> None:
-    engine = ComfyUI(own_bench.stage.url, patience=Patience(stall=3600, idle=3600, absent=60, poll=0.05))
-    own_bench.others.append(engine)
+    engine = ComfyUI(own_engine_setup.engine_server.url, patience=Patience(stall=3600, idle=3600, absent=60, poll=0.05))
+    own_engine_setup.others.append(engine)
     sends = 0
     send = engine._send
 
@@ -112,36 +116,38 @@ async def test_an_engine_that_refuses_every_connection_is_waited_for_with_the_su
         return await send(*run)  # type: ignore[arg-type]
 
     monkeypatch.setattr(engine, "_send", counted)
-    await own_bench.kill()
-    own_bench.stage.release()
-    running = own_bench.begin(engine=engine)
+    await own_engine_setup.kill()
+    own_engine_setup.engine_server.release()
+    running = own_engine_setup.begin(engine=engine)
     # More often than a submission is repeated whose answer was lost.
     await until(lambda: sends > 5)
     assert not running.done()
-    await own_bench.start()
+    await own_engine_setup.start()
     assert len(await running) == 3
 
 
 @pytest.mark.few_forms
-async def test_a_run_that_an_absent_engine_never_took_has_not_started(bench: Bench, engine_away: None) -> None:
-    await bench.kill()
-    error = await failed(bench.begin(engine=bench.with_patience(absent=0.3)))
+async def test_a_run_that_an_absent_engine_never_took_has_not_started(
+    engine_setup: EngineSetup, engine_away: None
+) -> None:
+    await engine_setup.kill()
+    error = await failed(engine_setup.begin(engine=engine_setup.with_patience(absent=0.3)))
     assert isinstance(error, NotBegun)
     assert error.type == "engine_unreachable"
-    await bench.start()
+    await engine_setup.start()
 
 
 async def test_a_run_that_a_person_removed_from_the_queue_is_distinguished_from_one_lost_in_a_restart(
-    own_bench: Bench,
+    own_engine_setup: EngineSetup,
 ) -> None:
-    stranger = provider_for(own_bench.stage, own_bench.line)
-    foreign = own_bench.begin(engine=stranger)
-    await until(lambda: own_bench.seen.starts)
-    waiting = own_bench.begin(new_run(held_graph()))
-    await until(own_bench.stage.pending)
-    looks = own_bench.line.looks
-    await until(lambda: own_bench.line.looks > looks + 10)
-    async with httpx.AsyncClient(base_url=own_bench.stage.url, trust_env=False) as person:
+    stranger = provider_for(own_engine_setup.engine_server, own_engine_setup.line)
+    foreign = own_engine_setup.begin(engine=stranger)
+    await until(lambda: own_engine_setup.seen.starts)
+    waiting = own_engine_setup.begin(new_run(held_graph()))
+    await until(own_engine_setup.engine_server.pending)
+    looks = own_engine_setup.line.looks
+    await until(lambda: own_engine_setup.line.looks > looks + 10)
+    async with httpx.AsyncClient(base_url=own_engine_setup.engine_server.url, trust_env=False) as person:
         await person.post("/queue", json={"clear": True})
     error = await failed(waiting)
     assert isinstance(error, NotBegun)
@@ -149,15 +155,15 @@ async def test_a_run_that_a_person_removed_from_the_queue_is_distinguished_from_
         "run_removed",
         "The run was removed from the engine's queue before it began.",
     )
-    own_bench.stage.release()
+    own_engine_setup.engine_server.release()
     assert len(await foreign) == 3
     await stranger.close()
 
 
 @pytest.fixture
-async def cloud_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> AsyncIterator[Bench]:
-    async with open_bench("cloud", engine_kind, tmp_path) as bench:
-        yield bench
+async def cloud_engine_setup(engine_kind: str, tmp_path: Path, short_pauses: None) -> AsyncIterator[EngineSetup]:
+    async with open_engine_setup("cloud", engine_kind, tmp_path) as engine_setup:
+        yield engine_setup
 
 
 @pytest.mark.few_forms
@@ -166,12 +172,12 @@ async def cloud_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> A
     [("lost", "run_lost"), ("forgotten", "run_lost"), ("canceled", "run_removed"), ("away", "engine_unreachable")],
 )
 async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_started(
-    cloud_bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: str, type: str
+    cloud_engine_setup: EngineSetup, monkeypatch: pytest.MonkeyPatch, trouble: str, type: str
 ) -> None:
-    stranger = provider_for(cloud_bench.stage, cloud_bench.line)
-    foreign = cloud_bench.begin(engine=stranger)
-    await until(lambda: cloud_bench.seen.starts)
-    engine = cloud_bench.with_patience(absent=0.3)
+    stranger = provider_for(cloud_engine_setup.engine_server, cloud_engine_setup.line)
+    foreign = cloud_engine_setup.begin(engine=stranger)
+    await until(lambda: cloud_engine_setup.seen.starts)
+    engine = cloud_engine_setup.with_patience(absent=0.3)
     assert isinstance(engine, ComfyCloud)
     answers: list[httpx.Response] = []
     call = engine._http.call
@@ -184,39 +190,43 @@ async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_started(
         return httpx.Response(200, json={"status": "lost"}) if is_lost and path.endswith("/status") else answer
 
     monkeypatch.setattr(engine._http, "call", listened)
-    waiting = cloud_bench.begin(run := new_run(held_graph()), engine=engine)
+    waiting = cloud_engine_setup.begin(run := new_run(held_graph()), engine=engine)
     # It is seen to wait.
     await until(lambda: len(answers) > 1)
     if trouble == "canceled":
         remote = engine.id_of(run.id)
         await call("POST", "/api/queue", json={"delete": [remote]})
     elif trouble in ("forgotten", "away"):
-        await cloud_bench.kill()
+        await cloud_engine_setup.kill()
     if trouble == "forgotten":
-        await cloud_bench.start()
+        await cloud_engine_setup.start()
     error = await failed(waiting)
     assert isinstance(error, NotBegun)
     assert error.type == type
     await stop(foreign)
     await stranger.close()
     if trouble == "away":
-        await cloud_bench.start()
+        await cloud_engine_setup.start()
 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("comes_back", [True, False], ids=["restarted", "away"])
-async def test_a_run_that_is_lost_from_the_queue_has_not_started(own_bench: Bench, comes_back: bool) -> None:
-    stranger = provider_for(own_bench.stage, own_bench.line)
-    foreign = own_bench.begin(engine=stranger)
-    await until(lambda: own_bench.seen.starts)
-    waiting = own_bench.begin(new_run(held_graph()), engine=own_bench.with_patience(absent=20 if comes_back else 0.3))
-    await until(own_bench.stage.pending)
+async def test_a_run_that_is_lost_from_the_queue_has_not_started(
+    own_engine_setup: EngineSetup, comes_back: bool
+) -> None:
+    stranger = provider_for(own_engine_setup.engine_server, own_engine_setup.line)
+    foreign = own_engine_setup.begin(engine=stranger)
+    await until(lambda: own_engine_setup.seen.starts)
+    waiting = own_engine_setup.begin(
+        new_run(held_graph()), engine=own_engine_setup.with_patience(absent=20 if comes_back else 0.3)
+    )
+    await until(own_engine_setup.engine_server.pending)
     # Both look; in the end one of the looks was at a queue with ours in it.
-    looks = own_bench.line.looks
-    await until(lambda: own_bench.line.looks > looks + 10)
-    await own_bench.kill()
+    looks = own_engine_setup.line.looks
+    await until(lambda: own_engine_setup.line.looks > looks + 10)
+    await own_engine_setup.kill()
     if comes_back:
-        await own_bench.start()
+        await own_engine_setup.start()
     error = await failed(waiting)
     assert isinstance(error, NotBegun)
     assert error.type == ("run_lost" if comes_back else "engine_unreachable")
@@ -224,4 +234,4 @@ async def test_a_run_that_is_lost_from_the_queue_has_not_started(own_bench: Benc
     await stop(foreign)
     await stranger.close()
     if not comes_back:
-        await own_bench.start()
+        await own_engine_setup.start()

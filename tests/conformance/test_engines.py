@@ -17,7 +17,7 @@ from PIL import Image
 
 from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.engine import Output
-from tests.support.engine_stages import Bench, Real, graph_of, held_graph, new_run
+from tests.support.engine_setups import EngineSetup, LightboxServer, graph_of, held_graph, new_run
 from tests.support.engines import PNG
 from tests.support.graphs import node
 from tests.support.waiting import until
@@ -27,9 +27,9 @@ COLOUR = (0x29, 0x97, 0xFB)
 MEGABYTE = 1_048_576
 
 
-async def fetched(bench: Bench, output: Output, folder: Path) -> bytes:
+async def fetched(engine_setup: EngineSetup, output: Output, folder: Path) -> bytes:
     target = folder / "fetched"
-    got = await bench.engine.fetch(output, target)
+    got = await engine_setup.engine.fetch(output, target)
     content = await asyncio.to_thread(target.read_bytes)
     assert (got.size, got.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     return content
@@ -50,30 +50,30 @@ def _opened(content: bytes) -> Any:
     return av.open(io.BytesIO(content))
 
 
-async def test_an_image_comes_back_as_it_was_made(bench: Bench, tmp_path: Path) -> None:
-    [first, *_] = await bench.run("SaveImage_batch3")
-    content = await fetched(bench, first, tmp_path)
-    if bench.is_recorded:
+async def test_an_image_comes_back_as_it_was_made(engine_setup: EngineSetup, tmp_path: Path) -> None:
+    [first, *_] = await engine_setup.run("SaveImage_batch3")
+    content = await fetched(engine_setup, first, tmp_path)
+    if engine_setup.is_recorded:
         assert content == PNG
     else:
         assert colour_of(content) == COLOUR
 
 
-async def test_a_run_is_heard_to_start_once_to_progress_and_to_show_images(bench: Bench) -> None:
-    running = bench.begin()
-    await until(lambda: bench.seen.previews)
-    bench.stage.release()
+async def test_a_run_is_heard_to_start_once_to_progress_and_to_show_images(engine_setup: EngineSetup) -> None:
+    running = engine_setup.begin()
+    await until(lambda: engine_setup.seen.previews)
+    engine_setup.engine_server.release()
     await running
-    assert bench.seen.starts == 1
-    assert bench.seen.messages[-1] == "SaveImage"
-    percents = [percent or 0 for percent in bench.seen.percents]
+    assert engine_setup.seen.starts == 1
+    assert engine_setup.seen.messages[-1] == "SaveImage"
+    percents = [percent or 0 for percent in engine_setup.seen.percents]
     assert percents == sorted(percents)
     assert 0 <= percents[0] < percents[-1] < 100
-    assert {kind for kind, _ in bench.seen.previews} == {"image/jpeg"}
+    assert {kind for kind, _ in engine_setup.seen.previews} == {"image/jpeg"}
 
 
-async def test_several_outputs_come_in_order(bench: Bench) -> None:
-    outputs = await bench.run("SaveImage_batch3")
+async def test_several_outputs_come_in_order(engine_setup: EngineSetup) -> None:
+    outputs = await engine_setup.run("SaveImage_batch3")
     assert [output.name for output in outputs] == [f"multi_0000{number}_.png" for number in (1, 2, 3)]
 
 
@@ -90,12 +90,12 @@ async def test_several_outputs_come_in_order(bench: Bench) -> None:
     ],
 )
 async def test_every_kind_of_output_is_found_whatever_its_node_calls_it(
-    bench: Bench, tmp_path: Path, shape: str, name: str, kind: str, streams: dict[str, int] | None
+    engine_setup: EngineSetup, tmp_path: Path, shape: str, name: str, kind: str, streams: dict[str, int] | None
 ) -> None:
-    [output] = await bench.run(shape, output_node=name)
+    [output] = await engine_setup.run(shape, output_node=name)
     assert mime_type_of(output.name) == kind
-    content = await fetched(bench, output, tmp_path)
-    if bench.is_recorded:
+    content = await fetched(engine_setup, output, tmp_path)
+    if engine_setup.is_recorded:
         assert content == PNG
     elif streams is not None:
         assert streams_of(content) == streams
@@ -105,57 +105,61 @@ async def test_every_kind_of_output_is_found_whatever_its_node_calls_it(
         assert streams_of(content)["audio"] > 1
 
 
-async def test_a_text_becomes_a_file(bench: Bench, tmp_path: Path) -> None:
-    [output] = await bench.run("ProbeUI_text")
-    assert (await fetched(bench, output, tmp_path)).decode() == "hello\nwörld"
+async def test_a_text_becomes_a_file(engine_setup: EngineSetup, tmp_path: Path) -> None:
+    [output] = await engine_setup.run("ProbeUI_text")
+    assert (await fetched(engine_setup, output, tmp_path)).decode() == "hello\nwörld"
     assert mime_type_of(output.name) == "text/plain"
 
 
-async def test_kept_files_go_before_temporary_ones_where_no_node_is_named(bench: Bench) -> None:
-    outputs = await bench.run("only_preview_and_save", output_node=None)
+async def test_kept_files_go_before_temporary_ones_where_no_node_is_named(engine_setup: EngineSetup) -> None:
+    outputs = await engine_setup.run("only_preview_and_save", output_node=None)
     assert [output.name for output in outputs] == ["final_00001_.png"]
 
 
-async def test_images_that_come_over_the_socket_only_are_outputs_like_others(bench: Bench, tmp_path: Path) -> None:
-    outputs = await bench.run("websocket")
+async def test_images_that_come_over_the_socket_only_are_outputs_like_others(
+    engine_setup: EngineSetup, tmp_path: Path
+) -> None:
+    outputs = await engine_setup.run("websocket")
     assert [output.name for output in outputs] == ["picture-2-00001.png", "picture-2-00002.png"]
     for output in reversed(outputs):
-        content = await fetched(bench, output, tmp_path)
-        if bench.is_recorded:
+        content = await fetched(engine_setup, output, tmp_path)
+        if engine_setup.is_recorded:
             assert content == PNG
         else:
             assert colour_of(content) == (0x29, 0x98, 0x1B)
 
 
-async def test_images_that_went_with_a_lost_socket_are_missed_and_the_run_may_be_tried_again(bench: Bench) -> None:
+async def test_images_that_went_with_a_lost_socket_are_missed_and_the_run_may_be_tried_again(
+    engine_setup: EngineSetup,
+) -> None:
     graph = held_graph() | {"2": node("SaveImageWebsocket", images=["3", 0])}
-    running = bench.begin(new_run(graph))
-    await until(lambda: bench.seen.previews)
-    bench.line.drop()
-    bench.stage.release()
+    running = engine_setup.begin(new_run(graph))
+    await until(lambda: engine_setup.seen.previews)
+    engine_setup.line.drop()
+    engine_setup.engine_server.release()
     [error] = await asyncio.gather(running, return_exceptions=True)
     assert (error.type, error.retryable) == ("output_lost", True)
     assert "SaveImage" in error.message
 
 
 @pytest.mark.thorough
-async def test_a_huge_output_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> None:
-    if bench.is_recorded:
-        bench.recorded.content = bytes(range(256)) * 65_536
-        [output, *_] = await bench.run("SaveImage_batch3")
+async def test_a_huge_output_is_written_piece_by_piece(engine_setup: EngineSetup, tmp_path: Path) -> None:
+    if engine_setup.is_recorded:
+        engine_setup.recorded.content = bytes(range(256)) * 65_536
+        [output, *_] = await engine_setup.run("SaveImage_batch3")
         least = 16 * MEGABYTE
     else:
         # Noise, which no encoder makes smaller.
         picture = tmp_path / "noise.png"
         noise = np.random.default_rng(1).integers(0, 256, (1200, 1600, 3), np.uint8)
         await asyncio.to_thread(Image.fromarray(noise).save, picture, compress_level=0)
-        reference = await bench.engine.upload(picture, "noise.png", "run-1")
+        reference = await engine_setup.engine.upload(picture, "noise.png", "run-1")
         graph = {"1": node("LoadImage", image=reference), "2": node("SaveImage", images=["1", 0], filename_prefix="x")}
-        [output] = await bench.engine.run(new_run(graph), bench.seen)
+        [output] = await engine_setup.engine.run(new_run(graph), engine_setup.seen)
         least = 5 * MEGABYTE
     tracemalloc.start()
     try:
-        got = await bench.engine.fetch(output, tmp_path / "huge")
+        got = await engine_setup.engine.fetch(output, tmp_path / "huge")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -169,22 +173,22 @@ async def test_a_huge_output_is_written_piece_by_piece(bench: Bench, tmp_path: P
     "prefix", ["日本 語 ü", "../../../etc/passwd", "a..b", 'q"; rm -rf /', "C:\\x\\y", "%batch_num%"]
 )
 async def test_whatever_an_output_shall_be_called_it_is_delivered_from_the_runs_own_folder(
-    bench: Bench, tmp_path: Path, prefix: str
+    engine_setup: EngineSetup, tmp_path: Path, prefix: str
 ) -> None:
     save = node("SaveImage", images=["1", 0], filename_prefix=prefix)
     run = new_run(graph_of("SaveImage_batch3") | {"2": save})
-    [output, *_] = await bench.engine.run(run, bench.seen)
+    [output, *_] = await engine_setup.engine.run(run, engine_setup.seen)
     assert output.folder == f"callsheet/{run.id}"
-    assert len(await fetched(bench, output, tmp_path)) > 100
+    assert len(await fetched(engine_setup, output, tmp_path)) > 100
     [public] = public_names([output])
     assert "/" not in public
     assert ".." not in public
 
 
-async def test_recorded_unicode_names_come_back_as_they_are(recorded_bench: Bench, tmp_path: Path) -> None:
-    [output] = await recorded_bench.run("SaveImage_unicode_space")
+async def test_recorded_unicode_names_come_back_as_they_are(recorded_engine_setup: EngineSetup, tmp_path: Path) -> None:
+    [output] = await recorded_engine_setup.run("SaveImage_unicode_space")
     assert output.name == "日本 語 ü_00001_.png"
-    assert await fetched(recorded_bench, output, tmp_path) == PNG
+    assert await fetched(recorded_engine_setup, output, tmp_path) == PNG
     assert public_names([output]) == ["日本 語 ü_00001_.png"]
 
 
@@ -192,44 +196,46 @@ async def test_recorded_unicode_names_come_back_as_they_are(recorded_bench: Benc
     ("shape", "kind"), [("ProbeUI_gifs_like_VHS", "video/mp4"), ("SaveLatent", "application/octet-stream")]
 )
 async def test_outputs_of_custom_nodes_are_found_too(
-    recorded_bench: Bench, tmp_path: Path, shape: str, kind: str
+    recorded_engine_setup: EngineSetup, tmp_path: Path, shape: str, kind: str
 ) -> None:
-    [output] = await recorded_bench.run(shape)
+    [output] = await recorded_engine_setup.run(shape)
     assert mime_type_of(output.name) == kind
-    assert await fetched(recorded_bench, output, tmp_path) == PNG
+    assert await fetched(recorded_engine_setup, output, tmp_path) == PNG
 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", ["clip.png", "日本 語.png", 'a"b;c\r\n.png', "x" * 120 + ".png"])
-async def test_any_file_name_can_be_uploaded_and_rendered(bench: Bench, tmp_path: Path, name: str) -> None:
+async def test_any_file_name_can_be_uploaded_and_rendered(engine_setup: EngineSetup, tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"
     await asyncio.to_thread(Image.new("RGB", (8, 8), (1, 200, 3)).save, path, "PNG")
-    reference = await bench.engine.upload(path, name, "run-1")
-    assert reference.startswith("callsheet/run-1/") is not bench.as_cloud
-    if bench.is_recorded:
-        assert path.read_bytes() in bench.recorded.files.values()
+    reference = await engine_setup.engine.upload(path, name, "run-1")
+    assert reference.startswith("callsheet/run-1/") is not engine_setup.as_cloud
+    if engine_setup.is_recorded:
+        assert path.read_bytes() in engine_setup.recorded.files.values()
         return
     graph = {"1": node("LoadImage", image=reference), "2": node("SaveImage", images=["1", 0], filename_prefix="x")}
-    [output] = await bench.engine.run(new_run(graph), bench.seen)
-    assert colour_of(await fetched(bench, output, tmp_path)) == (1, 200, 3)
+    [output] = await engine_setup.engine.run(new_run(graph), engine_setup.seen)
+    assert colour_of(await fetched(engine_setup, output, tmp_path)) == (1, 200, 3)
 
 
-async def test_the_id_that_the_engine_gave_to_a_run_is_known(bench: Bench) -> None:
+async def test_the_id_that_the_engine_gave_to_a_run_is_known(engine_setup: EngineSetup) -> None:
     run = new_run()
-    await bench.engine.run(run, bench.seen)
-    name = bench.engine.id_of(run.id)
-    assert (name == run.id) is not bench.as_cloud
-    if isinstance(bench.stage, Real):
+    await engine_setup.engine.run(run, engine_setup.seen)
+    name = engine_setup.engine.id_of(run.id)
+    assert (name == run.id) is not engine_setup.as_cloud
+    if isinstance(engine_setup.engine_server, LightboxServer):
         path = f"/api/jobs/{name}"
-        async with httpx.AsyncClient(base_url=bench.stage.url, headers={"X-API-Key": bench.key}, timeout=60) as client:
+        async with httpx.AsyncClient(
+            base_url=engine_setup.engine_server.url, headers={"X-API-Key": engine_setup.key}, timeout=60
+        ) as client:
             assert (await client.get(path)).json()["status"] == "completed"
     else:
-        assert name in bench.recorded.history
+        assert name in engine_setup.recorded.history
 
 
-async def test_a_finished_run_is_forgotten_quietly_also_where_the_engine_is_gone(bench: Bench) -> None:
-    await bench.run("SaveImage_batch3")
-    await bench.kill()
-    await bench.engine.forget("run-1")
-    await bench.engine.cancel("run-1")
-    await bench.start()
+async def test_a_finished_run_is_forgotten_quietly_also_where_the_engine_is_gone(engine_setup: EngineSetup) -> None:
+    await engine_setup.run("SaveImage_batch3")
+    await engine_setup.kill()
+    await engine_setup.engine.forget("run-1")
+    await engine_setup.engine.cancel("run-1")
+    await engine_setup.start()

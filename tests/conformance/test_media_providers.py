@@ -32,7 +32,7 @@ HOSTILE = 'a "lighthouse", {"seed": 1} {params.width} \\ in a {storm}'
 
 
 @dataclass
-class Bench:
+class ProviderSetup:
     """A provider that is connected to a server that really makes images."""
 
     registry: ActorRegistry
@@ -68,9 +68,9 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-async def benches(
+async def provider_setups(
     running_service: MediaService, engine_url: str, tmp_path: Path, tiny: None
-) -> AsyncIterator[dict[str, Bench]]:
+) -> AsyncIterator[dict[str, ProviderSetup]]:
     """One of every kind, all in one registry, as an installation has them."""
     directory = tmp_path / "made"
     directory.mkdir()
@@ -81,76 +81,76 @@ async def benches(
             "lightbox": {"url": engine_url},
         }
         registry = await stack.enter_async_context(opened(**config))
-        yield {name: Bench(registry, name, directory) for name in (*names, "lightbox", "tiny")}
+        yield {name: ProviderSetup(registry, name, directory) for name in (*names, "lightbox", "tiny")}
 
 
 @pytest.fixture(params=["leonardo", "midjourney", "lightbox", "tiny"])
-def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Bench:
-    return benches[request.param]
+def provider_setup(request: pytest.FixtureRequest, provider_setups: dict[str, ProviderSetup]) -> ProviderSetup:
+    return provider_setups[request.param]
 
 
-async def test_files_are_in_the_given_directory_and_have_the_type_of_their_name(bench: Bench) -> None:
-    made = await bench.make()
+async def test_files_are_in_the_given_directory_and_have_the_type_of_their_name(provider_setup: ProviderSetup) -> None:
+    made = await provider_setup.make()
     assert made.files
     for file in made.files:
-        assert file.path.parent == bench.directory
+        assert file.path.parent == provider_setup.directory
         assert media_type_of(file.path.read_bytes()[:64]) == file.mime_type == "image/png"
         assert file.name.endswith(".png")
         assert "/" not in file.name
         assert b"class_type" not in file.path.read_bytes(), "it carries the graph that made it"
     # Nothing else is left there.
-    assert {file.path for file in made.files} == set(bench.directory.iterdir())
+    assert {file.path for file in made.files} == set(provider_setup.directory.iterdir())
 
 
-async def test_it_says_how_far_it_is_in_percent(bench: Bench) -> None:
-    await bench.make()
-    percents = [percent for percent in bench.said.percents if percent is not None]
+async def test_it_says_how_far_it_is_in_percent(provider_setup: ProviderSetup) -> None:
+    await provider_setup.make()
+    percents = [percent for percent in provider_setup.said.percents if percent is not None]
     assert percents
     assert all(0 <= percent <= 100 for percent in percents)
     assert percents == sorted(percents)
 
 
-async def test_the_actor_gets_it_done_and_the_result_can_be_stored(bench: Bench) -> None:
-    media = bench.registry.actors["media"]
-    payload = {"provider": bench.name, "prompt": HOSTILE}
+async def test_the_actor_gets_it_done_and_the_result_can_be_stored(provider_setup: ProviderSetup) -> None:
+    media = provider_setup.registry.actors["media"]
+    payload = {"provider": provider_setup.name, "prompt": HOSTILE}
     plan = media.plan({**payload, "action_type": "txt2img"})
-    assert (plan.provider, plan.finish) == (bench.name, Finish.SYNC)
-    done = await media.run(media_task(bench.directory, **payload))
+    assert (plan.provider, plan.finish) == (provider_setup.name, Finish.SYNC)
+    done = await media.run(media_task(provider_setup.directory, **payload))
     assert isinstance(done, Done)
     assert len(done.files) == 1
-    assert (done.result["provider"], done.result["action"]) == (bench.name, "txt2img")
+    assert (done.result["provider"], done.result["action"]) == (provider_setup.name, "txt2img")
     assert json.loads(json.dumps(done.result)) == done.result
     assert done.provider_job_id
 
 
 async def test_questions_at_submit_are_decided_without_a_call_to_the_service(
-    bench: Bench, running_service: MediaService
+    provider_setup: ProviderSetup, running_service: MediaService
 ) -> None:
     before = len(running_service.asked)
-    provider, generation = bench.provider, Generation("txt2img", HOSTILE)
+    provider, generation = provider_setup.provider, Generation("txt2img", HOSTILE)
     assert lacking_of_provider(provider) == []
     assert list(provider.problems(generation)) == []
     assert [each.field for each in provider.problems(Generation("txt2img", ""))] == ["prompt"]
     limit = provider.concurrency(generation)
     assert limit is not None
-    assert (limit.identifier, limit.limit >= 1) == (f"media:{bench.name}", True)
+    assert (limit.identifier, limit.limit >= 1) == (f"media:{provider_setup.name}", True)
     assert limit == provider.concurrency(generation)
     assert provider.run_limit_seconds > 0
     json.dumps(dict(provider.preview_info(generation)))
     assert len(running_service.asked) == before
 
 
-async def test_two_runs_at_once_do_not_get_into_each_others_way(bench: Bench, tmp_path: Path) -> None:
-    other = Bench(bench.registry, bench.name, tmp_path / "other")
+async def test_two_runs_at_once_do_not_get_into_each_others_way(provider_setup: ProviderSetup, tmp_path: Path) -> None:
+    other = ProviderSetup(provider_setup.registry, provider_setup.name, tmp_path / "other")
     other.directory.mkdir()
-    for made in await asyncio.gather(bench.make("one and the same"), other.make("one and the same")):
+    for made in await asyncio.gather(provider_setup.make("one and the same"), other.make("one and the same")):
         assert len(made.files) == 1
-    assert len(list(bench.directory.iterdir())) == len(list(other.directory.iterdir())) == 1
+    assert len(list(provider_setup.directory.iterdir())) == len(list(other.directory.iterdir())) == 1
 
 
-async def test_what_is_logged_and_kept_has_no_secret_in_it(bench: Bench, logged: io.StringIO) -> None:
-    made = await bench.make()
-    assert SECRET not in f"{logged.getvalue()} {made.details} {bench.said}"
+async def test_what_is_logged_and_kept_has_no_secret_in_it(provider_setup: ProviderSetup, logged: io.StringIO) -> None:
+    made = await provider_setup.make()
+    assert SECRET not in f"{logged.getvalue()} {made.details} {provider_setup.said}"
 
 
 @pytest.mark.parametrize("name", ["leonardo", "midjourney", "lightbox"])
@@ -162,7 +162,7 @@ async def test_a_service_at_an_unused_port_is_unavailable(
     config = {"lightbox": {"url": nowhere}} if name == "lightbox" else {"http": {name: table}}
     async with opened(**config) as registry:
         with pytest.raises(ProviderUnavailable) as failed:
-            await Bench(registry, name, tmp_path).make()
+            await ProviderSetup(registry, name, tmp_path).make()
     assert (failed.value.type, failed.value.details["provider"]) == ("provider_unavailable", name)
     assert names_in(tmp_path) == []
 

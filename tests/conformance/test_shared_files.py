@@ -20,7 +20,7 @@ from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.comfy.shared_files import DAY_SECONDS, remove_unused
 from callsheet.providers.engine import Engine
-from tests.support.engine_stages import Bench, Real, new_run, open_bench
+from tests.support.engine_setups import EngineSetup, LightboxServer, new_run, open_engine_setup
 from tests.support.engines import replaying
 from tests.support.graphs import node
 
@@ -63,71 +63,71 @@ async def share(engine: Engine, path: Path) -> str:
     return await engine.share(path, NAME)
 
 
-def content(bench: Bench, reference: str) -> bytes | None:
-    if isinstance(bench.stage, Real):
-        path = bench.stage.directory / "input" / reference
+def content(engine_setup: EngineSetup, reference: str) -> bytes | None:
+    if isinstance(engine_setup.engine_server, LightboxServer):
+        path = engine_setup.engine_server.directory / "input" / reference
         return path.read_bytes() if path.exists() else None
     folder, _, name = reference.rpartition("/")
-    return bench.recorded.files.get(("input", folder, name))
+    return engine_setup.recorded.files.get(("input", folder, name))
 
 
-def lose_files(bench: Bench) -> None:
-    if isinstance(bench.stage, Real):
-        for path in (bench.stage.directory / "input").iterdir():
+def lose_files(engine_setup: EngineSetup) -> None:
+    if isinstance(engine_setup.engine_server, LightboxServer):
+        for path in (engine_setup.engine_server.directory / "input").iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     else:
-        bench.recorded.files.clear()
+        engine_setup.recorded.files.clear()
 
 
-async def renders(bench: Bench, reference: str, tmp_path: Path) -> None:
+async def renders(engine_setup: EngineSetup, reference: str, tmp_path: Path) -> None:
     """Where it renders at all."""
-    if bench.is_recorded:
+    if engine_setup.is_recorded:
         return
     graph = {"1": node("LoadImage", image=reference), "2": node("SaveImage", images=["1", 0], filename_prefix="x")}
-    [output] = await bench.engine.run(new_run(graph), bench.seen)
-    await bench.engine.fetch(output, tmp_path / "rendered")
+    [output] = await engine_setup.engine.run(new_run(graph), engine_setup.seen)
+    await engine_setup.engine.fetch(output, tmp_path / "rendered")
     with Image.open(tmp_path / "rendered") as rendered:
         assert rendered.convert("RGB").getpixel((0, 0)) == COLOUR
 
 
 async def test_a_file_that_the_engine_has_is_not_sent_again(
-    bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
+    engine_setup: EngineSetup, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(bench.engine, image_file)
-    await renders(bench, first, tmp_path)
-    assert await share(bench.engine, image_file) == first
+    first = await share(engine_setup.engine, image_file)
+    await renders(engine_setup, first, tmp_path)
+    assert await share(engine_setup.engine, image_file) == first
     assert len(uploads) == 1
-    assert (first == f"callsheet/assets/{NAME}") is not bench.as_cloud
-    assert content(bench, first) == IMAGE
-    await renders(bench, first, tmp_path)
+    assert (first == f"callsheet/assets/{NAME}") is not engine_setup.as_cloud
+    assert content(engine_setup, first) == IMAGE
+    await renders(engine_setup, first, tmp_path)
 
 
 async def test_runs_that_want_the_same_file_at_once_send_it_once(
-    bench: Bench, image_file: Path, uploads: list[str]
+    engine_setup: EngineSetup, image_file: Path, uploads: list[str]
 ) -> None:
-    references = await asyncio.gather(*(share(bench.engine, image_file) for _ in range(5)))
+    references = await asyncio.gather(*(share(engine_setup.engine, image_file) for _ in range(5)))
     assert len(set(references)) == len(uploads) == 1
 
 
 async def test_an_engine_that_lost_its_files_gets_them_again(
-    bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
+    engine_setup: EngineSetup, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(bench.engine, image_file)
-    lose_files(bench)
-    assert await share(bench.engine, image_file) == first
+    first = await share(engine_setup.engine, image_file)
+    lose_files(engine_setup)
+    assert await share(engine_setup.engine, image_file) == first
     assert len(uploads) == 2
-    await renders(bench, first, tmp_path)
+    await renders(engine_setup, first, tmp_path)
 
 
 async def test_an_engine_that_was_restarted_still_has_it(
-    bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
+    engine_setup: EngineSetup, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(bench.engine, image_file)
-    await bench.kill()
-    await bench.start()
-    assert await share(bench.engine, image_file) == first
+    first = await share(engine_setup.engine, image_file)
+    await engine_setup.kill()
+    await engine_setup.start()
+    assert await share(engine_setup.engine, image_file) == first
     assert len(uploads) == 1
-    await renders(bench, first, tmp_path)
+    await renders(engine_setup, first, tmp_path)
 
 
 async def test_every_engine_gets_its_own(image_file: Path, uploads: list[str]) -> None:
@@ -141,22 +141,22 @@ async def test_every_engine_gets_its_own(image_file: Path, uploads: list[str]) -
 
 
 @pytest.fixture
-async def own_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> Any:
+async def own_engine_setup(engine_kind: str, tmp_path: Path, short_pauses: None) -> Any:
     """A ComfyUI of ours."""
-    async with open_bench("self_hosted", engine_kind, tmp_path) as bench:
-        yield bench
+    async with open_engine_setup("self_hosted", engine_kind, tmp_path) as engine_setup:
+        yield engine_setup
 
 
 async def test_the_next_agent_of_the_same_engine_finds_it_there(
-    own_bench: Bench, image_file: Path, uploads: list[str]
+    own_engine_setup: EngineSetup, image_file: Path, uploads: list[str]
 ) -> None:
-    first = await share(own_bench.engine, image_file)
-    assert await share(own_bench.with_patience(), image_file) == first
+    first = await share(own_engine_setup.engine, image_file)
+    assert await share(own_engine_setup.with_patience(), image_file) == first
     assert len(uploads) == 1
 
 
 async def test_two_agents_that_send_it_at_once_do_not_disturb_each_other(
-    own_bench: Bench, image_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_engine_setup: EngineSetup, image_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither overwrites, which would empty the file that a run of the other reads already."""
     upload, both_found_none, sent = EngineHttp.upload, asyncio.Barrier(2), []
@@ -167,27 +167,27 @@ async def test_two_agents_that_send_it_at_once_do_not_disturb_each_other(
         return await upload(self, address, fields, *file)
 
     monkeypatch.setattr(EngineHttp, "upload", together)
-    agents = [own_bench.engine, own_bench.with_patience()]
+    agents = [own_engine_setup.engine, own_engine_setup.with_patience()]
     one, other = await asyncio.gather(*(share(engine, image_file) for engine in agents))
     assert one == other
     assert sent == [{"subfolder": "callsheet/assets", "type": "input"}] * 2
-    assert content(own_bench, one) == IMAGE
-    await renders(own_bench, one, tmp_path)
+    assert content(own_engine_setup, one) == IMAGE
+    await renders(own_engine_setup, one, tmp_path)
 
 
 async def test_a_file_of_another_size_is_not_used(
-    own_bench: Bench, image_file: Path, tmp_path: Path, uploads: list[str]
+    own_engine_setup: EngineSetup, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
-    first = await share(own_bench.engine, image_file)
+    first = await share(own_engine_setup.engine, image_file)
     torn = IMAGE[:20]
-    if isinstance(own_bench.stage, Real):
-        (own_bench.stage.directory / "input" / first).write_bytes(torn)
+    if isinstance(own_engine_setup.engine_server, LightboxServer):
+        (own_engine_setup.engine_server.directory / "input" / first).write_bytes(torn)
     else:
-        own_bench.recorded.files["input", "callsheet/assets", NAME] = torn
-    for engine in (own_bench.engine, own_bench.engine, own_bench.with_patience()):
+        own_engine_setup.recorded.files["input", "callsheet/assets", NAME] = torn
+    for engine in (own_engine_setup.engine, own_engine_setup.engine, own_engine_setup.with_patience()):
         reference = await share(engine, image_file)
-        assert content(own_bench, reference) == IMAGE
-        await renders(own_bench, reference, tmp_path)
+        assert content(own_engine_setup, reference) == IMAGE
+        await renders(own_engine_setup, reference, tmp_path)
     # One per agent: what the engine calls the whole one is remembered.
     assert len(uploads) == 3
 
@@ -195,11 +195,11 @@ async def test_a_file_of_another_size_is_not_used(
 async def test_what_a_run_leaves_is_removed_and_what_runs_share_only_after_days_without_use(
     tmp_path: Path, image_file: Path, uploads: list[str]
 ) -> None:
-    async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
-        assert isinstance(bench.stage, Real)
-        folder = bench.stage.directory / "input"
-        engine = ComfyUI(bench.line.url, directory=bench.stage.directory, asset_days=2)
-        bench.others.append(engine)
+    async with open_engine_setup("self_hosted", "lightbox", tmp_path) as engine_setup:
+        assert isinstance(engine_setup.engine_server, LightboxServer)
+        folder = engine_setup.engine_server.directory / "input"
+        engine = ComfyUI(engine_setup.line.url, directory=engine_setup.engine_server.directory, asset_days=2)
+        engine_setup.others.append(engine)
         own = await engine.upload(image_file, "in.png", "run-1")
         shared = await share(engine, image_file)
         await engine.forget("run-1")

@@ -32,9 +32,10 @@ MOST_BUFFERS = 40
 
 
 @pytest.fixture(scope="module")
-async def crowd(
+async def full_catalog(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Databases]:
+    """Databases with many workflows, effects and assets."""
     async with opened(postgres, templates, tmp_path_factory.mktemp("crowd")) as databases:
         async with databases.central.connection() as connection:
             await connection.execute(FILL)
@@ -42,8 +43,8 @@ async def crowd(
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_versions_are_read_by_their_key(crowd: Databases, name: str) -> None:
-    async with rolled_back_transaction(crowd.central) as connection:
+async def test_versions_are_read_by_their_key(full_catalog: Databases, name: str) -> None:
+    async with rolled_back_transaction(full_catalog.central) as connection:
         workflow = await connection.fetchval("SELECT max(id) FROM workflows")
         given = {key: workflow if key in ("workflow_id", "id") else value for key, value in CASES[name].items()}
         await prepare(connection, name, SQL[name].text)

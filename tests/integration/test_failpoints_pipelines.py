@@ -18,7 +18,7 @@ from tests.support.media_harness import MediaHarness, open_media_harness, princi
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
-Scene = Callable[[PipelineHarness, Run], Awaitable[object]]
+Operation = Callable[[PipelineHarness, Run], Awaitable[object]]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def work(pipelines: PipelineHarness) -> int:
     return worked
 
 
-CRASHES: list[tuple[Failpoint, Scene]] = [
+CRASHES: list[tuple[Failpoint, Operation]] = [
     (Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK, begin),
     (Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT, begin),
     (Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT, begin_a_child),
@@ -115,13 +115,15 @@ def test_every_gap_of_the_room_is_crashed_in() -> None:
 
 
 @pytest.mark.few_forms
-@pytest.mark.parametrize(("point", "scene"), CRASHES, ids=[f"{point}-{scene.__name__}" for point, scene in CRASHES])
+@pytest.mark.parametrize(
+    ("point", "operation"), CRASHES, ids=[f"{point}-{operation.__name__}" for point, operation in CRASHES]
+)
 async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing_is_doubled(
-    core: Core, ann: Member, media: MediaHarness, point: Failpoint, scene: Scene
+    core: Core, ann: Member, media: MediaHarness, point: Failpoint, operation: Operation
 ) -> None:
     pipelines = started(core, ann, media)
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=3)
-    assert await crashed_at(point, scene(pipelines, run))
+    assert await crashed_at(point, operation(pipelines, run))
     await pipelines.room.guidance.thumbnails.stop()
 
     pipelines = started(core, ann, media)
@@ -141,7 +143,7 @@ async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing
     assert [*tree.problems(), *tree.unsettled()] == []
     await core.check_drained()
     assert await image_problems(ann.pool, media.room.files.storage) == []
-    if scene is cancel:
+    if operation is cancel:
         assert (tree.run["status"], tree.run["spent"], len(tree.candidates)) == (RunStatus.CANCELED, 0, 0)
         return
     assert (tree.run["status"], tree.run["reason"]) == (RunStatus.COMPLETED, "target_reached")

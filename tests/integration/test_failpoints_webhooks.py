@@ -82,7 +82,7 @@ async def completed_but_the_call_is_open(call_harness: CallHarness) -> bool:
     return await crashed_at(Failpoint.WEBHOOK_COMPLETE_BEFORE_END, call_harness.work())
 
 
-SCENES: tuple[Callable[[CallHarness], Awaitable[bool]], ...] = (
+OPERATIONS: tuple[Callable[[CallHarness], Awaitable[bool]], ...] = (
     handed_over_but_no_worker_got_the_response,
     submitted_but_not_deferred,
     deferred_but_the_call_does_not_know,
@@ -113,15 +113,15 @@ async def brought_home(call_harness: CallHarness) -> None:
 
 
 @pytest.mark.few_forms
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
 async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
     call_harness: CallHarness,
-    scene: Callable[[CallHarness], Awaitable[bool]],
+    operation: Callable[[CallHarness], Awaitable[bool]],
     tmp_path: Path,
     replicate: ReplicateServer,
 ) -> None:
     replicate.scenario, replicate.deliver = HELD, "never"
-    assert await scene(call_harness)
+    assert await operation(call_harness)
     await call_harness.core.check()
     next_life = open_core(call_harness.core.databases)
     next_life.workflow = call_harness.core.workflow

@@ -25,7 +25,7 @@ from callsheet.wallet.audit import Finding, audit, audit_pool
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
-from tests.chaos.machines import Ground
+from tests.chaos.machines import BenchInstallation
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
 from tests.support.installation import empty, installation, isolate
@@ -133,7 +133,7 @@ MOVES = strategies.lists(
 
 
 def test_g2_no_order_of_credits_and_jobs_makes_a_settlement_fail(shared_settings: Settings) -> None:
-    ground = Ground(shared_settings)
+    ground = BenchInstallation(shared_settings)
 
     @hypothesis.settings(max_examples=10, deadline=None, database=None, derandomize=True)
     @hypothesis.given(moves=MOVES)
@@ -231,7 +231,7 @@ async def test_a_wallet_is_never_overdrawn_by_submits_at_the_same_time(core: Cor
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LedgerJobs:
     """A delivered job, a refunded one, one that was retried and one under way, of one user in each pool."""
 
     member: Member
@@ -246,12 +246,13 @@ class Books:
 
 
 @pytest.fixture
-async def books(core: Core) -> Books:
+async def ledger_jobs(core: Core) -> LedgerJobs:
+    """A job of each kind, with its rows in the ledger."""
     await keep_books(core, "pool_1")
     return await keep_books(core, "pool_2")
 
 
-async def keep_books(core: Core, pool: str) -> Books:
+async def keep_books(core: Core, pool: str) -> LedgerJobs:
     ann = await core.member(pool, tokens=100)
     delivered = await core.submit(ann, cost=10)
     await core.complete(await core.start())
@@ -262,7 +263,7 @@ async def keep_books(core: Core, pool: str) -> Books:
     await core.complete(await core.start())
     # The job has a workflow of its own, so that no worker takes it.
     live = await core.submit(ann, cost=10, workflow_id=await core.add_workflow())
-    return Books(ann, delivered.id, refunded.id, retried.id, live.id)
+    return LedgerJobs(ann, delivered.id, refunded.id, retried.id, live.id)
 
 
 LINE = (
@@ -310,9 +311,9 @@ WRONG_ROWS = {
 }
 
 
-async def test_the_database_itself_refuses_every_wrong_row(core: Core, books: Books) -> None:
-    ann = books.member
-    values = (ann.tenant_id, ann.user_id, books.live, books.delivered)
+async def test_the_database_itself_refuses_every_wrong_row(core: Core, ledger_jobs: LedgerJobs) -> None:
+    ann = ledger_jobs.member
+    values = (ann.tenant_id, ann.user_id, ledger_jobs.live, ledger_jobs.delivered)
     accepted = []
     for what, statement in WRONG_ROWS.items():
         text = re.sub(r"\$(\d)", lambda number: f"'{values[int(number[1]) - 1]}'", statement)
@@ -448,15 +449,15 @@ def command(shared_settings: Settings, tmp_path: Path) -> Callsheet:
     return command_of(shared_settings, tmp_path)
 
 
-async def test_the_audit_of_clean_books_says_so_and_exits_0(books: Books, command: Callsheet) -> None:
+async def test_the_audit_of_clean_books_says_so_and_exits_0(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
     told = await asyncio.to_thread(command.run, "wallet", "audit")
     assert (told.code, told.out) == (0, "Every wallet in pool_1, pool_2 balances.\n")
     as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
     assert (as_json.code, as_json.json) == (0, {"pools": ["pool_1", "pool_2"], "findings": []})
 
 
-async def test_the_audit_of_one_finding_exits_1(books: Books, command: Callsheet) -> None:
-    ann = books.member
+async def test_the_audit_of_one_finding_exits_1(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
+    ann = ledger_jobs.member
     async with ann.pool.connection() as connection:
         await connection.execute("UPDATE token_wallets SET balance = balance + 1 WHERE tenant_id = $1", ann.tenant_id)
     told = await asyncio.to_thread(command.call, "wallet", "audit")
@@ -500,27 +501,27 @@ async def break_books(databases: Databases, command: Callsheet) -> dict[str, Bro
     before = await audit(pool)
     stranger = uuid7()
     async with pool.connection() as connection:
-        for what, books in kept.items():
-            ann = books.member
+        for what, ledger_jobs in kept.items():
+            ann = ledger_jobs.member
             ids = {"tenant_id": ann.tenant_id, "user_id": ann.user_id, "tenant": f"tenant_id = '{ann.tenant_id}'"}
-            await connection.execute(BROKEN[what][0].format(**ids, **books.jobs, stranger=stranger))
+            await connection.execute(BROKEN[what][0].format(**ids, **ledger_jobs.jobs, stranger=stranger))
     told = await asyncio.to_thread(command.call, "wallet", "audit", "--all")
     as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
     assert (told.code, as_json.code) == (1, 1)
     summary, *lines = told.out.splitlines()
     findings = as_json.json["findings"]
     assert summary.startswith(f"{len(findings)} findings in ")
-    of_tenant = {what: str(books.member.tenant_id) for what, books in kept.items()}
+    of_tenant = {what: str(ledger_jobs.member.tenant_id) for what, ledger_jobs in kept.items()}
     assert {found["row"]["tenant_id"] for found in findings} <= set(of_tenant.values())
     return {
         what: Broken(
-            books.member.tenant_id,
-            {**books.jobs, "stranger": stranger},
+            ledger_jobs.member.tenant_id,
+            {**ledger_jobs.jobs, "stranger": stranger},
             [found for found in before if str(found.row["tenant_id"]) == of_tenant[what]],
             [found for found in findings if found["row"]["tenant_id"] == of_tenant[what]],
             [line for line in lines if f" tenant_id={of_tenant[what]} " in line],
         )
-        for what, books in kept.items()
+        for what, ledger_jobs in kept.items()
     }
 
 
@@ -528,18 +529,20 @@ async def break_books(databases: Databases, command: Callsheet) -> dict[str, Bro
 @pytest.mark.parametrize("what", BROKEN)
 def test_the_audit_finds_what_is_wrong_and_names_the_row(broken: dict[str, Broken], what: str) -> None:
     _, expected = BROKEN[what]
-    books = broken[what]
-    assert books.before == []
-    by_id = {str(value): name for name, value in books.jobs.items()}
-    assert {(found["rule"], by_id.get(found["row"].get("job_id"))) for found in books.findings} == expected
-    assert {found["pool"] for found in books.findings} == {"pool_2"}
-    for line, found in zip(books.lines, books.findings, strict=True):
-        assert line.startswith(f"pool_2: {found['rule']}: tenant_id={books.tenant_id} ")
+    ledger_jobs = broken[what]
+    assert ledger_jobs.before == []
+    by_id = {str(value): name for name, value in ledger_jobs.jobs.items()}
+    assert {(found["rule"], by_id.get(found["row"].get("job_id"))) for found in ledger_jobs.findings} == expected
+    assert {found["pool"] for found in ledger_jobs.findings} == {"pool_2"}
+    for line, found in zip(ledger_jobs.lines, ledger_jobs.findings, strict=True):
+        assert line.startswith(f"pool_2: {found['rule']}: tenant_id={ledger_jobs.tenant_id} ")
         assert f"user_id={found['row']['user_id']}" in line
 
 
-async def test_the_audit_of_many_findings_prints_a_summary_and_the_first(books: Books, command: Callsheet) -> None:
-    ann = books.member
+async def test_the_audit_of_many_findings_prints_a_summary_and_the_first(
+    ledger_jobs: LedgerJobs, command: Callsheet
+) -> None:
+    ann = ledger_jobs.member
     async with ann.pool.connection() as connection:
         await connection.execute(
             "INSERT INTO token_wallets (tenant_id, user_id, balance)"

@@ -482,7 +482,7 @@ async def test_a_wrong_secret_key_is_reported_with_what_to_do(shared_settings: S
 
 
 @dataclass(frozen=True)
-class Scene:
+class CrashSetup:
     """What a crash interrupts: an installation that was never started, and one that runs."""
 
     server: Server
@@ -492,24 +492,26 @@ class Scene:
     databases: Databases
 
 
-async def first_start(scene: Scene) -> None:
-    assert list(await opened_once(scene.fresh)) == ["central", "pool_1"]
+async def first_start(crash_setup: CrashSetup) -> None:
+    assert list(await opened_once(crash_setup.fresh)) == ["central", "pool_1"]
 
 
-async def adding_a_pool(scene: Scene) -> None:
-    await add_pool(scene.settings, scene.databases.central.dsn, "pool_3", scene.server.dsn(scene.spare))
-    assert (await scene.databases.pool("pool_3")).name == "pool_3"
+async def adding_a_pool(crash_setup: CrashSetup) -> None:
+    await add_pool(
+        crash_setup.settings, crash_setup.databases.central.dsn, "pool_3", crash_setup.server.dsn(crash_setup.spare)
+    )
+    assert (await crash_setup.databases.pool("pool_3")).name == "pool_3"
 
 
-async def creating_a_tenant(scene: Scene) -> None:
-    accounts = Accounts(scene.databases, Passwords())
+async def creating_a_tenant(crash_setup: CrashSetup) -> None:
+    accounts = Accounts(crash_setup.databases, Passwords())
     tenant = await accounts.create_tenant(CreateTenantRequest(slug="acme", name="Acme", pool="pool_1"))
     assert await accounts.find_tenant("acme") == tenant
-    async with (await scene.databases.pool("pool_1")).connection() as connection:
+    async with (await crash_setup.databases.pool("pool_1")).connection() as connection:
         assert await connection.fetchval("SELECT true FROM pool_tenants WHERE tenant_id = $1", tenant.id)
 
 
-CRASHES: dict[Failpoint, Callable[[Scene], Awaitable[None]]] = {
+CRASHES: dict[Failpoint, Callable[[CrashSetup], Awaitable[None]]] = {
     Failpoint.MIGRATE_BETWEEN_DATABASES: first_start,
     Failpoint.ADD_POOL_BEFORE_REGISTER: adding_a_pool,
     Failpoint.CREATE_TENANT_BEFORE_CENTRAL: creating_a_tenant,
@@ -526,10 +528,10 @@ async def test_after_a_crash_in_a_gap_the_next_attempt_succeeds(
     server: Server, settings: Settings, databases: Databases, tmp_path: Path, point: Failpoint
 ) -> None:
     fresh = settings_for(server.dsn(await server.create_database()), tmp_path / "fresh")
-    scene = Scene(server, fresh, await server.create_database(), settings, databases)
+    crash_setup = CrashSetup(server, fresh, await server.create_database(), settings, databases)
     with armed({point: crash}), pytest.raises(Crashed):
-        await CRASHES[point](scene)
-    await CRASHES[point](scene)
+        await CRASHES[point](crash_setup)
+    await CRASHES[point](crash_setup)
 
 
 async def test_a_tenant_whose_creation_crashed_is_not_there(shared_databases: Databases) -> None:

@@ -74,9 +74,10 @@ CASES: dict[str, tuple[Statement, dict[str, Any], int]] = {
 
 
 @pytest.fixture(scope="module")
-async def full(
+async def full_databases(
     postgres: EmbeddedPostgres, templates_in_both_orders: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Databases]:
+    """Databases with many users."""
     async with opened(postgres, templates_in_both_orders, tmp_path_factory.mktemp("people")) as databases:
         pool = await databases.pool("pool_1")
         central = databases.central
@@ -97,16 +98,16 @@ async def full(
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_list_touches_few_blocks(full: Databases, case: str) -> None:
+async def test_a_list_touches_few_blocks(full_databases: Databases, case: str) -> None:
     statement, values, most = CASES[case]
-    seen = await explain_once(full.central, statement, values)
+    seen = await explain_once(full_databases.central, statement, values)
     assert seen.rows > 0
     assert seen.buffers <= most
     assert not seen.scanned & BIG
 
 
-async def test_figures_of_a_tenant_read_its_wallets_and_active_jobs_only(full: Databases) -> None:
-    pool = await full.pool("pool_1")
+async def test_figures_of_a_tenant_read_its_wallets_and_active_jobs_only(full_databases: Databases) -> None:
+    pool = await full_databases.pool("pool_1")
     values = {"tenant_ids": [TENANT, *FIFTY], "whole_tenant": str(WHOLE_TENANT)}
     seen = await explain_once(pool, POOL_SQL["figures_of_tenants"], values)
     assert seen.rows == 51

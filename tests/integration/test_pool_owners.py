@@ -39,7 +39,7 @@ async def database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseC
 
 
 @dataclass(frozen=True)
-class Production:
+class CopiedInstallation:
     """A running installation, and the settings of a copy of its central, with the same secret key."""
 
     settings: Settings
@@ -53,7 +53,9 @@ class Production:
 
 
 @asynccontextmanager
-async def in_production(settings: Settings, database_copies: DatabaseCopies) -> AsyncIterator[Production]:
+async def open_copied_installation(
+    settings: Settings, database_copies: DatabaseCopies
+) -> AsyncIterator[CopiedInstallation]:
     async with opened(settings) as databases:
         workflow = (await open_core(databases).prepare()).workflow
     # Copied while no session is connected to it: that takes a quarter of the time of a dump.
@@ -61,27 +63,28 @@ async def in_production(settings: Settings, database_copies: DatabaseCopies) -> 
     async with opened(settings) as databases:
         core = open_core(databases)
         core.workflow = workflow
-        yield Production(settings, databases, core, copy)
+        yield CopiedInstallation(settings, databases, core, copy)
 
 
 @pytest.fixture
-async def production(settings: Settings, database_copies: DatabaseCopies) -> AsyncIterator[Production]:
-    async with in_production(settings, database_copies) as production:
-        yield production
+async def copied_installation(settings: Settings, database_copies: DatabaseCopies) -> AsyncIterator[CopiedInstallation]:
+    """A running installation, and a copy of its central database."""
+    async with open_copied_installation(settings, database_copies) as copied_installation:
+        yield copied_installation
 
 
 @pytest.fixture(scope="module")
-async def untouched(
+async def unchanged_installation(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Production]:
+) -> AsyncIterator[CopiedInstallation]:
     """For tests that leave it as it is."""
     directory = tmp_path_factory.mktemp("untouched")
     async with (
         open_database_copies(postgres) as database_copies,
         isolated_installation(postgres, templates, directory) as settings,
-        in_production(settings, database_copies) as production,
+        open_copied_installation(settings, database_copies) as copied_installation,
     ):
-        yield production
+        yield copied_installation
 
 
 def with_central(settings: Settings, dsn: str) -> Settings:
@@ -164,67 +167,75 @@ async def test_a_copy_of_central_with_the_same_key_changes_no_production_job_and
     assert await core.lease("worker-1") is not None
 
 
-async def test_the_refusal_names_both_centrals_and_the_two_commands(untouched: Production) -> None:
-    async with opened(untouched.copy) as stranger:
+async def test_the_refusal_names_both_centrals_and_the_two_commands(unchanged_installation: CopiedInstallation) -> None:
+    async with opened(unchanged_installation.copy) as stranger:
         reason = stranger.unavailable["pool_2"]
     here, there = (
-        dsn_of(settings).rpartition("@")[2].partition("?")[0] for settings in (untouched.settings, untouched.copy)
+        dsn_of(settings).rpartition("@")[2].partition("?")[0]
+        for settings in (unchanged_installation.settings, unchanged_installation.copy)
     )
     assert f"belongs to the central at {here}, and this central at {there} is a restored or copied one" in reason
     assert "callsheet db adopt" in reason
     assert "callsheet db repoint pool_2=DSN" in reason
 
 
-async def test_a_newer_version_at_a_copy_does_not_migrate_productions_pools(production: Production) -> None:
-    dsn = production.pool_dsns["pool_1"]
+async def test_a_newer_version_at_a_copy_does_not_migrate_productions_pools(
+    copied_installation: CopiedInstallation,
+) -> None:
+    dsn = copied_installation.pool_dsns["pool_1"]
     async with connected(dsn, "pool_1") as connection:
         # As after an upgrade of the copy alone: it knows a migration that production's pool lacks.
         await connection.execute("DELETE FROM schema_migrations WHERE version = 1")
     with pytest.raises(WrongOwner):
-        await migrate_all(production.copy, dsn_of(production.copy))
-    async with opened(production.copy) as stranger:
+        await migrate_all(copied_installation.copy, dsn_of(copied_installation.copy))
+    async with opened(copied_installation.copy) as stranger:
         assert "restored or copied" in stranger.unavailable["pool_1"]
     async with connected(dsn, "pool_1") as connection:
         assert await connection.fetchval("SELECT count(*) FROM schema_migrations WHERE version = 1") == 0
 
 
-async def test_central_restored_alone_takes_over_on_command_and_the_old_one_is_refused(production: Production) -> None:
+async def test_central_restored_alone_takes_over_on_command_and_the_old_one_is_refused(
+    copied_installation: CopiedInstallation,
+) -> None:
     with pytest.raises(DatabaseError, match=r"used pool pool_1 \d seconds ago. Stop its control planes"):
-        await adopt(production.copy, dsn_of(production.copy))
-    await expire_leases(production.pool_dsns)
-    assert await adopt(production.copy, dsn_of(production.copy)) == list(POOLS)
-    async with opened(production.copy) as restored:
+        await adopt(copied_installation.copy, dsn_of(copied_installation.copy))
+    await expire_leases(copied_installation.pool_dsns)
+    assert await adopt(copied_installation.copy, dsn_of(copied_installation.copy)) == list(POOLS)
+    async with opened(copied_installation.copy) as restored:
         assert restored.unavailable == {}
         core = open_core(restored)
-        core.workflow = production.core.workflow
+        core.workflow = copied_installation.core.workflow
         ann = await core.member("pool_1")
         await core.submit(ann)
         assert await core.lease() is not None
     # The old one was not stopped: it loses the pools at its next renewal, and whatever it has open there.
-    old = await production.databases.pool("pool_1")
-    await renew_leases(production.databases)
-    assert set(production.databases.unavailable) == set(POOLS)
+    old = await copied_installation.databases.pool("pool_1")
+    await renew_leases(copied_installation.databases)
+    assert set(copied_installation.databases.unavailable) == set(POOLS)
     with pytest.raises(asyncpg.InterfaceError):
         async with old.connection():
             pass
     # Repeating it changes nothing.
-    assert await adopt(production.copy, dsn_of(production.copy)) == list(POOLS)
+    assert await adopt(copied_installation.copy, dsn_of(copied_installation.copy)) == list(POOLS)
 
 
 @pytest.mark.thorough
 async def test_a_pool_restored_alone_goes_on_without_a_question(
-    production: Production, database_copies: DatabaseCopies
+    copied_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
-    ann = await production.core.member("pool_2")
-    await production.core.submit(ann)
-    restored = await database_copies.of(production.pool_dsns["pool_2"])
-    assert await add_pool(production.settings, production.databases.central.dsn, "pool_2", restored) == []
-    await production.databases.refresh_pools()
-    assert production.databases.unavailable == {}
-    async with (await production.databases.pool("pool_2")).connection() as connection:
+    ann = await copied_installation.core.member("pool_2")
+    await copied_installation.core.submit(ann)
+    restored = await database_copies.of(copied_installation.pool_dsns["pool_2"])
+    assert (
+        await add_pool(copied_installation.settings, copied_installation.databases.central.dsn, "pool_2", restored)
+        == []
+    )
+    await copied_installation.databases.refresh_pools()
+    assert copied_installation.databases.unavailable == {}
+    async with (await copied_installation.databases.pool("pool_2")).connection() as connection:
         assert f"/{await connection.fetchval('SELECT current_database()')}?" in restored
     # A process that has kept the pool since before works on the restored one.
-    job = await production.core.submit(ann)
+    job = await copied_installation.core.submit(ann)
     async with connected(restored, "pool_2") as connection:
         assert await connection.fetchval("SELECT count(*) FROM ai_jobs") == 2
         assert await connection.fetchval("SELECT true FROM ai_jobs WHERE id = $1", job.id)
@@ -232,16 +243,22 @@ async def test_a_pool_restored_alone_goes_on_without_a_question(
 
 @pytest.mark.thorough
 async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
-    production: Production, database_copies: DatabaseCopies
+    copied_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
-    core = production.core
+    core = copied_installation.core
     ann = await core.member("pool_1")
     job = await core.submit(ann)
-    copied = {name: await database_copies.of(dsn) for name, dsn in production.pool_dsns.items()}
-    copy = with_central(production.settings, await database_copies.of(production.databases.central.dsn))
+    copied = {name: await database_copies.of(dsn) for name, dsn in copied_installation.pool_dsns.items()}
+    copy = with_central(
+        copied_installation.settings, await database_copies.of(copied_installation.databases.central.dsn)
+    )
     before = await rows_of(core, ann.pool)
     new_id = await repoint(copy, dsn_of(copy), copied)
-    assert new_id == (await central_of(copy)).installation_id != (await central_of(production.settings)).installation_id
+    assert (
+        new_id
+        == (await central_of(copy)).installation_id
+        != (await central_of(copied_installation.settings)).installation_id
+    )
     async with opened(copy) as staging:
         assert staging.unavailable == {}
         there = open_core(staging)
@@ -252,55 +269,61 @@ async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
     assert (await core.start()).lease.job_id == job.id
     # Now each refuses the other's.
     with pytest.raises(WrongOwner, match=r"belongs to installation .*callsheet db repoint pool_1=DSN"):
-        await add_pool(copy, dsn_of(copy), "pool_1", production.pool_dsns["pool_1"])
+        await add_pool(copy, dsn_of(copy), "pool_1", copied_installation.pool_dsns["pool_1"])
     with pytest.raises(WrongOwner, match="belongs to installation"):
-        await add_pool(production.settings, production.databases.central.dsn, "pool_1", copied["pool_1"])
+        await add_pool(
+            copied_installation.settings, copied_installation.databases.central.dsn, "pool_1", copied["pool_1"]
+        )
 
 
-async def test_repoint_takes_no_original_for_a_copy(untouched: Production, database_copies: DatabaseCopies) -> None:
-    central = dsn_of(untouched.copy)
-    await renew_leases(untouched.databases)
+async def test_repoint_takes_no_original_for_a_copy(
+    unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
+) -> None:
+    central = dsn_of(unchanged_installation.copy)
+    await renew_leases(unchanged_installation.databases)
     with pytest.raises(DatabaseError, match="Pool pool_1 is still the original at"):
-        await repoint(untouched.copy, central, {})
-    copied = await database_copies.of(untouched.pool_dsns["pool_1"])
-    given = {"pool_1": copied, "pool_2": untouched.pool_dsns["pool_2"]}
+        await repoint(unchanged_installation.copy, central, {})
+    copied = await database_copies.of(unchanged_installation.pool_dsns["pool_1"])
+    given = {"pool_1": copied, "pool_2": unchanged_installation.pool_dsns["pool_2"]}
     with pytest.raises(DatabaseError, match="is the original of pool pool_2, not a copy restored from a dump"):
-        await repoint(untouched.copy, central, given)
+        await repoint(unchanged_installation.copy, central, given)
     with pytest.raises(DatabaseError, match=r"used pool pool_2 \d+ seconds ago. Stop its control planes"):
-        await repoint(untouched.copy, central, given, physical_copy=True)
+        await repoint(unchanged_installation.copy, central, given, physical_copy=True)
     with pytest.raises(DatabaseError, match=r"has no pool pool_9. It has: pool_1, pool_2"):
-        await repoint(untouched.copy, central, {"pool_9": copied})
+        await repoint(unchanged_installation.copy, central, {"pool_9": copied})
     with pytest.raises(DatabaseError, match="The database for pool pool_2 is empty"):
-        await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": await database_copies.database()})
+        await repoint(
+            unchanged_installation.copy, central, {"pool_1": copied, "pool_2": await database_copies.database()}
+        )
     with pytest.raises(DatabaseError, match="is pool 'pool_1' already; it cannot be pool 'pool_2' too"):
-        await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": copied})
+        await repoint(unchanged_installation.copy, central, {"pool_1": copied, "pool_2": copied})
     # None of it has changed an owner.
-    await renew_leases(untouched.databases)
-    assert untouched.databases.unavailable == {}
+    await renew_leases(unchanged_installation.databases)
+    assert unchanged_installation.databases.unavailable == {}
 
 
 @pytest.mark.thorough
 async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
-    production: Production, database_copies: DatabaseCopies
+    copied_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
-    copied = {name: await database_copies.of(dsn) for name, dsn in production.pool_dsns.items()}
-    central = dsn_of(production.copy)
+    copied = {name: await database_copies.of(dsn) for name, dsn in copied_installation.pool_dsns.items()}
+    central = dsn_of(copied_installation.copy)
     with armed({Failpoint.REPOINT_BETWEEN_DATABASES: crash}), pytest.raises(Crashed):
-        await repoint(production.copy, central, copied)
-    async with opened(production.copy) as half:
+        await repoint(copied_installation.copy, central, copied)
+    async with opened(copied_installation.copy) as half:
         # Central still has the id and the DSNs of production.
         assert set(half.unavailable) == set(POOLS)
-    await repoint(production.copy, central, copied)
-    async with opened(production.copy) as staging:
+    await repoint(copied_installation.copy, central, copied)
+    async with opened(copied_installation.copy) as staging:
         assert staging.unavailable == {}
 
 
 async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
-    untouched: Production, database_copies: DatabaseCopies
+    unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     dsn = await database_copies.database()
     await migrate(dsn, "pool", "pool_3")
-    first, second = await central_of(untouched.settings), await central_of(untouched.copy)
+    first, second = await central_of(unchanged_installation.settings), await central_of(unchanged_installation.copy)
     async with connected(dsn, "pool_3") as one, connected(dsn, "pool_3") as other:
         claims = await asyncio.gather(
             claim(one, "pool_3", first), claim(other, "pool_3", second), return_exceptions=True
@@ -313,13 +336,13 @@ async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
 
 
 async def test_the_lease_of_a_physical_copy_and_its_original(
-    untouched: Production, database_copies: DatabaseCopies
+    unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     """Both have the same id, server and database; only the start times of their servers differ."""
     dsn = await database_copies.database()
     await migrate(dsn, "pool", "pool_3")
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    original = replace(await central_of(untouched.settings), started_at=start)
+    original = replace(await central_of(unchanged_installation.settings), started_at=start)
     copy = replace(original, started_at=start + timedelta(days=1))
     async with connected(dsn, "pool_3") as connection:
         await claim(connection, "pool_3", original)
@@ -338,40 +361,45 @@ async def test_the_lease_of_a_physical_copy_and_its_original(
             await claim(connection, "pool_3", replace(original, installation_id=uuid4()))
 
 
-async def test_a_command_does_not_touch_the_lease(production: Production) -> None:
+async def test_a_command_does_not_touch_the_lease(copied_installation: CopiedInstallation) -> None:
     async def owner() -> Any:
-        async with connected(production.pool_dsns["pool_1"], "pool_1") as connection:
+        async with connected(copied_installation.pool_dsns["pool_1"], "pool_1") as connection:
             return await connection.fetchrow("SELECT * FROM pool_owner")
 
-    await expire_leases(production.pool_dsns)
+    await expire_leases(copied_installation.pool_dsns)
     before = await owner()
-    databases = await open_installation(production.settings)
+    databases = await open_installation(copied_installation.settings)
     assert databases.unavailable == {}
     await databases.close()
     assert await owner() == before
-    copy = await open_installation(production.copy)
+    copy = await open_installation(copied_installation.copy)
     assert set(copy.unavailable) == set(POOLS)
     await copy.close()
 
 
-async def test_central_and_pool_on_one_server_need_no_lease(production: Production) -> None:
+async def test_central_and_pool_on_one_server_need_no_lease(copied_installation: CopiedInstallation) -> None:
     """A server that was killed with all that used it is used again at once."""
-    dsn = production.pool_dsns["pool_1"]
+    dsn = copied_installation.pool_dsns["pool_1"]
     async with connected(dsn, "pool_1") as connection:
         await connection.execute("UPDATE pool_owner SET central_started_at = '2020-01-01', renewed_at = now()")
-        await claim(connection, "pool_1", await central_of(production.settings))
+        await claim(connection, "pool_1", await central_of(copied_installation.settings))
 
 
-async def test_status_shows_where_everything_is_and_what_does_not_match(untouched: Production, tmp_path: Path) -> None:
+async def test_status_shows_where_everything_is_and_what_does_not_match(
+    unchanged_installation: CopiedInstallation, tmp_path: Path
+) -> None:
     def status(settings: Settings) -> Any:
         command = Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=dsn_of(settings))
         shown = command.succeed("db", "status").out
         assert all(part not in shown for part in (dsn_of(settings).split(":")[2].split("@")[0],))
         return {row["name"]: row for row in command.succeed("db", "status", "--json").json["databases"]}
 
-    here, copy = status(untouched.settings), status(untouched.copy)
-    installation = str((await central_of(untouched.settings)).installation_id)
-    for name, dsn in {"central": untouched.databases.central.dsn, **untouched.pool_dsns}.items():
+    here, copy = status(unchanged_installation.settings), status(unchanged_installation.copy)
+    installation = str((await central_of(unchanged_installation.settings)).installation_id)
+    for name, dsn in {
+        "central": unchanged_installation.databases.central.dsn,
+        **unchanged_installation.pool_dsns,
+    }.items():
         address = dsn.rpartition("@")[2].partition("?")[0]
         assert f"{here[name]['host']}/{here[name]['database']}" == address
         assert here[name]["installation"] == installation

@@ -15,7 +15,7 @@ from PIL import Image
 from callsheet.media.previews import program, sandbox
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
 from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize, Effort, OutOfTime
-from tests.support.clips import Pixels, decode, flat, make_clip, scene
+from tests.support.clips import Pixels, decode, flat, frame_at, make_clip
 from tests.support.previews import (
     clip,
     endless_jpeg,
@@ -31,8 +31,8 @@ from tests.support.previews import (
 )
 
 
-def black_then_scene(position: int, width: int, height: int) -> Pixels:
-    return flat(width, height, (0, 0, 0)) if position < 6 else scene(position, width, height)
+def black_then_frames(position: int, width: int, height: int) -> Pixels:
+    return flat(width, height, (0, 0, 0)) if position < 6 else frame_at(position, width, height)
 
 
 async def test_an_image_has_thumbnails_in_two_sizes() -> None:
@@ -70,13 +70,13 @@ async def test_a_video_has_a_poster_and_a_silent_clip_of_its_first_seconds(tmp_p
     assert opened(made.files[LARGE]).size == (800, 600)
     assert max(opened(made.files[SMALL]).size) == SMALL_SIDE
     assert (made.width, made.height, made.duration_seconds) == (800, 600, 5.0)
-    # Colours survive: the upper left of the scene is yellow.
+    # Colours survive: the upper left of the frame is yellow.
     assert seen.frames[0][10, 10, 0] > 150
     assert seen.frames[0][10, 10, 2] < 90
 
 
 async def test_a_poster_is_not_the_black_that_a_video_begins_with(tmp_path: Path) -> None:
-    made = await previews_of(clip(tmp_path / "a.mp4", 24, picture=black_then_scene))
+    made = await previews_of(clip(tmp_path / "a.mp4", 24, picture=black_then_frames))
     assert opened(made.files[LARGE]).convert("RGB").getpixel((5, 5))[0] > 100  # type: ignore[index]
 
 
@@ -111,7 +111,7 @@ async def test_each_common_container_is_read(tmp_path: Path, name: str) -> None:
         stream = container.add_stream(codec, rate=10)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
         for position in range(5):
-            frame = av.VideoFrame.from_ndarray(scene(position), format="rgb24").reformat(format="yuv420p")
+            frame = av.VideoFrame.from_ndarray(frame_at(position), format="rgb24").reformat(format="yuv420p")
             frame.pts, frame.time_base = position, Fraction(1, 10)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

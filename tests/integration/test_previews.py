@@ -32,7 +32,9 @@ INSERT = """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, pa
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PreviewHarness:
+    """Files of one user, and the maker of their previews."""
+
     media: MediaHarness
     maker: PreviewMaker
 
@@ -82,140 +84,156 @@ def storage(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def stored(core: Core, tmp_path: Path, storage: dict[str, Any]) -> AsyncIterator[Scene]:
+async def stored_preview_harness(core: Core, tmp_path: Path, storage: dict[str, Any]) -> AsyncIterator[PreviewHarness]:
     """On local storage, then on S3."""
     async with open_media_harness(core, await core.member("pool_1"), tmp_path, storage=storage, previews=True) as media:
-        yield scene_of(media)
+        yield preview_harness_of(media)
 
 
 @pytest.fixture
-async def scene(core: Core, tmp_path: Path) -> AsyncIterator[Scene]:
+async def preview_harness(core: Core, tmp_path: Path) -> AsyncIterator[PreviewHarness]:
+    """Files on local storage, and the maker of their previews."""
     async with open_media_harness(core, await core.member("pool_1"), tmp_path, previews=True) as media:
-        yield scene_of(media)
+        yield preview_harness_of(media)
 
 
-def scene_of(media: MediaHarness) -> Scene:
+def preview_harness_of(media: MediaHarness) -> PreviewHarness:
     assert media.room.preview_maker is not None
-    return Scene(media, media.room.preview_maker)
+    return PreviewHarness(media, media.room.preview_maker)
 
 
-async def test_images_and_videos_get_previews_and_nothing_else_does(stored: Scene, tmp_path: Path) -> None:
-    picture = await stored.file(image(500, 300))
-    video = await stored.file(clip(tmp_path / "a.mp4", 12), "video/mp4")
-    others = [await stored.file(b"{}", kind) for kind in ("application/json", "audio/mpeg", "image/svg+xml")]
-    await stored.make()
-    row = await stored.row(picture)
+async def test_images_and_videos_get_previews_and_nothing_else_does(
+    stored_preview_harness: PreviewHarness, tmp_path: Path
+) -> None:
+    picture = await stored_preview_harness.file(image(500, 300))
+    video = await stored_preview_harness.file(clip(tmp_path / "a.mp4", 12), "video/mp4")
+    others = [
+        await stored_preview_harness.file(b"{}", kind) for kind in ("application/json", "audio/mpeg", "image/svg+xml")
+    ]
+    await stored_preview_harness.make()
+    row = await stored_preview_harness.row(picture)
     assert (row["status"], row["width"], row["height"], row["has_clip"]) == ("ready", 500, 300, False)
-    row = await stored.row(video)
+    row = await stored_preview_harness.row(video)
     assert (row["status"], row["duration_seconds"], row["has_clip"]) == ("ready", 1.0, True)
-    assert await stored.objects() == {*stored.keys(picture), *preview_keys(stored.media.ann.tenant_id, video)}
+    assert await stored_preview_harness.objects() == {
+        *stored_preview_harness.keys(picture),
+        *preview_keys(stored_preview_harness.media.ann.tenant_id, video),
+    }
     query = "SELECT FROM file_previews WHERE file_id = ANY ($1::uuid[])"
-    assert not await stored.media.core.rows(stored.media.ann.pool, query, others)
+    assert not await stored_preview_harness.media.core.rows(stored_preview_harness.media.ann.pool, query, others)
 
 
-async def test_an_upload_is_due_when_it_is_confirmed(scene: Scene) -> None:
-    content, principal = image(40, 30), principal_of(scene.media.ann)
+async def test_an_upload_is_due_when_it_is_confirmed(preview_harness: PreviewHarness) -> None:
+    content, principal = image(40, 30), principal_of(preview_harness.media.ann)
     wanted = CreateUpload(name="a.png", mime_type="image/png", size=len(content))
-    file = (await scene.media.room.uploads.create(principal, wanted)).file
+    file = (await preview_harness.media.room.uploads.create(principal, wanted)).file
     path = f"tenants/{principal.tenant_id}/uploads/{file.id}/a.png"
-    await scene.media.room.files.storage.put(path, content, content_type="image/png")
-    await scene.make()
-    assert await scene.objects() == set()
-    assert scene.media.room.files.view(await scene.media.room.uploads.confirm(principal, file.id)).preview_status == (
-        "pending"
-    )
-    await scene.make()
-    assert await scene.status(file.id) == "ready"
+    await preview_harness.media.room.files.storage.put(path, content, content_type="image/png")
+    await preview_harness.make()
+    assert await preview_harness.objects() == set()
+    assert preview_harness.media.room.files.view(
+        await preview_harness.media.room.uploads.confirm(principal, file.id)
+    ).preview_status == ("pending")
+    await preview_harness.make()
+    assert await preview_harness.status(file.id) == "ready"
 
 
 @pytest.mark.parametrize("point", [Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, Failpoint.PREVIEW_OBJECTS_BEFORE_ROW])
-async def test_what_a_crash_left_is_made_again_and_leaves_no_object_behind(scene: Scene, point: Failpoint) -> None:
-    file_id = await scene.file(image(50, 50))
-    assert await crashed_at(point, scene.make())
+async def test_what_a_crash_left_is_made_again_and_leaves_no_object_behind(
+    preview_harness: PreviewHarness, point: Failpoint
+) -> None:
+    file_id = await preview_harness.file(image(50, 50))
+    assert await crashed_at(point, preview_harness.make())
     # Another control plane does not know that the first has died.
-    await scene.make()
-    assert await scene.status(file_id) == "pending"
-    await scene.make(CLAIM_SECONDS + 1)
-    assert await scene.status(file_id) == "ready"
-    assert await scene.objects() == scene.keys(file_id)
+    await preview_harness.make()
+    assert await preview_harness.status(file_id) == "pending"
+    await preview_harness.make(CLAIM_SECONDS + 1)
+    assert await preview_harness.status(file_id) == "ready"
+    assert await preview_harness.objects() == preview_harness.keys(file_id)
 
 
-async def test_what_ends_its_process_each_time_is_given_up(scene: Scene) -> None:
-    file_id = await scene.file(image(50, 50))
+async def test_what_ends_its_process_each_time_is_given_up(preview_harness: PreviewHarness) -> None:
+    file_id = await preview_harness.file(image(50, 50))
     for attempt in range(MOST_ATTEMPTS):
         after = (CLAIM_SECONDS + 1) * attempt + 1
-        assert await crashed_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make(after))
+        assert await crashed_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, preview_harness.make(after))
         due = timedelta(seconds=-CLAIM_SECONDS)
-        await scene.media.core.rows(scene.media.ann.pool, "UPDATE file_previews SET due_at = due_at + $1", due)
-    await scene.make(CLAIM_SECONDS * 10)
-    assert await scene.status(file_id) == "none"
-    assert await scene.objects() == set()
+        await preview_harness.media.core.rows(
+            preview_harness.media.ann.pool, "UPDATE file_previews SET due_at = due_at + $1", due
+        )
+    await preview_harness.make(CLAIM_SECONDS * 10)
+    assert await preview_harness.status(file_id) == "none"
+    assert await preview_harness.objects() == set()
 
 
-async def test_two_control_planes_make_it_once(scene: Scene) -> None:
-    file_id = await scene.file(image(50, 50))
-    async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as first:
-        await scene.make(maker=scene.another())
-        assert await scene.status(file_id) == "pending"
-        assert (await scene.row(file_id))["attempts"] == 1
+async def test_two_control_planes_make_it_once(preview_harness: PreviewHarness) -> None:
+    file_id = await preview_harness.file(image(50, 50))
+    async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, preview_harness.make()) as first:
+        await preview_harness.make(maker=preview_harness.another())
+        assert await preview_harness.status(file_id) == "pending"
+        assert (await preview_harness.row(file_id))["attempts"] == 1
     await first
-    assert await scene.status(file_id) == "ready"
+    assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_one_that_was_so_slow_that_its_claim_ran_out_does_no_harm(scene: Scene) -> None:
-    file_id = await scene.file(image(50, 50))
-    async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as slow:
-        await scene.make(CLAIM_SECONDS + 1, scene.another())
-        assert await scene.status(file_id) == "ready"
+async def test_one_that_was_so_slow_that_its_claim_ran_out_does_no_harm(preview_harness: PreviewHarness) -> None:
+    file_id = await preview_harness.file(image(50, 50))
+    async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, preview_harness.make()) as slow:
+        await preview_harness.make(CLAIM_SECONDS + 1, preview_harness.another())
+        assert await preview_harness.status(file_id) == "ready"
     await slow
-    assert await scene.status(file_id) == "ready"
-    assert await scene.objects() == scene.keys(file_id)
+    assert await preview_harness.status(file_id) == "ready"
+    assert await preview_harness.objects() == preview_harness.keys(file_id)
 
 
-async def test_previews_go_with_their_file(stored: Scene) -> None:
-    kept, gone = await stored.file(image(50, 50)), await stored.file(image(60, 60))
-    await stored.make()
-    await stored.media.delete_file(gone)
-    assert await stored.objects() == stored.keys(kept)
-    await stored.media.sweep()
+async def test_previews_go_with_their_file(stored_preview_harness: PreviewHarness) -> None:
+    kept, gone = await stored_preview_harness.file(image(50, 50)), await stored_preview_harness.file(image(60, 60))
+    await stored_preview_harness.make()
+    await stored_preview_harness.media.delete_file(gone)
+    assert await stored_preview_harness.objects() == stored_preview_harness.keys(kept)
+    await stored_preview_harness.media.sweep()
     query = "SELECT file_id FROM file_previews WHERE tenant_id = $1"
-    rows = await stored.media.core.rows(stored.media.ann.pool, query, stored.media.ann.tenant_id)
+    rows = await stored_preview_harness.media.core.rows(
+        stored_preview_harness.media.ann.pool, query, stored_preview_harness.media.ann.tenant_id
+    )
     assert [row["file_id"] for row in rows] == [kept]
 
 
-async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(scene: Scene) -> None:
-    file_id = await scene.file(image(50, 50))
-    async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, scene.make()) as making:
-        await scene.media.delete_file(file_id)
+async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(preview_harness: PreviewHarness) -> None:
+    file_id = await preview_harness.file(image(50, 50))
+    async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, preview_harness.make()) as making:
+        await preview_harness.media.delete_file(file_id)
     await making
-    assert await scene.objects() == set()
+    assert await preview_harness.objects() == set()
 
 
-async def test_what_was_left_by_a_crash_after_the_deletion_is_swept(scene: Scene) -> None:
-    file_id = await scene.file(image(50, 50))
-    async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, scene.make()) as making:
-        await scene.media.delete_file(file_id)
+async def test_what_was_left_by_a_crash_after_the_deletion_is_swept(preview_harness: PreviewHarness) -> None:
+    file_id = await preview_harness.file(image(50, 50))
+    async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, preview_harness.make()) as making:
+        await preview_harness.media.delete_file(file_id)
         # A control plane that froze, wrote its objects after that, and died.
-        for key in scene.keys(file_id):
-            await scene.media.room.files.storage.put(key, b"x", content_type="image/webp")
+        for key in preview_harness.keys(file_id):
+            await preview_harness.media.room.files.storage.put(key, b"x", content_type="image/webp")
         making.cancel()
-    assert await scene.objects() == scene.keys(file_id)
-    await scene.media.sweep()
-    assert await scene.objects() == set()
+    assert await preview_harness.objects() == preview_harness.keys(file_id)
+    await preview_harness.media.sweep()
+    assert await preview_harness.objects() == set()
 
 
-async def test_hostile_files_are_marked_and_do_not_delay_others(scene: Scene) -> None:
-    hostile = await scene.file(b"no image at all")
-    gone = await scene.file(image(50, 50))
-    await scene.media.room.files.storage.delete(f"tenants/{scene.media.ann.tenant_id}/uploads/{gone}/x")
-    good = await scene.file(image(50, 50))
-    await scene.make()
-    assert [await scene.status(each) for each in (hostile, gone, good)] == ["none", "none", "ready"]
+async def test_hostile_files_are_marked_and_do_not_delay_others(preview_harness: PreviewHarness) -> None:
+    hostile = await preview_harness.file(b"no image at all")
+    gone = await preview_harness.file(image(50, 50))
+    await preview_harness.media.room.files.storage.delete(
+        f"tenants/{preview_harness.media.ann.tenant_id}/uploads/{gone}/x"
+    )
+    good = await preview_harness.file(image(50, 50))
+    await preview_harness.make()
+    assert [await preview_harness.status(each) for each in (hostile, gone, good)] == ["none", "none", "ready"]
 
 
-async def test_tenants_take_turns(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tenants_take_turns(preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many files one has, the next one's is made after the first of them."""
-    bob = await scene.media.core.member("pool_1")
+    bob = await preview_harness.media.core.member("pool_1")
     made: list[UUID] = []
 
     async def recorded(storage: object, path: str, *_: object) -> Any:
@@ -223,23 +241,25 @@ async def test_tenants_take_turns(scene: Scene, monkeypatch: pytest.MonkeyPatch)
         raise maker_module.NoPreview("not today")
 
     monkeypatch.setattr(maker_module, "previews_of_object", recorded)
-    many = [await scene.file(b"x") for _ in range(4)]
-    await scene.file(b"x", member=bob)
-    await scene.make()
-    ann = scene.media.ann
+    many = [await preview_harness.file(b"x") for _ in range(4)]
+    await preview_harness.file(b"x", member=bob)
+    await preview_harness.make()
+    ann = preview_harness.media.ann
     assert set(made[:2]) == {ann.tenant_id, bob.tenant_id}
     assert made[2:] == [ann.tenant_id] * 3
-    assert {await scene.status(each) for each in many} == {"none"}
+    assert {await preview_harness.status(each) for each in many} == {"none"}
 
 
-async def test_the_newest_comes_first(scene: Scene) -> None:
-    old, new = await scene.file(image(50, 50)), await scene.file(image(50, 50))
-    await scene.maker.make_due(scene.media.ann.pool, datetime.now(UTC) + timedelta(seconds=1))
-    assert (await scene.status(old), await scene.status(new)) == ("pending", "ready")
+async def test_the_newest_comes_first(preview_harness: PreviewHarness) -> None:
+    old, new = await preview_harness.file(image(50, 50)), await preview_harness.file(image(50, 50))
+    await preview_harness.maker.make_due(preview_harness.media.ann.pool, datetime.now(UTC) + timedelta(seconds=1))
+    assert (await preview_harness.status(old), await preview_harness.status(new)) == ("pending", "ready")
 
 
-async def test_storage_that_is_away_costs_no_attempt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    file_id = await scene.file(image(50, 50))
+async def test_storage_that_is_away_costs_no_attempt(
+    preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_id = await preview_harness.file(image(50, 50))
 
     async def away(*_: object) -> Any:
         raise Unavailable("Storage does not answer.")
@@ -248,31 +268,33 @@ async def test_storage_that_is_away_costs_no_attempt(scene: Scene, monkeypatch: 
         broken.setattr(maker_module, "previews_of_object", away)
         for attempt in range(MOST_ATTEMPTS + 1):
             with pytest.raises(Unavailable):
-                await scene.make(1 + attempt * 100)
-    assert (await scene.row(file_id))["attempts"] == 0
-    await scene.make(1000)
-    assert await scene.status(file_id) == "ready"
+                await preview_harness.make(1 + attempt * 100)
+    assert (await preview_harness.row(file_id))["attempts"] == 0
+    await preview_harness.make(1000)
+    assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_one_that_was_not_made_in_time_is_tried_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_was_not_made_in_time_is_tried_again(
+    preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A busy machine must not cost a file its preview for good."""
-    file_id = await scene.file(image(50, 50))
+    file_id = await preview_harness.file(image(50, 50))
 
     async def late(*_: object) -> Any:
         raise OutOfTime("Making a preview took more than 300 seconds.")
 
     with monkeypatch.context() as busy:
         busy.setattr(maker_module, "previews_of_object", late)
-        await scene.make()
-    assert await scene.status(file_id) == "pending"
-    await scene.make(CLAIM_SECONDS + 1)
-    assert await scene.status(file_id) == "ready"
+        await preview_harness.make()
+    assert await preview_harness.status(file_id) == "pending"
+    await preview_harness.make(CLAIM_SECONDS + 1)
+    assert await preview_harness.status(file_id) == "ready"
 
 
 async def test_a_stop_waits_for_no_preview_and_the_next_start_makes_it(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = [await scene.file(image(50, 50)) for _ in range(2)]
+    files = [await preview_harness.file(image(50, 50)) for _ in range(2)]
     began = asyncio.Event()
 
     async def endless(*_: object) -> Any:
@@ -281,45 +303,45 @@ async def test_a_stop_waits_for_no_preview_and_the_next_start_makes_it(
 
     with monkeypatch.context() as slow:
         slow.setattr(maker_module, "previews_of_object", endless)
-        scene.maker.start()
+        preview_harness.maker.start()
         await began.wait()
-        await scene.maker.stop()
-    assert [(await scene.row(each))["attempts"] for each in files] == [0, 0]
-    await scene.make(maker=scene.another())
-    assert [await scene.status(each) for each in files] == ["ready", "ready"]
+        await preview_harness.maker.stop()
+    assert [(await preview_harness.row(each))["attempts"] for each in files] == [0, 0]
+    await preview_harness.make(maker=preview_harness.another())
+    assert [await preview_harness.status(each) for each in files] == ["ready", "ready"]
 
 
-async def test_a_full_disk_costs_no_attempt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    file_id = await scene.file(image(50, 50))
+async def test_a_full_disk_costs_no_attempt(preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_id = await preview_harness.file(image(50, 50))
 
     async def full(*_: object, **__: object) -> Any:
         raise Unavailable("The storage is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(scene.media.room.files.storage, "put", full)
+        broken.setattr(preview_harness.media.room.files.storage, "put", full)
         with pytest.raises(Unavailable):
-            await scene.make()
-    assert (await scene.row(file_id))["attempts"] == 0
-    await scene.make(1000)
-    assert await scene.status(file_id) == "ready"
+            await preview_harness.make()
+    assert (await preview_harness.row(file_id))["attempts"] == 0
+    await preview_harness.make(1000)
+    assert await preview_harness.status(file_id) == "ready"
 
 
 async def test_without_pyav_images_get_theirs_and_videos_say_that_there_is_none(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core
+    preview_harness: PreviewHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core
 ) -> None:
-    picture = await scene.file(image(50, 50))
-    video = await scene.file(clip(tmp_path / "a.mp4", 5), "video/mp4")
-    ann = scene.media.ann
+    picture = await preview_harness.file(image(50, 50))
+    video = await preview_harness.file(clip(tmp_path / "a.mp4", 5), "video/mp4")
+    ann = preview_harness.media.ann
     with monkeypatch.context() as without_pyav:
         without_pyav.setattr("callsheet.media.previews.sandbox.find_spec", lambda name: None)
         async with open_media_harness(core, ann, tmp_path, previews=True) as without:
-            await scene.make(maker=without.room.preview_maker)
+            await preview_harness.make(maker=without.room.preview_maker)
             [shown, not_shown] = await without.room.files.views(ann.pool, ann.tenant_id, [picture, video])
     assert (shown.preview_status, not_shown.preview_status) == ("ready", "none")
     # It is made when PyAV was installed.
-    assert await scene.status(video) == "pending"
-    await scene.make()
-    assert await scene.status(video) == "ready"
+    assert await preview_harness.status(video) == "pending"
+    await preview_harness.make()
+    assert await preview_harness.status(video) == "ready"
 
 
 async def test_a_deployment_can_do_without(core: Core, tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ from tests.support.trees import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ThumbnailHarness:
+    """Candidates of one run, and the maker of their thumbnails."""
+
     media: MediaHarness
     tree: Tree
     maker: ThumbnailMaker
@@ -57,81 +59,84 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(core: Core, tmp_path: Path) -> AsyncIterator[Scene]:
+async def thumbnail_harness(core: Core, tmp_path: Path) -> AsyncIterator[ThumbnailHarness]:
+    """Candidates of one run, and the maker of their thumbnails."""
     ann = await core.member("pool_1")
     tree = await Tree.plant(core, ann)
     async with open_media_harness(core, ann, tmp_path) as media:
         maker = ThumbnailMaker(lambda: core.databases.pools, media.room.files)
-        yield Scene(media, tree, maker)
+        yield ThumbnailHarness(media, tree, maker)
         await maker.stop()
 
 
-async def test_each_candidate_gets_one(scene: Scene) -> None:
-    first, second = await scene.candidate("1.png"), await scene.candidate("2.png")
-    assert not await scene.make(1)
-    assert await scene.thumbnails() == sorted([scene.key(first), scene.key(second)])
-    rows = await scene.tree.rows()
+async def test_each_candidate_gets_one(thumbnail_harness: ThumbnailHarness) -> None:
+    first, second = await thumbnail_harness.candidate("1.png"), await thumbnail_harness.candidate("2.png")
+    assert not await thumbnail_harness.make(1)
+    assert await thumbnail_harness.thumbnails() == sorted([thumbnail_harness.key(first), thumbnail_harness.key(second)])
+    rows = await thumbnail_harness.tree.rows()
     assert all(row["thumbnail_file_id"] is not None and row["thumbnail_due_at"] is None for row in rows)
-    await scene.make(CLAIM_SECONDS * 2)
-    assert len(await scene.thumbnails()) == 2
-    await scene.media.core.check()
+    await thumbnail_harness.make(CLAIM_SECONDS * 2)
+    assert len(await thumbnail_harness.thumbnails()) == 2
+    await thumbnail_harness.media.core.check()
 
 
-async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind(scene: Scene) -> None:
-    candidate = await scene.candidate()
-    assert await crashed_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1))
-    assert await scene.thumbnails() == []
+async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind(
+    thumbnail_harness: ThumbnailHarness,
+) -> None:
+    candidate = await thumbnail_harness.candidate()
+    assert await crashed_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, thumbnail_harness.make(1))
+    assert await thumbnail_harness.thumbnails() == []
     # The process that claimed it may still be working on it.
-    await scene.make(1)
-    assert await scene.thumbnails() == []
-    await scene.make(CLAIM_SECONDS + 1)
-    assert await scene.thumbnails() == [scene.key(candidate)]
-    folder = {path for path in await scene.media.paths() if "/thumbnails/" in path}
-    assert folder == {scene.key(candidate)}
+    await thumbnail_harness.make(1)
+    assert await thumbnail_harness.thumbnails() == []
+    await thumbnail_harness.make(CLAIM_SECONDS + 1)
+    assert await thumbnail_harness.thumbnails() == [thumbnail_harness.key(candidate)]
+    folder = {path for path in await thumbnail_harness.media.paths() if "/thumbnails/" in path}
+    assert folder == {thumbnail_harness.key(candidate)}
 
 
-async def test_two_that_make_the_same_one_write_one(scene: Scene) -> None:
+async def test_two_that_make_the_same_one_write_one(thumbnail_harness: ThumbnailHarness) -> None:
     """One was so slow that its claim ran out."""
-    candidate = await scene.candidate()
-    async with paused_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1)) as slow:
-        other = ThumbnailMaker(lambda: [scene.tree.ann.pool], scene.media.room.files)
-        await other.make_due(scene.tree.ann.pool, datetime.now(UTC) + timedelta(seconds=CLAIM_SECONDS + 1))
+    candidate = await thumbnail_harness.candidate()
+    async with paused_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, thumbnail_harness.make(1)) as slow:
+        other = ThumbnailMaker(lambda: [thumbnail_harness.tree.ann.pool], thumbnail_harness.media.room.files)
+        await other.make_due(thumbnail_harness.tree.ann.pool, datetime.now(UTC) + timedelta(seconds=CLAIM_SECONDS + 1))
         await other.stop()
     await slow
-    assert await scene.thumbnails() == [scene.key(candidate)]
-    await scene.media.core.check()
+    assert await thumbnail_harness.thumbnails() == [thumbnail_harness.key(candidate)]
+    await thumbnail_harness.media.core.check()
 
 
-async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(scene: Scene) -> None:
-    gone = await scene.candidate("gone.png")
-    await scene.media.room.files.storage.delete(
-        f"tenants/{scene.tree.ann.tenant_id}/runs/{scene.tree.folder}/base/gone.png"
+async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(thumbnail_harness: ThumbnailHarness) -> None:
+    gone = await thumbnail_harness.candidate("gone.png")
+    await thumbnail_harness.media.room.files.storage.delete(
+        f"tenants/{thumbnail_harness.tree.ann.tenant_id}/runs/{thumbnail_harness.tree.folder}/base/gone.png"
     )
-    moved = await scene.candidate("moved.png")
-    async with scene.tree.ann.pool.connection() as connection:
+    moved = await thumbnail_harness.candidate("moved.png")
+    async with thumbnail_harness.tree.ann.pool.connection() as connection:
         await connection.execute("UPDATE files SET disk = 's3' WHERE path LIKE '%moved.png'")
-    await scene.make(1)
-    assert await scene.thumbnails() == []
+    await thumbnail_harness.make(1)
+    assert await thumbnail_harness.thumbnails() == []
     for each in (gone, moved):
-        assert (await scene.tree.row(each))["thumbnail_due_at"] is None
+        assert (await thumbnail_harness.tree.row(each))["thumbnail_due_at"] is None
 
 
 async def test_an_unexpected_error_costs_one_candidate_its_thumbnail_and_no_other(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    thumbnail_harness: ThumbnailHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    poison, other = await scene.candidate("1.png"), await scene.candidate("2.png")
-    storage = scene.media.room.files.storage
+    poison, other = await thumbnail_harness.candidate("1.png"), await thumbnail_harness.candidate("2.png")
+    storage = thumbnail_harness.media.room.files.storage
     put = storage.put
 
     async def broken(key: str, content: bytes, **options: str) -> object:
-        if key == scene.key(poison):
+        if key == thumbnail_harness.key(poison):
             raise RuntimeError("nobody thought of this")
         return await put(key, content, **options)
 
     monkeypatch.setattr(storage, "put", broken)
-    await scene.make(1)
-    assert await scene.thumbnails() == [scene.key(other)]
-    assert (await scene.tree.row(poison))["thumbnail_due_at"] is None
+    await thumbnail_harness.make(1)
+    assert await thumbnail_harness.thumbnails() == [thumbnail_harness.key(other)]
+    assert (await thumbnail_harness.tree.row(poison))["thumbnail_due_at"] is None
 
 
 async def test_where_previews_are_made_the_small_one_is_waited_for_and_copied(
@@ -140,17 +145,17 @@ async def test_where_previews_are_made_the_small_one_is_waited_for_and_copied(
     ann = await core.member("pool_1")
     tree = await Tree.plant(core, ann)
     async with open_media_harness(core, ann, tmp_path, previews=True) as media:
-        scene = Scene(media, tree, ThumbnailMaker(lambda: [ann.pool], media.room.files))
+        thumbnail_harness = ThumbnailHarness(media, tree, ThumbnailMaker(lambda: [ann.pool], media.room.files))
         previews = media.room.preview_maker
         assert previews is not None
-        candidate = await scene.candidate()
+        candidate = await thumbnail_harness.candidate()
         monkeypatch.setattr(thumbnails, "previews_of_object", None)
-        await scene.make(1)
-        assert await scene.thumbnails() == []
+        await thumbnail_harness.make(1)
+        assert await thumbnail_harness.thumbnails() == []
         while await previews.make_due(ann.pool, datetime.now(UTC) + timedelta(seconds=1)):
             pass
-        await scene.make(thumbnails.PREVIEW_SECONDS + 1)
-        assert await scene.thumbnails() == [scene.key(candidate)]
-        copy = await media.room.files.storage.read(scene.key(candidate), 10**6)
+        await thumbnail_harness.make(thumbnails.PREVIEW_SECONDS + 1)
+        assert await thumbnail_harness.thumbnails() == [thumbnail_harness.key(candidate)]
+        copy = await media.room.files.storage.read(thumbnail_harness.key(candidate), 10**6)
         assert Image.open(io.BytesIO(copy)).size == (384, 230)
-        await scene.maker.stop()
+        await thumbnail_harness.maker.stop()

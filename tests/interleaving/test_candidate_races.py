@@ -25,7 +25,7 @@ from tests.support.crashes import crashed_at
 from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, paused_at, start_blocked
-from tests.support.trees import COST, Jury, Tree
+from tests.support.trees import COST, Tree, Voter
 
 HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
 HOLD_RUN = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
@@ -33,11 +33,13 @@ RESERVE, REFUND, CONSUME = (1, "JOB_RESERVE", -COST), (1, "JOB_REFUND", COST), (
 
 
 @dataclass(frozen=True, slots=True)
-class Juries:
+class TwoVoters:
+    """One tree of candidates, and a user who votes and kills at two control planes."""
+
     race: Race
     tree: Tree
-    one: Jury
-    two: Jury
+    one: Voter
+    two: Voter
     media: MediaHarness
     collector: Collector
 
@@ -51,7 +53,8 @@ class Juries:
 
 
 @pytest.fixture
-async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
+async def voters(race: Race, tmp_path: Path) -> AsyncIterator[TwoVoters]:
+    """One tree of candidates, and a user at two control planes."""
     other = replace(race.ann, pool=race.pool)
     tree = await Tree.plant(race.one, race.ann)
     async with (
@@ -62,16 +65,16 @@ async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
         collector = Collector(
             pools, first.room.files, cancellation, PipelineSettings(), OpenJobs(), collected=lambda: None
         )
-        one, two = Jury.open(race.one, first, tree), Jury.open(race.two, second, tree)
-        yield Juries(race, tree, one, two, first, collector)
+        one, two = Voter.open(race.one, first, tree), Voter.open(race.two, second, tree)
+        yield TwoVoters(race, tree, one, two, first, collector)
 
 
-async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(juries: Juries) -> None:
+async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(voters: TwoVoters) -> None:
     """Each from what the other left: two votes from the same start would give 16 twice."""
-    tree, race = juries.tree, juries.race
+    tree, race = voters.tree, voters.race
     a, b, c = [await tree.candidate() for _ in range(3)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a]):
-        tasks = await start_blocked(race.pool, juries.one.vote(a, b), juries.two.vote(a, c))
+        tasks = await start_blocked(race.pool, voters.one.vote(a, b), voters.two.vote(a, c))
     first, second = await asyncio.gather(*tasks)
     assert sorted((first.elo_change, second.elo_change)) == [15, 16]
     assert sum(await tree.elo(a, b, c)) == 3000
@@ -79,46 +82,46 @@ async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(jurie
     assert (await tree.row(a))["votes"] == 2
 
 
-async def test_a_vote_that_is_sent_twice_at_once_counts_once(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_vote_that_is_sent_twice_at_once_counts_once(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        tasks = await start_blocked(race.pool, juries.one.vote(a, b), juries.two.vote(a, b))
+        tasks = await start_blocked(race.pool, voters.one.vote(a, b), voters.two.vote(a, b))
     first, second = await asyncio.gather(*tasks)
     assert first == second
     assert await tree.elo(a, b) == [1016, 984]
-    assert await juries.count() == 1
+    assert await voters.count() == 1
 
 
-async def test_of_two_different_verdicts_on_a_pair_at_once_one_counts(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_of_two_different_verdicts_on_a_pair_at_once_one_counts(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        both, neither = juries.one.vote(a, b, Verdict.BOTH), juries.two.vote(b, a, Verdict.NEITHER)
+        both, neither = voters.one.vote(a, b, Verdict.BOTH), voters.two.vote(b, a, Verdict.NEITHER)
         tasks = await start_blocked(race.pool, both, neither)
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(each) for each in ended if isinstance(each, BaseException)] == [Conflict]
     assert await tree.elo(a, b) in ([1008, 1008], [992, 992])
-    assert await juries.count() == 1
+    assert await voters.count() == 1
 
 
-async def test_of_two_opposite_votes_at_once_one_is_a_conflict(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_of_two_opposite_votes_at_once_one_is_a_conflict(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        tasks = await start_blocked(race.pool, juries.one.vote(a, b), juries.two.vote(b, a))
+        tasks = await start_blocked(race.pool, voters.one.vote(a, b), voters.two.vote(b, a))
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(type(each) for each in ended if isinstance(each, Conflict)) == [Conflict]
     assert sorted(await tree.elo(a, b)) == [984, 1016]
-    assert await juries.count() == 1
+    assert await voters.count() == 1
 
 
-async def test_a_vote_taken_back_twice_at_once_is_given_back_once(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_vote_taken_back_twice_at_once_is_given_back_once(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
-    vote = await juries.one.vote(a, b)
+    vote = await voters.one.vote(a, b)
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
-        tasks = await start_blocked(race.pool, juries.one.undo(vote), juries.two.undo(vote))
+        tasks = await start_blocked(race.pool, voters.one.undo(vote), voters.two.undo(vote))
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert sum(each is None for each in ended) == 1
     assert sum(isinstance(each, NotFound) for each in ended) == 1
@@ -126,53 +129,53 @@ async def test_a_vote_taken_back_twice_at_once_is_given_back_once(juries: Juries
     assert (await tree.row(a))["votes"] == 0
 
 
-async def test_a_vote_that_waited_for_a_kill_is_refused_and_moves_nothing(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_vote_that_waited_for_a_kill_is_refused_and_moves_nothing(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [b]):
-        killing, voting = await start_blocked(race.pool, juries.one.kill(b), juries.two.vote(a, b))
+        killing, voting = await start_blocked(race.pool, voters.one.kill(b), voters.two.vote(a, b))
     assert (await killing).rejected == 1
     with pytest.raises(WrongState, match="rejected"):
         await voting
     assert await tree.elo(a, b) == [1000, 1000]
-    assert await juries.count() == 0
+    assert await voters.count() == 0
 
 
-async def test_votes_undone_votes_and_kills_in_any_order_meet_no_deadlock_and_lose_no_point(juries: Juries) -> None:
-    tree, random = juries.tree, Random(7)
+async def test_votes_undone_votes_and_kills_in_any_order_meet_no_deadlock_and_lose_no_point(voters: TwoVoters) -> None:
+    tree, random = voters.tree, Random(7)
     bases = [await tree.candidate() for _ in range(6)]
     children = [await tree.candidate(parent) for parent in bases for _ in range(2)]
     given: list[Vote] = []
 
-    async def guide(jury: Jury) -> None:
+    async def guide(voter: Voter) -> None:
         for _ in range(25):
             field = random.choice([bases, children])
             winner, loser = random.sample(field, 2)
             try:
                 if random.random() < 0.04:
-                    await jury.kill(loser)
+                    await voter.kill(loser)
                 elif given and random.random() < 0.3:
-                    await jury.undo(given.pop())
+                    await voter.undo(given.pop())
                 else:
-                    given.append(await jury.vote(winner, loser))
+                    given.append(await voter.vote(winner, loser))
             except (WrongState, Conflict, NotFound):
                 continue
 
-    await asyncio.gather(*(guide(jury) for jury in (juries.one, juries.two) for _ in range(4)))
+    await asyncio.gather(*(guide(voter) for voter in (voters.one, voters.two) for _ in range(4)))
     assert sum(await tree.elo(*bases)) == 1000 * len(bases)
     assert sum(await tree.elo(*children)) == 1000 * len(children)
     votes = [(await tree.row(each))["votes"] for each in (*bases, *children)]
-    assert sum(votes) == 2 * await juries.count()
+    assert sum(votes) == 2 * await voters.count()
 
 
-async def test_a_kill_rejects_the_branch_and_refunds_what_was_made_for_it(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_kill_rejects_the_branch_and_refunds_what_was_made_for_it(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     killed, spared = await tree.candidate(), await tree.candidate()
     child = await tree.candidate(killed)
     grandchild = await tree.candidate(child)
     queued, deep, other = await tree.begin(killed), await tree.begin(child), await tree.begin(spared)
     balance = await race.one.balance(race.ann)
-    came_to = await juries.two.kill(killed)
+    came_to = await voters.two.kill(killed)
     assert (came_to.rejected, came_to.canceled_jobs) == (3, 2)
     assert await tree.active() == {spared}
     assert {(await tree.row(each))["rejected_with"] for each in (killed, child, grandchild)} == {killed}
@@ -181,19 +184,19 @@ async def test_a_kill_rejects_the_branch_and_refunds_what_was_made_for_it(juries
         assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
     assert await race.one.status(race.ann, other.id) == "queued"
     assert await race.one.balance(race.ann) == balance + 2 * COST
-    again = await juries.one.kill(killed)
+    again = await voters.one.kill(killed)
     assert (again.rejected, again.canceled_jobs) == (0, 0)
     await race.one.check()
 
 
-async def test_a_kill_that_crashed_before_its_cancels_is_brought_to_its_end(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_kill_that_crashed_before_its_cancels_is_brought_to_its_end(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     job = await tree.begin(parent)
-    assert await crashed_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent))
+    assert await crashed_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, voters.one.kill(parent))
     assert await race.one.status(race.ann, job.id) == "queued"
     for pool in race.two.databases.pools:
-        assert not await juries.two.pruner.prune(pool)
+        assert not await voters.two.pruner.prune(pool)
     assert await race.one.status(race.ann, job.id) == "canceled"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
     await race.one.check()
@@ -208,43 +211,43 @@ async def grown(tree: Tree) -> UUID:
     return base
 
 
-async def test_a_large_branch_is_killed_in_pieces_and_whole(juries: Juries, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = juries.tree
+async def test_a_large_branch_is_killed_in_pieces_and_whole(voters: TwoVoters, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = voters.tree
     base, spared = await grown(tree), await grown(tree)
     for piece in (3, 4):
         monkeypatch.setattr(branches, "PIECE", piece)
-        came_to = await juries.one.kill(base)
+        came_to = await voters.one.kill(base)
         assert came_to.rejected == (8 if piece == 3 else 0)
         assert len(await tree.active()) == 8
         assert (await tree.run())["active_bases"] == 1
-        assert await juries.kills() == []
+        assert await voters.kills() == []
     monkeypatch.setattr(branches, "PIECE", 4)
-    assert (await juries.one.kill(spared)).rejected == 8
+    assert (await voters.one.kill(spared)).rejected == 8
     assert (await tree.run())["active_bases"] == 0
-    assert await juries.kills() == []
+    assert await voters.kills() == []
 
 
 async def test_a_kill_that_crashed_between_two_pieces_holds_the_run_and_is_brought_to_its_end(
-    juries: Juries, monkeypatch: pytest.MonkeyPatch
+    voters: TwoVoters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree, race = juries.tree, juries.race
+    tree, race = voters.tree, voters.race
     monkeypatch.setattr(branches, "PIECE", 3)
     base, spared = await grown(tree), await tree.candidate()
     deep = (await tree.rows())[-2]["parent_id"]
     job = await tree.begin(deep)
-    assert await crashed_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base))
+    assert await crashed_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, voters.one.kill(base))
     # From the top: what is active hangs below something that is not.
     rows = {row["id"]: row for row in await tree.rows()}
     assert [row["number"] for row in rows.values() if row["status"] == "rejected"] == [1, 2, 3]
     async with race.pool.connection() as connection:
         assert await LOOP["claim_run"].row(connection, later_seconds=10, full=[]) is None
     # Another control plane may be working on it.
-    await juries.two.pruner.prune(race.pool)
-    assert len(await juries.kills()) == 1
-    await juries.two.pruner.prune(race.pool, left_seconds=0)
+    await voters.two.pruner.prune(race.pool)
+    assert len(await voters.kills()) == 1
+    await voters.two.pruner.prune(race.pool, left_seconds=0)
     assert await tree.active() == {spared}
     assert {row["rejected_with"] for row in await tree.rows() if row["id"] != spared} == {base}
-    assert await juries.kills() == []
+    assert await voters.kills() == []
     assert await race.one.status(race.ann, job.id) == "canceled"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
     async with race.pool.connection() as connection:
@@ -253,31 +256,31 @@ async def test_a_kill_that_crashed_between_two_pieces_holds_the_run_and_is_broug
 
 
 async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_too(
-    juries: Juries, monkeypatch: pytest.MonkeyPatch
+    voters: TwoVoters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree, race = juries.tree, juries.race
+    tree, race = voters.tree, voters.race
     monkeypatch.setattr(branches, "PIECE", 1)
     base = await tree.candidate()
     child = await tree.candidate(base)
     job = await tree.begin(child)
-    output = await juries.media.put_output(job.id)
+    output = await voters.media.put_output(job.id)
     made = {"outputs": [{"file_id": str(output.file_id)}]}
-    async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
+    async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, voters.one.kill(base)) as killing:
         assert await tree.active() == {child}
         await race.two.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
-        await juries.collector.collect(race.ann.pool)
+        await voters.collector.collect(race.ann.pool)
         assert len(await tree.active()) == 2
     assert (await killing).rejected == 3
     assert await tree.active() == set()
     await race.one.check()
 
 
-async def test_a_job_whose_submit_waited_for_a_kill_is_not_started(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_job_whose_submit_waited_for_a_kill_is_not_started(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     balance = await race.one.balance(race.ann)
     async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
-        killing, beginning = await start_blocked(race.pool, juries.one.kill(parent), tree.begin(parent, race.two))
+        killing, beginning = await start_blocked(race.pool, voters.one.kill(parent), tree.begin(parent, race.two))
     assert (await killing).canceled_jobs == 0
     with pytest.raises(SlotRefused, match="parent_not_eligible"):
         await beginning
@@ -285,11 +288,11 @@ async def test_a_job_whose_submit_waited_for_a_kill_is_not_started(juries: Jurie
     await race.one.check()
 
 
-async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
-        beginning, killing = await start_blocked(race.pool, tree.begin(parent, race.two), juries.one.kill(parent))
+        beginning, killing = await start_blocked(race.pool, tree.begin(parent, race.two), voters.one.kill(parent))
     job = await beginning
     assert (await killing).canceled_jobs == 1
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
@@ -297,22 +300,22 @@ async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(juries: Jur
 
 
 async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_and_rejected_too(
-    juries: Juries,
+    voters: TwoVoters,
 ) -> None:
     """The kill reached its job after the worker had completed it: the late result is not an active candidate."""
-    tree, race = juries.tree, juries.race
+    tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     job = await tree.begin(parent)
     started = await race.one.start()
-    output = await juries.media.put_output(job.id)
-    async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
+    output = await voters.media.put_output(job.id)
+    async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, voters.one.kill(parent)) as killing:
         made = {"outputs": [{"file_id": str(output.file_id)}]}
         await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
     assert (await killing).canceled_jobs == 0
     assert await race.one.status(race.ann, job.id) == "completed"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, CONSUME]
     for _ in range(2):
-        await juries.collector.collect(race.ann.pool)
+        await voters.collector.collect(race.ann.pool)
     [late] = [row for row in await tree.rows() if row["parent_id"] == parent]
     assert (late["status"], late["rejected_with"], late["job_id"]) == ("rejected", parent, job.id)
     assert await tree.active() == set()
@@ -322,16 +325,16 @@ async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_
     await race.one.check()
 
 
-async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orphan(juries: Juries) -> None:
+async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orphan(voters: TwoVoters) -> None:
     """Whichever has the run's lock first, the other sees what it did."""
-    tree, race = juries.tree, juries.race
+    tree, race = voters.tree, voters.race
     for killed_first in (True, False):
         parent = await tree.candidate()
         job = await tree.begin(parent)
-        output = await juries.media.put_output(job.id)
+        output = await voters.media.put_output(job.id)
         made = {"outputs": [{"file_id": str(output.file_id)}]}
         await race.one.room.lease_reports.complete(report(await race.one.start()), made, outputs=[output])
-        works = [juries.two.kill(parent), juries.collector.collect(race.ann.pool)]
+        works = [voters.two.kill(parent), voters.collector.collect(race.ann.pool)]
         async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
             tasks = await start_blocked(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
         await asyncio.gather(*tasks)
@@ -339,17 +342,17 @@ async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orph
         assert (await tree.row(parent))["child_count"] == 1
 
 
-async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_back(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_back(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     for restored_first in (True, False):
         parent = await tree.candidate()
         job = await tree.begin(parent)
-        started, output = await race.one.start(), await juries.media.put_output(job.id)
-        async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
+        started, output = await race.one.start(), await voters.media.put_output(job.id)
+        async with paused_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, voters.one.kill(parent)) as killing:
             made = {"outputs": [{"file_id": str(output.file_id)}]}
             await race.two.room.lease_reports.complete(report(started), made, outputs=[output])
         await killing
-        works = [juries.two.restore(parent), juries.collector.collect(race.ann.pool)]
+        works = [voters.two.restore(parent), voters.collector.collect(race.ann.pool)]
         async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
             tasks = await start_blocked(race.pool, *(works if restored_first else works[::-1]))  # type: ignore[arg-type]
         await asyncio.gather(*tasks)
@@ -357,8 +360,8 @@ async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_b
         assert {parent, late} <= await tree.active()
 
 
-async def test_a_kill_that_is_taken_back_brings_back_what_it_rejected_and_nothing_else(juries: Juries) -> None:
-    tree, one = juries.tree, juries.one
+async def test_a_kill_that_is_taken_back_brings_back_what_it_rejected_and_nothing_else(voters: TwoVoters) -> None:
+    tree, one = voters.tree, voters.one
     base = await tree.candidate()
     first, second = await tree.candidate(base), await tree.candidate(base)
     leaf = await tree.candidate(first)
@@ -375,36 +378,36 @@ async def test_a_kill_that_is_taken_back_brings_back_what_it_rejected_and_nothin
 
 
 async def test_a_branch_that_is_being_killed_is_not_restored_meanwhile(
-    juries: Juries, monkeypatch: pytest.MonkeyPatch
+    voters: TwoVoters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree = juries.tree
+    tree = voters.tree
     monkeypatch.setattr(branches, "PIECE", 3)
     base = await grown(tree)
-    async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
+    async with paused_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, voters.one.kill(base)) as killing:
         with pytest.raises(WrongState, match="at this very moment"):
-            await juries.two.restore(base)
+            await voters.two.restore(base)
     assert (await killing).rejected == 8
     assert (await tree.run())["active_bases"] == 0
-    assert (await juries.two.restore(base)).restored == 8
+    assert (await voters.two.restore(base)).restored == 8
     assert (await tree.run())["active_bases"] == 1
     assert len(await tree.active()) == 8
 
 
-async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(juries: Juries) -> None:
-    tree, race = juries.tree, juries.race
+async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(voters: TwoVoters) -> None:
+    tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     await tree.begin(parent)
     assert (await tree.run())["spent"] == COST
-    await juries.two.kill(parent)
-    await juries.collector.collect(race.ann.pool)
+    await voters.two.kill(parent)
+    await voters.collector.collect(race.ann.pool)
     assert (await tree.run())["spent"] == 0
     row = await tree.row(parent)
     # The parent's failure count does not grow for a canceled job.
     assert (row["in_flight"], row["failure_count"], row["child_count"]) == (0, 0, 0)
 
 
-async def test_a_branch_of_any_shape_is_killed_whole_and_nothing_else(juries: Juries) -> None:
-    tree, random = juries.tree, Random(11)
+async def test_a_branch_of_any_shape_is_killed_whole_and_nothing_else(voters: TwoVoters) -> None:
+    tree, random = voters.tree, Random(11)
     parents: dict[UUID, UUID | None] = {}
     for _ in range(40):
         inner = [each for each in parents if (await tree.row(each))["position"] < len(tree.step_ids)]
@@ -412,7 +415,7 @@ async def test_a_branch_of_any_shape_is_killed_whole_and_nothing_else(juries: Ju
         parents[await tree.candidate(parent)] = parent
     left = set(parents)
     for killed in random.sample(sorted(parents), 5):
-        await juries.one.kill(killed)
+        await voters.one.kill(killed)
         left -= {each for each in parents if killed in _line(each, parents)}
         assert await tree.active() == left
 

@@ -43,7 +43,7 @@ async def opened(databases: Databases, directory: Path) -> AsyncIterator[tuple[C
 
 
 @dataclass(frozen=True, slots=True)
-class Two:
+class TwoCatalogs:
     """The catalog as two control planes see it."""
 
     databases: Databases
@@ -64,12 +64,15 @@ class Two:
 
 
 @pytest.fixture
-async def catalogs(shared_databases: Databases, other_databases: Databases, tmp_path: Path) -> AsyncIterator[Two]:
+async def catalogs(
+    shared_databases: Databases, other_databases: Databases, tmp_path: Path
+) -> AsyncIterator[TwoCatalogs]:
+    """The catalog as two control planes see it."""
     async with (
         opened(shared_databases, tmp_path / "storage") as (one, storage),
         opened(other_databases, tmp_path / "storage") as (two, _),
     ):
-        yield Two(other_databases, one, two, storage)
+        yield TwoCatalogs(other_databases, one, two, storage)
 
 
 def narrowed() -> UpdateWorkflow:
@@ -78,7 +81,7 @@ def narrowed() -> UpdateWorkflow:
     return UpdateWorkflow.model_validate({"properties": narrower})
 
 
-async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of_it(catalogs: Two) -> None:
+async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of_it(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     effect = catalogs.effect(slug, overrides={"strength": 9})
     works: list[Any] = [
@@ -94,7 +97,7 @@ async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of
     assert len(effects.items) == (0 if isinstance(created, InvalidRequest) else 1)
 
 
-async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: Two) -> None:
+async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     async with catalogs.databases.central.transaction() as connection:
         # An effect of the other control plane, checked and not committed yet.
@@ -112,7 +115,9 @@ async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: Two) -> None:
         await change
 
 
-async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_is_refused(catalogs: Two) -> None:
+async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_is_refused(
+    catalogs: TwoCatalogs,
+) -> None:
     effect = catalogs.effect(await catalogs.workflow(), overrides={"prompt": "a dog"})
     read = await catalogs.one.effects.create(effect, ACTOR)
     works: list[Any] = [
@@ -135,7 +140,7 @@ async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_i
     assert (renamed.version, renamed.overrides) == (3, made.overrides)
 
 
-async def test_two_changes_of_a_workflow_are_both_there(catalogs: Two) -> None:
+async def test_two_changes_of_a_workflow_are_both_there(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     graph = copy.deepcopy(PLAIN)
     graph["5"]["inputs"]["steps"] = 30
@@ -149,7 +154,9 @@ async def test_two_changes_of_a_workflow_are_both_there(catalogs: Two) -> None:
     assert (now.name, now.graph, now.properties[4].limits.max) == ("Renamed", graph, 8)
 
 
-async def test_of_two_changes_made_of_the_same_version_of_a_workflow_the_second_is_refused(catalogs: Two) -> None:
+async def test_of_two_changes_made_of_the_same_version_of_a_workflow_the_second_is_refused(
+    catalogs: TwoCatalogs,
+) -> None:
     slug = await catalogs.workflow()
     works: list[Any] = [
         room.workflows.update(slug, UpdateWorkflow(name=name, version=1), ACTOR)
@@ -168,7 +175,7 @@ async def test_of_two_changes_made_of_the_same_version_of_a_workflow_the_second_
     assert [each.version for each in listed.items] == [2, 1]
 
 
-async def test_a_workflow_of_a_name_is_made_once(catalogs: Two) -> None:
+async def test_a_workflow_of_a_name_is_made_once(catalogs: TwoCatalogs) -> None:
     request = catalogs.request()
     works = [room.workflows.create(request, ACTOR) for room in (catalogs.one, catalogs.two)]
     made = await asyncio.gather(*works, return_exceptions=True)
@@ -176,7 +183,7 @@ async def test_a_workflow_of_a_name_is_made_once(catalogs: Two) -> None:
     assert [each for each in made if isinstance(each, Conflict)]
 
 
-async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: Two) -> None:
+async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: TwoCatalogs) -> None:
     lock = "SELECT 1 FROM workflows WHERE slug = $1 FOR UPDATE"
     for deletes_first in (True, False):
         slug = await catalogs.workflow()
@@ -196,7 +203,7 @@ async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: 
             assert created.workflow == slug
 
 
-async def test_an_asset_is_deleted_or_gets_a_use_but_never_both(catalogs: Two) -> None:
+async def test_an_asset_is_deleted_or_gets_a_use_but_never_both(catalogs: TwoCatalogs) -> None:
     lock = "SELECT 1 FROM catalog_assets WHERE id = $1 FOR UPDATE"
     for deletes_first in (True, False):
         asset = await ready_asset(catalogs)
@@ -219,13 +226,13 @@ async def test_an_asset_is_deleted_or_gets_a_use_but_never_both(catalogs: Two) -
             assert (await catalogs.one.assets.get(asset)).used_by
 
 
-async def ready_asset(catalogs: Two) -> UUID:
+async def ready_asset(catalogs: TwoCatalogs) -> UUID:
     created = await catalogs.one.assets.create(CreateAsset(name="a.png", mime_type="image/png", size=len(PNG)), ACTOR)
     await catalogs.storage.put(f"catalog/assets/{created.asset.id}/upload", PNG, content_type="image/png")
     return (await catalogs.one.assets.confirm(created.asset.id, ACTOR)).id
 
 
-async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: Two) -> None:
+async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"
     for deletes_first in (True, False):
@@ -250,7 +257,7 @@ async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: Two) -> Non
             assert (await catalogs.one.effects.get(effect.slug)).has_jobs
 
 
-async def test_two_changes_of_an_effect_are_both_there(catalogs: Two) -> None:
+async def test_two_changes_of_an_effect_are_both_there(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     effect = await catalogs.one.effects.create(catalogs.effect(slug), ACTOR)
     lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"
@@ -265,7 +272,7 @@ async def test_two_changes_of_an_effect_are_both_there(catalogs: Two) -> None:
     assert (now.credits_cost, now.is_published) == (7, True)
 
 
-async def test_an_asset_confirmed_twice_keeps_one_object(catalogs: Two) -> None:
+async def test_an_asset_confirmed_twice_keeps_one_object(catalogs: TwoCatalogs) -> None:
     request = CreateAsset(name="x.png", mime_type="image/png", size=len(PNG))
     asset_id = (await catalogs.one.assets.create(request, ACTOR)).asset.id
     folder = f"catalog/assets/{asset_id}"

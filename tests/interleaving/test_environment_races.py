@@ -25,7 +25,9 @@ STRICT = UpdateWorkflow.model_validate({"requirements": {"node_classes": ["Extra
 
 
 @dataclass(slots=True)
-class Side:
+class CatalogAndFleet:
+    """The catalog of one control plane and the registry of workers of another."""
+
     race: Race
     catalog: CatalogRoom
     fleet: FleetRoom
@@ -36,53 +38,58 @@ class Side:
 
 
 @pytest.fixture
-async def side(race: Race, tmp_path: Path) -> AsyncIterator[Side]:
+async def catalog_and_fleet(race: Race, tmp_path: Path) -> AsyncIterator[CatalogAndFleet]:
+    """A catalog with one workflow, and a registry of workers."""
     storage = LocalStorage(
         tmp_path, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=1_000_000
     )
     catalog = open_catalog(race.one.databases, storage, 1_000_000, b"s" * 32)
     request = CreateWorkflow(slug="raced", name="Raced", graph=GRAPH, output_node_id="2")
     workflow = await catalog.workflows.create(request, "operator")
-    yield Side(race, catalog, registry(race.two.databases, race.two.room.lease_reports), workflow.id)
+    yield CatalogAndFleet(race, catalog, registry(race.two.databases, race.two.room.lease_reports), workflow.id)
     await storage.close()
 
 
-async def test_the_second_transaction_sees_the_first(side: Side) -> None:
-    async with open_transaction(side.race.central, LOCK):
+async def test_the_second_transaction_sees_the_first(catalog_and_fleet: CatalogAndFleet) -> None:
+    async with open_transaction(catalog_and_fleet.race.central, LOCK):
         tasks = await start_blocked(
-            side.race.central,
-            join(side.fleet, "gpu-1", "raced", environment=BARE),
-            side.catalog.workflows.update("raced", STRICT, "operator"),
+            catalog_and_fleet.race.central,
+            join(catalog_and_fleet.fleet, "gpu-1", "raced", environment=BARE),
+            catalog_and_fleet.catalog.workflows.update("raced", STRICT, "operator"),
         )
     joined, _ = [await task for task in tasks]
-    assert not await side.may_run(joined.token), "the change came second and found the new environment"
+    assert not await catalog_and_fleet.may_run(joined.token), "the change came second and found the new environment"
     loose = UpdateWorkflow.model_validate({"requirements": {}})
-    await side.catalog.workflows.update("raced", loose, "operator")
-    assert await side.may_run(joined.token)
+    await catalog_and_fleet.catalog.workflows.update("raced", loose, "operator")
+    assert await catalog_and_fleet.may_run(joined.token)
     other = Environment(node_classes=["SaveImage", "Other"])
-    async with open_transaction(side.race.central, LOCK):
+    async with open_transaction(catalog_and_fleet.race.central, LOCK):
         tasks = await start_blocked(
-            side.race.central,
-            side.catalog.workflows.update("raced", STRICT, "operator"),
-            join(side.fleet, "gpu-2", "raced", environment=other),
+            catalog_and_fleet.race.central,
+            catalog_and_fleet.catalog.workflows.update("raced", STRICT, "operator"),
+            join(catalog_and_fleet.fleet, "gpu-2", "raced", environment=other),
         )
     _, joined = [await task for task in tasks]
-    assert not await side.may_run(joined.token), "the worker came second and found the changed workflow"
+    assert not await catalog_and_fleet.may_run(joined.token), "the worker came second and found the changed workflow"
 
 
-async def test_an_environment_that_a_worker_is_taking_is_not_forgotten(side: Side) -> None:
-    worker = await join(side.fleet, "gpu-1", "raced", environment=BARE)
-    await side.fleet.registry.deregister(await side.fleet.authentication.of(bearer(worker.token)), "bye")
-    await side.race.one.rows(
-        side.race.central, "UPDATE worker_environments SET last_used_at = now() - interval '1 day'"
+async def test_an_environment_that_a_worker_is_taking_is_not_forgotten(catalog_and_fleet: CatalogAndFleet) -> None:
+    worker = await join(catalog_and_fleet.fleet, "gpu-1", "raced", environment=BARE)
+    await catalog_and_fleet.fleet.registry.deregister(
+        await catalog_and_fleet.fleet.authentication.of(bearer(worker.token)), "bye"
+    )
+    await catalog_and_fleet.race.one.rows(
+        catalog_and_fleet.race.central, "UPDATE worker_environments SET last_used_at = now() - interval '1 day'"
     )
 
     async def forget() -> int:
-        async with side.race.one.databases.central.connection() as connection:
+        async with catalog_and_fleet.race.one.databases.central.connection() as connection:
             return await forget_unused(connection)
 
     take = "UPDATE worker_environments SET last_used_at = clock_timestamp()"
-    async with open_transaction(side.race.central, take):
-        [forgetting] = await start_blocked(side.race.central, forget())
+    async with open_transaction(catalog_and_fleet.race.central, take):
+        [forgetting] = await start_blocked(catalog_and_fleet.race.central, forget())
     assert await forgetting == 0
-    assert await side.race.one.rows(side.race.central, "SELECT FROM worker_environments") != []
+    assert (
+        await catalog_and_fleet.race.one.rows(catalog_and_fleet.race.central, "SELECT FROM worker_environments") != []
+    )

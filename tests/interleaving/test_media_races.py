@@ -27,7 +27,7 @@ LOCK_WALLET = "SELECT wallet_lock($1, $2)"
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class TwoMediaHarnesses:
     """The same disk and the same user, seen by two control planes."""
 
     race: Race
@@ -44,77 +44,92 @@ class Stages:
 
 
 @pytest.fixture
-async def harnesses(race: Race, tmp_path: Path) -> AsyncIterator[Stages]:
+async def media_harnesses(race: Race, tmp_path: Path) -> AsyncIterator[TwoMediaHarnesses]:
+    """The same files and the same user, seen by two control planes."""
     ann = replace(race.ann, pool=race.pool)
     async with (
         open_media_harness(race.one, race.ann, tmp_path) as one,
         open_media_harness(race.two, ann, tmp_path) as two,
     ):
-        yield Stages(race, one, two)
+        yield TwoMediaHarnesses(race, one, two)
 
 
-async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_charges_nothing(harnesses: Stages) -> None:
-    video = await harnesses.one.video()
-    async with harnesses.wallet_held():
-        tasks = await start_blocked(harnesses.race.pool, harnesses.two.delete_video(video.id), harnesses.submit(video))
+async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_charges_nothing(
+    media_harnesses: TwoMediaHarnesses,
+) -> None:
+    video = await media_harnesses.one.video()
+    async with media_harnesses.wallet_held():
+        tasks = await start_blocked(
+            media_harnesses.race.pool, media_harnesses.two.delete_video(video.id), media_harnesses.submit(video)
+        )
     deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
     assert deleted is None
     assert isinstance(submitted, Refusal)
-    assert await harnesses.race.one.balance(harnesses.race.ann) == 1000
-    assert await harnesses.one.paths() == set()
-    await harnesses.race.one.check()
+    assert await media_harnesses.race.one.balance(media_harnesses.race.ann) == 1000
+    assert await media_harnesses.one.paths() == set()
+    await media_harnesses.race.one.check()
 
 
-async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(harnesses: Stages) -> None:
-    video = await harnesses.one.video()
-    async with harnesses.wallet_held():
-        tasks = await start_blocked(harnesses.race.pool, harnesses.submit(video), harnesses.two.delete_video(video.id))
+async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(
+    media_harnesses: TwoMediaHarnesses,
+) -> None:
+    video = await media_harnesses.one.video()
+    async with media_harnesses.wallet_held():
+        tasks = await start_blocked(
+            media_harnesses.race.pool, media_harnesses.submit(video), media_harnesses.two.delete_video(video.id)
+        )
     submitted, deleted = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(submitted, SubmittedJob)
     assert isinstance(deleted, InUse)
-    assert await harnesses.race.one.ledger(harnesses.race.ann, submitted.job.id) == [RESERVE]
-    assert len(await harnesses.one.paths()) == 1
-    await harnesses.race.one.check()
+    assert await media_harnesses.race.one.ledger(media_harnesses.race.ann, submitted.job.id) == [RESERVE]
+    assert len(await media_harnesses.one.paths()) == 1
+    await media_harnesses.race.one.check()
 
 
-async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names_the_field(harnesses: Stages) -> None:
-    file_id = await harnesses.one.upload()
-    async with harnesses.wallet_held():
+async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names_the_field(
+    media_harnesses: TwoMediaHarnesses,
+) -> None:
+    file_id = await media_harnesses.one.upload()
+    async with media_harnesses.wallet_held():
         tasks = await start_blocked(
-            harnesses.race.pool,
-            harnesses.two.delete_file(file_id),
-            harnesses.race.one.submitted(harnesses.race.ann, input_file_ids=(file_id,)),
+            media_harnesses.race.pool,
+            media_harnesses.two.delete_file(file_id),
+            media_harnesses.race.one.submitted(media_harnesses.race.ann, input_file_ids=(file_id,)),
         )
     deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
     assert deleted is None
     assert isinstance(submitted, InvalidRequest)
     assert submitted.errors[0].field == "input_file_id"
-    assert await harnesses.race.one.balance(harnesses.race.ann) == 1000
+    assert await media_harnesses.race.one.balance(media_harnesses.race.ann) == 1000
 
 
 @pytest.mark.parametrize("deleted_first", [True, False])
-async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(harnesses: Stages, deleted_first: bool) -> None:
-    file_id = await harnesses.one.upload()
-    creating = harnesses.one.room.videos.create(principal_of(harnesses.race.ann), CreateVideo(original_file_id=file_id))
-    works = [harnesses.two.delete_file(file_id), creating]
-    async with harnesses.wallet_held():
-        tasks = await start_blocked(harnesses.race.pool, *(works if deleted_first else reversed(works)))
+async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(
+    media_harnesses: TwoMediaHarnesses, deleted_first: bool
+) -> None:
+    file_id = await media_harnesses.one.upload()
+    creating = media_harnesses.one.room.videos.create(
+        principal_of(media_harnesses.race.ann), CreateVideo(original_file_id=file_id)
+    )
+    works = [media_harnesses.two.delete_file(file_id), creating]
+    async with media_harnesses.wallet_held():
+        tasks = await start_blocked(media_harnesses.race.pool, *(works if deleted_first else reversed(works)))
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     if deleted_first:
         assert answers[0] is None
         assert isinstance(answers[1], InvalidRequest)
-        assert await harnesses.one.paths() == set()
+        assert await media_harnesses.one.paths() == set()
     else:
         assert isinstance(answers[0], Video)
         assert isinstance(answers[1], InUse)
-        assert len(await harnesses.one.paths()) == 1
+        assert len(await media_harnesses.one.paths()) == 1
 
 
-async def test_two_deletions_of_one_video_are_one(harnesses: Stages) -> None:
-    video = await harnesses.one.video()
-    async with harnesses.wallet_held():
-        works = [media.delete_video(video.id) for media in (harnesses.one, harnesses.two)]
-        tasks = await start_blocked(harnesses.race.pool, *works)
+async def test_two_deletions_of_one_video_are_one(media_harnesses: TwoMediaHarnesses) -> None:
+    video = await media_harnesses.one.video()
+    async with media_harnesses.wallet_held():
+        works = [media.delete_video(video.id) for media in (media_harnesses.one, media_harnesses.two)]
+        tasks = await start_blocked(media_harnesses.race.pool, *works)
     first, second = await asyncio.gather(*tasks, return_exceptions=True)
     assert first is None
     assert isinstance(second, NotFound)
@@ -138,30 +153,34 @@ async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race
         assert await race.one.rows(race.pool, "SELECT * FROM videos WHERE id = $1", video.id) == []
 
 
-async def test_two_confirmations_at_once_answer_the_same(harnesses: Stages) -> None:
-    file_id = await harnesses.one.upload(confirmed=False)
-    async with open_transaction(harnesses.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
-        works = [media.confirm(file_id) for media in (harnesses.one, harnesses.two)]
-        tasks = await start_blocked(harnesses.race.pool, *works)
+async def test_two_confirmations_at_once_answer_the_same(media_harnesses: TwoMediaHarnesses) -> None:
+    file_id = await media_harnesses.one.upload(confirmed=False)
+    async with open_transaction(media_harnesses.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
+        works = [media.confirm(file_id) for media in (media_harnesses.one, media_harnesses.two)]
+        tasks = await start_blocked(media_harnesses.race.pool, *works)
     assert await asyncio.gather(*tasks) == ["ready", "ready"]
 
 
-async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(harnesses: Stages) -> None:
-    file_id = await harnesses.one.upload(confirmed=False)
-    storage, [path] = harnesses.one.room.files.storage, await harnesses.one.paths()
-    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as confirming:
+async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(
+    media_harnesses: TwoMediaHarnesses,
+) -> None:
+    file_id = await media_harnesses.one.upload(confirmed=False)
+    storage, [path] = media_harnesses.one.room.files.storage, await media_harnesses.one.paths()
+    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, media_harnesses.one.confirm(file_id)) as confirming:
         await storage.put(path, CLIP[::-1], content_type="video/mp4")
     assert await confirming == "ready"
-    [row] = await harnesses.race.one.rows(harnesses.race.pool, "SELECT path, sha256 FROM files WHERE id = $1", file_id)
+    [row] = await media_harnesses.race.one.rows(
+        media_harnesses.race.pool, "SELECT path, sha256 FROM files WHERE id = $1", file_id
+    )
     assert await storage.read(row["path"], 10_000) == CLIP
     assert row["sha256"] == hashlib.sha256(CLIP).hexdigest()
 
 
 async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
-    harnesses: Stages, monkeypatch: pytest.MonkeyPatch
+    media_harnesses: TwoMediaHarnesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file_id = await harnesses.one.upload(confirmed=False)
-    storage, copy = harnesses.one.room.files.storage, harnesses.one.room.files.storage.copy
+    file_id = await media_harnesses.one.upload(confirmed=False)
+    storage, copy = media_harnesses.one.room.files.storage, media_harnesses.one.room.files.storage.copy
 
     async def replaced_first(source: str, target: str) -> ObjectInfo:
         await storage.put(source, b"%PDF-1.7".ljust(len(CLIP)), content_type="video/mp4")
@@ -169,68 +188,74 @@ async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
 
     monkeypatch.setattr(storage, "copy", replaced_first)
     with pytest.raises(ContentMismatch, match="pdf"):
-        await harnesses.one.confirm(file_id)
-    assert len(await harnesses.one.paths()) == 1, "the copy is gone"
+        await media_harnesses.one.confirm(file_id)
+    assert len(await media_harnesses.one.paths()) == 1, "the copy is gone"
 
 
-async def test_the_slower_of_two_confirmations_finds_the_file_ready(harnesses: Stages) -> None:
+async def test_the_slower_of_two_confirmations_finds_the_file_ready(media_harnesses: TwoMediaHarnesses) -> None:
     """The faster one has deleted what the slower one wanted to look at."""
-    file_id = await harnesses.one.upload(confirmed=False)
-    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, harnesses.one.confirm(file_id)) as slower:
-        assert await harnesses.two.confirm(file_id) == "ready"
+    file_id = await media_harnesses.one.upload(confirmed=False)
+    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, media_harnesses.one.confirm(file_id)) as slower:
+        assert await media_harnesses.two.confirm(file_id) == "ready"
     assert await slower == "ready"
-    [row] = await harnesses.race.one.rows(harnesses.race.pool, "SELECT path FROM files WHERE id = $1", file_id)
-    assert await harnesses.one.paths() == {row["path"]}
+    [row] = await media_harnesses.race.one.rows(
+        media_harnesses.race.pool, "SELECT path FROM files WHERE id = $1", file_id
+    )
+    assert await media_harnesses.one.paths() == {row["path"]}
 
 
-async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(harnesses: Stages) -> None:
-    file_id = await harnesses.one.upload(confirmed=False)
+async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(
+    media_harnesses: TwoMediaHarnesses,
+) -> None:
+    file_id = await media_harnesses.one.upload(confirmed=False)
     mark = "UPDATE files SET deleted_at = clock_timestamp() WHERE id = $1"
-    async with open_transaction(harnesses.race.pool, mark, file_id):
-        [confirming] = await start_blocked(harnesses.race.pool, harnesses.one.confirm(file_id))
+    async with open_transaction(media_harnesses.race.pool, mark, file_id):
+        [confirming] = await start_blocked(media_harnesses.race.pool, media_harnesses.one.confirm(file_id))
     with pytest.raises(NotFound):
         await confirming
-    await harnesses.two.sweep()
-    assert (await harnesses.one.files(), await harnesses.one.paths()) == (set(), set())
+    await media_harnesses.two.sweep()
+    assert (await media_harnesses.one.files(), await media_harnesses.one.paths()) == (set(), set())
 
 
-async def test_an_upload_that_is_being_confirmed_is_not_swept(harnesses: Stages) -> None:
-    file_id = await harnesses.one.upload(confirmed=False)
+async def test_an_upload_that_is_being_confirmed_is_not_swept(media_harnesses: TwoMediaHarnesses) -> None:
+    file_id = await media_harnesses.one.upload(confirmed=False)
     confirm = "UPDATE files SET status = 'ready', ready_at = now(), expires_at = NULL WHERE id = $1"
-    async with open_transaction(harnesses.race.pool, confirm, file_id):
+    async with open_transaction(media_harnesses.race.pool, confirm, file_id):
         # The sweeper does not wait: it looks at a locked row the next time.
-        await harnesses.one.sweep()
-    await harnesses.one.sweep()
-    assert (await harnesses.one.files(), len(await harnesses.one.paths())) == ({file_id}, 1)
+        await media_harnesses.one.sweep()
+    await media_harnesses.one.sweep()
+    assert (await media_harnesses.one.files(), len(await media_harnesses.one.paths())) == ({file_id}, 1)
 
 
-async def test_a_confirmation_between_the_objects_and_the_rows_of_a_sweep_finds_nothing(harnesses: Stages) -> None:
-    file_id = await harnesses.one.upload(confirmed=False)
+async def test_a_confirmation_between_the_objects_and_the_rows_of_a_sweep_finds_nothing(
+    media_harnesses: TwoMediaHarnesses,
+) -> None:
+    file_id = await media_harnesses.one.upload(confirmed=False)
     at = datetime.now(UTC) + LATER
-    sweeping = harnesses.one.room.sweeper.sweep(harnesses.one.ann.pool, at)
+    sweeping = media_harnesses.one.room.sweeper.sweep(media_harnesses.one.ann.pool, at)
     async with paused_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
         with pytest.raises(NotFound):
-            await harnesses.two.confirm(file_id)
+            await media_harnesses.two.confirm(file_id)
         # Another control plane sweeps the same at the same time, to the end.
-        await harnesses.two.sweep()
+        await media_harnesses.two.sweep()
     await task
-    assert (await harnesses.one.files(), await harnesses.one.paths()) == (set(), set())
+    assert (await media_harnesses.one.files(), await media_harnesses.one.paths()) == (set(), set())
 
 
-async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(harnesses: Stages) -> None:
-    core, ann = harnesses.race.one, harnesses.race.ann
+async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(media_harnesses: TwoMediaHarnesses) -> None:
+    core, ann = media_harnesses.race.one, media_harnesses.race.ann
     job = await core.submit(ann)
-    await harnesses.one.put_output(job.id)
+    await media_harnesses.one.put_output(job.id)
     await core.fail(await core.start())
     at = datetime.now(UTC) + LATER
-    sweeping = harnesses.two.room.sweeper.sweep(harnesses.two.ann.pool, at)
+    sweeping = media_harnesses.two.room.sweeper.sweep(media_harnesses.two.ann.pool, at)
     async with paused_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
         await core.room.retries.retry(ann.tenant_id, job.id, actor="user")
         started = await core.start()
-        fresh = await harnesses.one.put_output(job.id)
+        fresh = await media_harnesses.one.put_output(job.id)
         # And lost again: asked for once more, the sweep under way must not forget it.
         await core.fail(started)
     await task
-    assert await harnesses.one.paths() == {fresh.path}
-    await harnesses.one.sweep()
-    assert await harnesses.one.paths() == set()
+    assert await media_harnesses.one.paths() == {fresh.path}
+    await media_harnesses.one.sweep()
+    assert await media_harnesses.one.paths() == set()

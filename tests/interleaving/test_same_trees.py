@@ -33,7 +33,7 @@ OPEN = "SELECT 1 FROM candidate_slots WHERE status = 'open'"
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class AlternatingPlanes:
     """Control planes that take turns; each is a new one, with nothing in memory but the databases' connections."""
 
     race: Race
@@ -59,23 +59,26 @@ class Shift:
 
 
 @pytest.fixture
-async def shift(race: Race, tmp_path: Path) -> AsyncIterator[Shift]:
+async def alternating_planes(race: Race, tmp_path: Path) -> AsyncIterator[AlternatingPlanes]:
+    """Control planes that take turns, with storage of their own."""
     async with AsyncExitStack() as stack:
         members = (race.ann, replace(race.ann, pool=race.pool))
         first, second = [
             await stack.enter_async_context(open_media_harness(core, member, tmp_path / "home"))
             for core, member in zip((race.one, race.two), members, strict=True)
         ]
-        yield Shift(race, (first, second))
+        yield AlternatingPlanes(race, (first, second))
 
 
-async def guided(shift: Shift, run: Run, next_plane: Callable[[], PipelineHarness], random: Random | None) -> Run:
+async def guided(
+    alternating_planes: AlternatingPlanes, run: Run, next_plane: Callable[[], PipelineHarness], random: Random | None
+) -> Run:
     """One job after the other; after each the pair that is asked about is judged: the younger one wins.
 
     With `random` every other tick is crashed in, at one of its gaps.
     """
     for turn in range(80):
-        while not await shift.is_open():
+        while not await alternating_planes.is_open():
             plane = next_plane()
             await plane.due(run)
             if random is not None and random.random() < 0.5:
@@ -87,7 +90,7 @@ async def guided(shift: Shift, run: Run, next_plane: Callable[[], PipelineHarnes
             if shown.status is RunStatus.COMPLETED:
                 return shown
         await next_plane().work()
-        while await shift.is_open():
+        while await alternating_planes.is_open():
             plane = next_plane()
             if random is not None and random.random() < 0.5:
                 await crashed_at(random.choice(COLLECTING), plane.room.collector.tick(NOW))
@@ -106,14 +109,17 @@ async def vote(plane: PipelineHarness, run: Run, turn: int) -> None:
 
 
 async def made(
-    shift: Shift, pipeline: Pipeline, next_plane: Callable[[], PipelineHarness], random: Random | None
+    alternating_planes: AlternatingPlanes,
+    pipeline: Pipeline,
+    next_plane: Callable[[], PipelineHarness],
+    random: Random | None,
 ) -> Tree:
-    run = await shift.one.run(
+    run = await alternating_planes.one.run(
         pipeline, seed=11, target_leaves=6, budget=600, strategy=Strategy.BREADTH_FIRST, concurrency=1
     )
-    ended = await guided(shift, run, next_plane, random)
+    ended = await guided(alternating_planes, run, next_plane, random)
     assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
-    [tree] = [tree for tree in await read_trees(shift.one.ann.pool) if tree.run["id"] == run.id]
+    [tree] = [tree for tree in await read_trees(alternating_planes.one.ann.pool) if tree.run["id"] == run.id]
     assert [*tree.problems(), *tree.unsettled()] == []
     assert list(strange_draws(tree, while_it_drew=False)) == []
     return tree
@@ -127,26 +133,30 @@ def family(tree: Tree) -> list[tuple[int, int | None, int, int, int]]:
     ]
 
 
-async def narrowed(shift: Shift) -> Pipeline:
+async def narrowed(alternating_planes: AlternatingPlanes) -> Pipeline:
     """Only the three best of each step go on."""
-    *parents, last = await shift.one.steps("one", "two", "three", max_children=2)
-    return await shift.one.define([*({**step, "top_k": 3} for step in parents), last])
+    *parents, last = await alternating_planes.one.steps("one", "two", "three", max_children=2)
+    return await alternating_planes.one.define([*({**step, "top_k": 3} for step in parents), last])
 
 
 @pytest.mark.thorough
 async def test_the_same_seed_and_votes_make_the_same_tree_at_one_control_plane_and_at_two_that_keep_dying(
-    shift: Shift,
+    alternating_planes: AlternatingPlanes,
 ) -> None:
-    pipeline = await narrowed(shift)
-    undisturbed = await made(shift, pipeline, lambda one=shift.one: one, None)  # type: ignore[misc]
+    pipeline = await narrowed(alternating_planes)
+    undisturbed = await made(alternating_planes, pipeline, lambda one=alternating_planes.one: one, None)  # type: ignore[misc]
     for chance in (1, 2):
-        assert family(await made(shift, pipeline, shift.planes(), Random(chance))) == family(undisturbed)
+        assert family(await made(alternating_planes, pipeline, alternating_planes.planes(), Random(chance))) == family(
+            undisturbed
+        )
     assert any(elo != 1000 for *_, elo, _ in family(undisturbed))
 
 
-async def test_a_draw_that_seed_and_votes_do_not_lead_to_would_be_noticed(shift: Shift) -> None:
-    pipeline = await narrowed(shift)
-    tree = await made(shift, pipeline, lambda one=shift.one: one, None)  # type: ignore[misc]
+async def test_a_draw_that_seed_and_votes_do_not_lead_to_would_be_noticed(
+    alternating_planes: AlternatingPlanes,
+) -> None:
+    pipeline = await narrowed(alternating_planes)
+    tree = await made(alternating_planes, pipeline, lambda one=alternating_planes.one: one, None)  # type: ignore[misc]
     child = next(slot for slot in tree.slots if slot["position"] == 2)
     parents = [each["id"] for each in tree.candidates if each["position"] == 1]
     for parent_id in parents:

@@ -17,7 +17,7 @@ from callsheet.wire.fleet import Fleet
 from tests.support.crashes import crashed_at
 from tests.support.race import Race
 from tests.support.race_control import start_blocked
-from tests.support.scaling import NOW, Cloud, ScalingHarness, an_autoscaler, fails, harness
+from tests.support.scaling import NOW, MemoryDriver, ScalingHarness, an_autoscaler, fails, harness
 from tests.support.waiting import until
 
 
@@ -230,10 +230,10 @@ async def test_rules_that_change_during_a_decision_win(scaling: ScalingHarness, 
     """The decision by the old rules is dropped, and made again by the new ones at the next look."""
     fleet = await scaling.fleet(minimum=1)
 
-    class Slow(Cloud):
+    class Slow(MemoryDriver):
         async def actual(self, fleet: ScaledFleet) -> Actual:
             await scaling.rules.remove(fleet.id, "operator")
-            return await Cloud.actual(self, fleet)
+            return await MemoryDriver.actual(self, fleet)
 
     slow = Slow()
     scaling.autoscaler = an_autoscaler(race.one.databases, slow)

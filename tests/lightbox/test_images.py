@@ -12,17 +12,20 @@ import pytest
 from PIL import Image
 
 from callsheet.lightbox.server import RunningLightbox
-from tests.support.clips import Pixels, blank_png, farthest, flat, make_image, scene
+from tests.support.clips import Pixels, blank_png, farthest, flat, frame_at, make_image
 from tests.support.graphs import Graph, Step, image_graph, node
 from tests.support.lightbox import render
 
 
 @pytest.fixture(autouse=True)
 def input_image(lightbox_engine: RunningLightbox) -> Pixels:
+    """The pixels of `in.png` in the folder of inputs."""
     return make_image(lightbox_engine.folders.input / "in.png")
 
 
 class ImageRuns:
+    """Renders graphs on a Lightbox and reads the images they save."""
+
     def __init__(self, engine: RunningLightbox, client: httpx.AsyncClient) -> None:
         self._engine = engine
         self._client = client
@@ -72,7 +75,7 @@ async def test_scale_gives_the_size_asked_for(method: str, image_runs: ImageRuns
     assert kept.shape == (24, 32, 3)
     doubled = await image_runs.changed(("ImageScaleBy", {"upscale_method": method, "scale_by": 2.0}))
     assert doubled.shape == (96, 128, 3)
-    assert tuple(doubled[5, 5]) == tuple(scene(0)[2, 2])
+    assert tuple(doubled[5, 5]) == tuple(frame_at(0)[2, 2])
 
 
 async def test_flip_turns_the_image_over(image_runs: ImageRuns, input_image: Pixels) -> None:
@@ -230,14 +233,14 @@ async def test_images_of_every_kind_are_loaded(image_runs: ImageRuns, lightbox_e
 
 
 async def test_an_animated_image_is_a_batch(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:
-    pictures = [Image.fromarray(scene(index * 20)) for index in range(5)]
+    pictures = [Image.fromarray(frame_at(index * 20)) for index in range(5)]
     pictures[0].save(
         lightbox_engine.folders.input / "anim.webp", save_all=True, append_images=pictures[1:], lossless=True
     )
     files = await image_runs.files(image_graph("anim.webp", ("ImageInvert", {})))
     assert len(files) == 5
     with Image.open(files[4]) as last:
-        assert np.array_equal(np.asarray(last), 255 - scene(80))
+        assert np.array_equal(np.asarray(last), 255 - frame_at(80))
 
 
 async def test_masks_become_images(image_runs: ImageRuns, lightbox_engine: RunningLightbox) -> None:

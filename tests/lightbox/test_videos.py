@@ -17,7 +17,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 from callsheet.lightbox.server import RunningLightbox
-from tests.support.clips import TONE, Pixels, Seen, decode, farthest, make_clip, make_image, scene
+from tests.support.clips import TONE, Pixels, Seen, decode, farthest, frame_at, make_clip, make_image
 from tests.support.graphs import Graph, Step, node, video_graph
 from tests.support.lightbox import finished, lightbox_process, render
 from tests.support.waiting import until
@@ -37,10 +37,12 @@ def source_clip(lightbox_engine: RunningLightbox) -> Path:
 
 def shown(position: int) -> Pixels:
     """The frame of the clip at that place."""
-    return scene(position, 160, 120)
+    return frame_at(position, 160, 120)
 
 
-class Cinema:
+class VideoRuns:
+    """Renders graphs on a Lightbox and decodes the video they save."""
+
     def __init__(self, engine: RunningLightbox, client: httpx.AsyncClient) -> None:
         self.engine = engine
         self.client = client
@@ -56,13 +58,16 @@ class Cinema:
 
 
 @pytest.fixture
-async def cinema(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient) -> AsyncIterator[Cinema]:
-    yield Cinema(lightbox_engine, lightbox_client)
+async def video_runs(lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient) -> AsyncIterator[VideoRuns]:
+    """Renders videos; no run leaves an unfinished file."""
+    yield VideoRuns(lightbox_engine, lightbox_client)
     assert list(lightbox_engine.folders.output.rglob("*.part")) == []
 
 
-async def test_an_inverted_video_has_every_frame_the_length_and_the_sound(cinema: Cinema, source_clip: Path) -> None:
-    before, after = decode(source_clip), await cinema.seen(video_graph("in.mp4", ("ImageInvert", {})))
+async def test_an_inverted_video_has_every_frame_the_length_and_the_sound(
+    video_runs: VideoRuns, source_clip: Path
+) -> None:
+    before, after = decode(source_clip), await video_runs.seen(video_graph("in.mp4", ("ImageInvert", {})))
     assert len(after.frames) == len(before.frames) == 24
     assert after.rate == before.rate == 12
     for mine, theirs in zip(after.frames, before.frames, strict=True):
@@ -75,9 +80,9 @@ async def test_an_inverted_video_has_every_frame_the_length_and_the_sound(cinema
 
 @pytest.mark.parametrize(("format", "codecs"), [("mp4", ("h264", "aac")), ("webm", ("vp9", "opus"))])
 async def test_a_video_is_saved_in_each_format_with_its_sound(
-    format: str, codecs: tuple[str, str], cinema: Cinema
+    format: str, codecs: tuple[str, str], video_runs: VideoRuns
 ) -> None:
-    after = await cinema.seen(video_graph("in.mp4", ("ImageInvert", {}), format=format))
+    after = await video_runs.seen(video_graph("in.mp4", ("ImageInvert", {}), format=format))
     assert (after.video_codec, after.sound_codec) == codecs
     assert len(after.frames) == 24
     assert after.pitch == pytest.approx(TONE, abs=3)
@@ -94,23 +99,25 @@ SPEEDS = [
 
 
 @pytest.mark.parametrize(("speed", "frames"), SPEEDS)
-async def test_speed_changes_the_length_and_keeps_rate_and_pitch(speed: float, frames: int, cinema: Cinema) -> None:
+async def test_speed_changes_the_length_and_keeps_rate_and_pitch(
+    speed: float, frames: int, video_runs: VideoRuns
+) -> None:
     graph = {
         "1": node("LoadVideo", file="in.mp4"),
         "2": node("LightboxVideoSpeed", video=["1", 0], speed=speed),
         "3": node("SaveVideo", video=["2", 0], filename_prefix="speed", format="mp4", codec="h264"),
     }
-    after = await cinema.seen(graph)
+    after = await video_runs.seen(graph)
     assert len(after.frames) == frames
     assert after.rate == 12
     assert after.sound_seconds == pytest.approx(2 / speed, abs=0.15)
     assert after.pitch == pytest.approx(TONE, rel=0.03)
     assert farthest(after.frames[0], shown(0)) < TOLERANCE
     graph["2"]["inputs"]["keep_audio"] = False
-    assert (await cinema.seen(graph)).sound_codec is None
+    assert (await video_runs.seen(graph)).sound_codec is None
 
 
-async def test_every_effect_works_on_frames_as_on_images(cinema: Cinema) -> None:
+async def test_every_effect_works_on_frames_as_on_images(video_runs: VideoRuns) -> None:
     steps = (
         ("ImageScale", {"upscale_method": "bicubic", "width": 128, "height": 96, "crop": "disabled"}),
         ("ImageCrop", {"width": 101, "height": 75, "x": 4, "y": 4}),
@@ -121,7 +128,7 @@ async def test_every_effect_works_on_frames_as_on_images(cinema: Cinema) -> None
         ("LightboxOverlay", {"overlay": ["other", 0], "position": "bottom-right", "size": 0.3, "opacity": 0.8}),
         ("LightboxTextOverlay", {"text": "Ü", "position": "top", "size": 0.2, "color": "white", "opacity": 1.0}),
     )
-    after = await cinema.seen(video_graph("in.mp4", *steps, other=node("LoadImage", image="in.png")))
+    after = await video_runs.seen(video_graph("in.mp4", *steps, other=node("LoadImage", image="in.png")))
     # An odd size is made even: nothing is cut off.
     assert after.frames[0].shape == (76, 102, 3)
     assert len(after.frames) == 24
@@ -140,42 +147,42 @@ async def test_every_effect_works_on_frames_as_on_images(cinema: Cinema) -> None
     ],
     ids=lambda step: step[0],
 )
-async def test_an_effect_may_be_the_last_before_the_file(step: Step, cinema: Cinema) -> None:
+async def test_an_effect_may_be_the_last_before_the_file(step: Step, video_runs: VideoRuns) -> None:
     for format in ("mp4", "webm"):
-        after = await cinema.seen(video_graph("brief.mp4", step, format=format))
+        after = await video_runs.seen(video_graph("brief.mp4", step, format=format))
         assert len(after.frames) == (1 if step[0] == "LightboxFirstFrame" else 6)
 
 
-async def test_two_videos_are_blended_frame_by_frame(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_two_videos_are_blended_frame_by_frame(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
     make_clip(lightbox_engine.folders.input / "short.mp4", frames=6, sound=False)
     more = {"load2": node("LoadVideo", file="short.mp4"), "parts2": node("GetVideoComponents", video=["load2", 0])}
     blend = {"image2": ["parts2", 0], "blend_factor": 1.0, "blend_mode": "normal"}
-    after = await cinema.seen(video_graph("in.mp4", ("ImageBlend", blend), **more))
+    after = await video_runs.seen(video_graph("in.mp4", ("ImageBlend", blend), **more))
     assert len(after.frames) == 24
     assert farthest(after.frames[3], shown(3)) < TOLERANCE
     assert farthest(after.frames[20], shown(5)) < TOLERANCE
 
 
-async def test_an_untouched_video_is_copied_without_a_loss(cinema: Cinema, source_clip: Path) -> None:
+async def test_an_untouched_video_is_copied_without_a_loss(video_runs: VideoRuns, source_clip: Path) -> None:
     graph = {
         "1": node("LoadVideo", file="in.mp4"),
         "2": node("SaveVideo", video=["1", 0], filename_prefix="copy", format="auto", codec="auto"),
     }
-    after, before = await cinema.seen(graph), decode(source_clip)
+    after, before = await video_runs.seen(graph), decode(source_clip)
     assert all(np.array_equal(mine, theirs) for mine, theirs in zip(after.frames, before.frames, strict=True))
     assert after.sound_seconds == pytest.approx(before.sound_seconds, abs=0.05)
 
 
-async def test_sound_after_a_hole_stays_with_its_image(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_sound_after_a_hole_stays_with_its_image(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
     make_clip(lightbox_engine.folders.input / "hole.mkv", hole=(0.5, 1.5))
-    after = await cinema.seen(video_graph("hole.mkv", ("ImageInvert", {})))
+    after = await video_runs.seen(video_graph("hole.mkv", ("ImageInvert", {})))
     assert len(after.frames) == 24
     assert after.sound_seconds == pytest.approx(2.0, abs=0.1)
 
 
-async def test_a_video_without_sound_stays_without(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_a_video_without_sound_stays_without(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
     make_clip(lightbox_engine.folders.input / "mute.mp4", sound=False)
-    after = await cinema.seen(video_graph("mute.mp4", ("ImageInvert", {})))
+    after = await video_runs.seen(video_graph("mute.mp4", ("ImageInvert", {})))
     assert (len(after.frames), after.sound_codec) == (24, None)
 
 
@@ -197,10 +204,12 @@ def saved_as(name: str, **inputs: Any) -> Graph:
     ],
 )
 async def test_an_animation_shows_every_frame(
-    name: str, inputs: dict[str, Any], tolerance: float, cinema: Cinema
+    name: str, inputs: dict[str, Any], tolerance: float, video_runs: VideoRuns
 ) -> None:
-    reference = await cinema.file(saved_as("SaveAnimatedWEBP", fps=12.0, lossless=True, quality=80, method="fastest"))
-    file = await cinema.file(saved_as(name, **inputs))
+    reference = await video_runs.file(
+        saved_as("SaveAnimatedWEBP", fps=12.0, lossless=True, quality=80, method="fastest")
+    )
+    file = await video_runs.file(saved_as(name, **inputs))
     with Image.open(file) as animation, Image.open(reference) as exact:
         pictures = [np.asarray(each.convert("RGB")) for each in ImageSequence.Iterator(animation)]
         wanted = [np.asarray(each.convert("RGB")) for each in ImageSequence.Iterator(exact)]
@@ -222,16 +231,16 @@ def length(picture: Image.Image) -> float:
 
 @pytest.mark.parametrize("codec", ["vp9", "av1"])
 async def test_images_become_a_webm_without_a_word_of_the_encoder(
-    codec: str, cinema: Cinema, capfd: pytest.CaptureFixture[str]
+    codec: str, video_runs: VideoRuns, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    after = await cinema.seen(saved_as("SaveWEBM", codec=codec, fps=24.0, crf=30.0))
+    after = await video_runs.seen(saved_as("SaveWEBM", codec=codec, fps=24.0, crf=30.0))
     assert "Svt" not in capfd.readouterr().err
     assert len(after.frames) == 24
     assert after.rate == 24
     assert farthest(after.frames[3], shown(3)) < TOLERANCE * 2
 
 
-async def test_a_video_held_upright_stays_upright(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_a_video_held_upright_stays_upright(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
     path = lightbox_engine.folders.input / "upright.mp4"
     make_clip(path, frames=4)
     content = bytearray(path.read_bytes())
@@ -239,13 +248,15 @@ async def test_a_video_held_upright_stays_upright(cinema: Cinema, lightbox_engin
     matrix = content.index(b"tkhd") + 4 + 40
     content[matrix : matrix + 36] = struct.pack(">9i", 0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)
     path.write_bytes(bytes(content))
-    after = await cinema.seen(video_graph("upright.mp4", ("ImageInvert", {})))
+    after = await video_runs.seen(video_graph("upright.mp4", ("ImageInvert", {})))
     assert after.frames[0].shape == (160, 120, 3)
     # A quarter turn with the clock: what was at the top left is at the top right.
     assert farthest(after.frames[0], 255 - np.rot90(shown(0), -1)) < TOLERANCE
 
 
-async def test_a_video_of_changing_rate_stays_with_its_sound(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_a_video_of_changing_rate_stays_with_its_sound(
+    video_runs: VideoRuns, lightbox_engine: RunningLightbox
+) -> None:
     path = lightbox_engine.folders.input / "changing.mp4"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=30, options={"preset": "ultrafast"})
@@ -256,13 +267,13 @@ async def test_a_video_of_changing_rate_stays_with_its_sound(cinema: Cinema, lig
             frame.pts, frame.time_base = round(time * 30), Fraction(1, 30)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
-    after = await cinema.seen(video_graph("changing.mp4", ("ImageInvert", {})))
+    after = await video_runs.seen(video_graph("changing.mp4", ("ImageInvert", {})))
     assert after.seconds == pytest.approx(2.0, abs=0.15)
 
 
-async def test_hd_colours_come_back_as_they_were(cinema: Cinema, lightbox_engine: RunningLightbox) -> None:
+async def test_hd_colours_come_back_as_they_were(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
     make_clip(lightbox_engine.folders.input / "hd.mp4", frames=2, width=1280, height=720, sound=False)
-    file = await cinema.file(video_graph("hd.mp4", ("ImageInvert", {}), ("ImageInvert", {})))
+    file = await video_runs.file(video_graph("hd.mp4", ("ImageInvert", {}), ("ImageInvert", {})))
     with av.open(str(file)) as container:
         frame = next(container.decode(video=0))
         assert int(frame.colorspace) == 1
@@ -290,7 +301,7 @@ async def test_a_video_cut_off_in_the_middle_does_not_end_the_engine(
 
 
 async def test_an_interrupted_save_stops_at_once_and_leaves_nothing(
-    cinema: Cinema, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
+    video_runs: VideoRuns, lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     graph = {
         "1": node("EmptyImage", width=1280, height=720, batch_size=4096, color=7),

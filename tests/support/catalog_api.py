@@ -1,9 +1,9 @@
-"""A workflow to make effects of, and a studio that makes and sells them over HTTP.
+"""A workflow to make effects of, and an API client that makes and sells them.
 
-studio = await Studio.open(plane, client, people)
-effect = await studio.effect(credits_cost=5)          # a workflow of its own below it
-video = await studio.video(ann)
-job = await studio.submit(ann, effect, video_id=video)
+catalog_api = await CatalogApi.open(plane, client, people)
+effect = await catalog_api.effect(credits_cost=5)          # a workflow of its own below it
+video = await catalog_api.video(ann)
+job = await catalog_api.submit(ann, effect, video_id=video)
 """
 
 from __future__ import annotations

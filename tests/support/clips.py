@@ -26,7 +26,7 @@ def flat(width: int, height: int, colour: tuple[int, int, int]) -> Pixels:
     return np.full((height, width, 3), colour, np.uint8)
 
 
-def scene(position: int, width: int = 64, height: int = 48) -> Pixels:
+def frame_at(position: int, width: int = 64, height: int = 48) -> Pixels:
     """Large areas of colour, which survive a video codec, changing from frame to frame."""
     picture = flat(width, height, (40 + position % 120, 90, 160))
     picture[: height // 2, : width // 2] = (200, 180 - position % 100, 30)
@@ -34,7 +34,7 @@ def scene(position: int, width: int = 64, height: int = 48) -> Pixels:
 
 
 def make_image(path: Path, width: int = 64, height: int = 48) -> Pixels:
-    picture = scene(0, width, height)
+    picture = frame_at(0, width, height)
     Image.fromarray(picture).save(path)
     return picture
 
@@ -46,7 +46,7 @@ def make_clip(
     width: int = 160,
     height: int = 120,
     sound: bool = True,
-    picture: Callable[[int, int, int], Pixels] = scene,
+    picture: Callable[[int, int, int], Pixels] = frame_at,
     hole: tuple[float, float] = (0.0, 0.0),
 ) -> None:
     """`hole`: from when to when, in seconds, there is no sound."""

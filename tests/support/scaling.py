@@ -31,7 +31,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class Cloud:
+class MemoryDriver:
     """A driver whose workers are names in a set. `fault` is called before and after each call acts, with its name."""
 
     name: str = "cloud"
@@ -88,7 +88,7 @@ def fails(call: str, when: str = "before") -> Callable[[str, str], None]:
 class ScalingHarness:
     core: Core
     room: FleetRoom
-    cloud: Cloud
+    cloud: MemoryDriver
     rules: ScalingRules
     autoscaler: Autoscaler
     numbers: ScalingNumbers
@@ -141,7 +141,7 @@ class ScalingHarness:
 
 
 def an_autoscaler(
-    databases: Databases, cloud: Cloud, numbers: ScalingNumbers | None = None, most_workers: int = 50
+    databases: Databases, cloud: MemoryDriver, numbers: ScalingNumbers | None = None, most_workers: int = 50
 ) -> Autoscaler:
     """Of one control plane; open several for several."""
     return Autoscaler(
@@ -149,8 +149,8 @@ def an_autoscaler(
     )
 
 
-def harness(core: Core, cloud: Cloud | None = None) -> ScalingHarness:
-    cloud = cloud or Cloud()
+def harness(core: Core, cloud: MemoryDriver | None = None) -> ScalingHarness:
+    cloud = cloud or MemoryDriver()
     room = registry(core.databases, core.room.lease_reports)
     rules = ScalingRules(core.databases, {cloud.name: cloud})
     numbers = ScalingNumbers()

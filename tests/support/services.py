@@ -63,7 +63,7 @@ def service_settings(server: ReplicateServer) -> ProvidersConfig:
 
 
 @dataclass
-class Hooks:
+class CallbackReceiver:
     """Where callbacks arrive."""
 
     url: str = ""
@@ -87,9 +87,11 @@ class Hooks:
 
 
 @dataclass
-class Bench:
+class ServiceSetup:
+    """A provider that is a service elsewhere, the server behind it and the receiver of its callbacks."""
+
     server: ReplicateServer
-    hooks: Hooks
+    callback_receiver: CallbackReceiver
     provider: MediaProvider
     directory: Path
     file_seconds: float = PATIENCE_SECONDS
@@ -100,7 +102,7 @@ class Bench:
         return self.provider.finish is Finish.WEBHOOK
 
     def callback(self, *, may_exist: bool = False) -> Callback:
-        return Callback(f"{self.hooks.url}/{secrets.token_urlsafe(16)}", may_exist)
+        return Callback(f"{self.callback_receiver.url}/{secrets.token_urlsafe(16)}", may_exist)
 
     async def make(self, scenario: Scenario | None = None, **params: Any) -> list[bytes]:
         """As the queue does it: what may be tried again is, three times in all."""
@@ -129,7 +131,7 @@ class Bench:
     async def _called_back(self, provider: WebhookProvider, generation: Generation, callback: Callback) -> list[bytes]:
         found = await provider.find(callback) if callback.may_exist else None
         submitted = found or await provider.submit(generation, callback)
-        ended = await provider.read_callback(*await self.hooks.at(callback.url), time.time())
+        ended = await provider.read_callback(*await self.callback_receiver.at(callback.url), time.time())
         assert (ended.id, ended.callback_url) == (submitted.id, callback.url)
         # A poll returns the same as the callback.
         assert await provider.get(submitted.id) == ended
@@ -151,15 +153,15 @@ class Bench:
 
 
 @asynccontextmanager
-async def listening_hooks() -> AsyncIterator[Hooks]:
-    hooks = Hooks()
+async def open_callback_receiver() -> AsyncIterator[CallbackReceiver]:
+    callback_receiver = CallbackReceiver()
     app = web.Application()
-    app.router.add_post("/{id}", hooks.take)
+    app.router.add_post("/{id}", callback_receiver.take)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    hooks.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    callback_receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield hooks
+        yield callback_receiver
     finally:
         await runner.cleanup()

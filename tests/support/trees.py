@@ -143,7 +143,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Jury:
+class Voter:
     """What a person does to a tree, at one control plane."""
 
     tree: Tree
@@ -153,7 +153,7 @@ class Jury:
     pruner: Pruner
 
     @classmethod
-    def open(cls, core: Core, media: MediaHarness, tree: Tree) -> Jury:
+    def open(cls, core: Core, media: MediaHarness, tree: Tree) -> Voter:
         gallery = Gallery(core.databases, media.room.files)
         return cls(
             tree,

@@ -29,7 +29,7 @@ def lane(tenant: int, user: int = 0, *, priority: int = 0, identifier: str = "",
     return Lane(number, workflow, "production", "self_hosted", identifier, priority, uuid(tenant), uuid(user))
 
 
-class Stage:
+class BusyQueue:
     """An view whose lanes never run dry, and workers that are all busy all the time."""
 
     def __init__(self, weights: dict[int, float], slots: int, users: int = 1):
@@ -58,16 +58,16 @@ class Stage:
 @pytest.mark.parametrize("slots", [1, 30, 300])
 @pytest.mark.parametrize("weights", [{0: 1.0, 1: 1.0, 2: 1.0}, {0: 3.0, 1: 1.0}, {0: 0.5, 1: 2.0, 2: 2.5}])
 def test_shares_are_those_of_the_weights(weights: dict[int, float], slots: int) -> None:
-    served = Counter(tenant_id for tenant_id, _ in Stage(weights, slots).draw())
+    served = Counter(tenant_id for tenant_id, _ in BusyQueue(weights, slots).draw())
     for tenant, weight in weights.items():
         assert abs(served[uuid(tenant)] / DRAWS - weight / sum(weights.values())) < 0.05
 
 
 def test_users_of_a_tenant_share_alike_and_do_not_make_its_share_larger() -> None:
-    stage = Stage({0: 1.0}, 10, users=9)
-    served = Counter(user_id for _, user_id in stage.draw())
+    busy_queue = BusyQueue({0: 1.0}, 10, users=9)
+    served = Counter(user_id for _, user_id in busy_queue.draw())
     assert max(served.values()) - min(served.values()) <= DRAWS * 0.05
-    terms = Stage({0: 1.0, 1: 1.0}, 10, users=1)
+    terms = BusyQueue({0: 1.0, 1: 1.0}, 10, users=1)
     for user in range(1, 50):
         terms.view.arrive(lane(0, user), user)
     tenants = Counter(tenant_id for tenant_id, _ in terms.draw())
@@ -76,23 +76,23 @@ def test_users_of_a_tenant_share_alike_and_do_not_make_its_share_larger() -> Non
 
 @pytest.mark.parametrize("slots", [1, 8])
 def test_a_newcomer_waits_for_one_job_of_the_flood_at_most(slots: int) -> None:
-    stage = Stage({0: 1.0, 1: 1.0}, slots)
-    stage.view.leave(lane(1))
-    stage.draw(500)
-    stage.view.arrive(lane(1), 10_000)
-    served = [tenant_id for tenant_id, _ in stage.draw(2)]
+    busy_queue = BusyQueue({0: 1.0, 1: 1.0}, slots)
+    busy_queue.view.leave(lane(1))
+    busy_queue.draw(500)
+    busy_queue.view.arrive(lane(1), 10_000)
+    served = [tenant_id for tenant_id, _ in busy_queue.draw(2)]
     assert uuid(1) in served
 
 
 @given(st.integers(2, 20), st.integers(1, 30), st.integers(0, 1000))
 def test_no_tenant_starves(tenants: int, slots: int, seed: int) -> None:
     """A tenant with nothing in flight is served before any tenant is served twice."""
-    stage = Stage(dict.fromkeys(range(tenants), 1.0), slots)
-    stage.random.seed(seed)
+    busy_queue = BusyQueue(dict.fromkeys(range(tenants), 1.0), slots)
+    busy_queue.random.seed(seed)
     waited = dict.fromkeys(map(uuid, range(tenants)), 0)
     for _ in range(5 * tenants + slots):
-        [(tenant_id, _)] = stage.draw(1)
-        in_flight = {each.tenant_id for each in stage.running}
+        [(tenant_id, _)] = busy_queue.draw(1)
+        in_flight = {each.tenant_id for each in busy_queue.running}
         waited = {tenant: 0 if tenant in in_flight else draws + 1 for tenant, draws in waited.items()}
         assert waited[tenant_id] == 0
         assert max(waited.values()) <= tenants

@@ -12,14 +12,14 @@ from callsheet.providers.comfy.following import Following
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.comfy.socket_images import Keepsakes
 from callsheet.providers.engine import Run
-from tests.support.engine_stages import Seen
+from tests.support.engine_setups import RecordingWatcher
 from tests.support.engines import sample
 
 RUN = "r"
 
 
-def hear(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -> Seen:
-    seen = Seen()
+def hear(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -> RecordingWatcher:
+    seen = RecordingWatcher()
     following = Following(Run(prompt_id, {}), seen, Keepsakes())
     socket = EngineSocket("ws://engine")
     with socket.following(following):
@@ -28,7 +28,7 @@ def hear(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -
     return seen
 
 
-def recorded(name: str) -> Seen:
+def recorded(name: str) -> RecordingWatcher:
     found = sample(name)
     messages = [each["msg"] for each in found["messages"] if "type" in each["msg"]]
     prompt_id = found.get("prompt_id") or next(
@@ -37,7 +37,7 @@ def recorded(name: str) -> Seen:
     return hear(((each["type"], each["data"]) for each in messages), prompt_id)
 
 
-def states(seen: Seen) -> dict[str, list[str]]:
+def states(seen: RecordingWatcher) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for node_id, state in seen.nodes:
         found.setdefault(node_id, []).append(state)

@@ -11,7 +11,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.installation import empty, isolated_installation
 from tests.support.waiting import until
-from tests.worker.harness import Site, open_site
+from tests.worker.harness import AgentHarness, open_agent_harness
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +35,7 @@ async def plane(_plane_of_all: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-async def site(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Site]:
-    async with open_site(plane, tmp_path / "agent") as site:
-        yield site
+async def agent_harness(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[AgentHarness]:
+    """Agents of the shared control plane, with an engine that replays recordings."""
+    async with open_agent_harness(plane, tmp_path / "agent") as agent_harness:
+        yield agent_harness

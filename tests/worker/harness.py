@@ -34,7 +34,9 @@ GRAPH: dict[str, Any] = {
 
 
 @dataclass
-class Site:
+class AgentHarness:
+    """Agents of a control plane, with an engine that replays recordings."""
+
     worker_harness: WorkerHarness
     engine: ReplayingEngine
     directory: Path
@@ -117,7 +119,7 @@ class Site:
         return list(answer.json()["spans"])
 
     async def polls(self, number: int = 1) -> None:
-        """Waits until that many polls of this site's workers wait. A poll of the test before may still be there."""
+        """Waits until that many polls of workers of this harness wait. A poll of the test before may still be there."""
         waiting, workflow = self.worker_harness.plane.jobs.waiters._waiting, self.worker_harness.jobs_api.core.workflow
 
         def own() -> int:
@@ -147,13 +149,13 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(plane: ControlPlane, directory: Path) -> AsyncIterator[Site]:
+async def open_agent_harness(plane: ControlPlane, directory: Path) -> AsyncIterator[AgentHarness]:
     async with open_worker_harness(plane) as worker_harness, replaying() as engine:
-        site = Site(worker_harness, engine, directory)
+        agent_harness = AgentHarness(worker_harness, engine, directory)
         try:
-            yield site
+            yield agent_harness
         finally:
-            for task in site.agents:
+            for task in agent_harness.agents:
                 task.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await task

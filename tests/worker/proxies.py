@@ -13,7 +13,7 @@ from aiohttp import web
 from tests.support.ports import free_port
 
 
-class Wire:
+class CuttableProxy:
     def __init__(self, target: str):
         parts = urlsplit(target)
         assert parts.hostname
@@ -57,8 +57,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def wire_to(target: str) -> AsyncIterator[Wire]:
-    wire = Wire(target)
+async def cuttable_proxy_to(target: str) -> AsyncIterator[CuttableProxy]:
+    wire = CuttableProxy(target)
     await wire.connect()
     try:
         yield wire
@@ -66,7 +66,7 @@ async def wire_to(target: str) -> AsyncIterator[Wire]:
         await wire.cut()
 
 
-class Gate:
+class RefusingProxy:
     """A proxy that returns 503 for some paths instead of forwarding them."""
 
     def __init__(self, target: str):
@@ -98,15 +98,15 @@ class Gate:
 
 
 @asynccontextmanager
-async def gate_to(target: str) -> AsyncIterator[Gate]:
-    gate = Gate(target)
+async def refusing_proxy_to(target: str) -> AsyncIterator[RefusingProxy]:
+    proxy = RefusingProxy(target)
     app = web.Application(client_max_size=2**30)
-    app.router.add_route("*", "/{path:.*}", gate.pass_on)
+    app.router.add_route("*", "/{path:.*}", proxy.pass_on)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    gate.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield gate
+        yield proxy
     finally:
         await runner.cleanup()

@@ -20,7 +20,7 @@ from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
 from tests.support.people import People, Person
 from tests.support.waiting import until
-from tests.worker.harness import open_site
+from tests.worker.harness import open_agent_harness
 
 GRADE = {"brightness": 1.5, "contrast": 1.0, "gamma": 1.0, "saturation": 1.0, "warmth": 0.0}
 FIX: Graph = image_graph("{{parent_image_path}}", ("LightboxColorGrade", GRADE))
@@ -40,12 +40,17 @@ async def test_actors_and_workflows_take_each_others_images(settings: Settings, 
             providers={"lightbox": provider},
             tasks={"in_process": 2, "costs": {**COSTS, "media": 4}},
         )
-        async with running_control_plane(chosen) as plane, open_site(plane, tmp_path / "agent") as site:
-            catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
+        async with (
+            running_control_plane(chosen) as plane,
+            open_agent_harness(plane, tmp_path / "agent") as agent_harness,
+        ):
+            catalog_api = await CatalogApi.open(
+                plane, agent_harness.worker_harness.client, People(plane.accounts, plane.keys)
+            )
             ann = await catalog_api.person(tokens=1000)
             slug = await catalog_api.sold_image_workflow(FIX)
             engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
-            site.agent(engines=[engine], workflows=(slug,), max_concurrency=2)
+            agent_harness.agent(engines=[engine], workflows=(slug,), max_concurrency=2)
             steps: list[dict[str, Any]] = [
                 {"name": "Paint", **WORDS, "payload": {**LIGHTBOX, "action_type": "txt2img", "params": SIZE}},
                 {"name": "Grade", "workflow": slug, "needs_parent_image_path": True, "max_children": 1},
@@ -71,7 +76,7 @@ async def test_actors_and_workflows_take_each_others_images(settings: Settings, 
             # One job makes two bases; each has a child by the agent and a leaf by the actor.
             assert [step["active"] for step in shown["steps"]] == [2, 2, 2]
             assert (shown["draws"], shown["spent"]) == (5, 4 + 2 * 5 + 2 * 4)
-            assert await site.worker_harness.balance(ann) == 1000 - 22
+            assert await agent_harness.worker_harness.balance(ann) == 1000 - 22
             await _check_images(catalog_api, ann, run["id"])
             await _check_replay(catalog_api, ann, run["id"])
 

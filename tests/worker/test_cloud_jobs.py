@@ -22,7 +22,7 @@ from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 from tests.support.people import People
 from tests.support.waiting import until
-from tests.worker.harness import Site, open_site
+from tests.worker.harness import AgentHarness, open_agent_harness
 
 KEY = "the-key-of-the-account"
 GRAPH = {
@@ -34,8 +34,10 @@ PRIMARY = {"key": "input", "type": "image", "placeholder": "__INPUT_PATH__", "is
 
 
 @dataclass
-class Cloud:
-    site: Site
+class CloudSetup:
+    """A Lightbox that responds as Comfy Cloud, agents, and a workflow that is rendered there."""
+
+    agent_harness: AgentHarness
     url: str
     catalog_api: CatalogApi
     workflow: str
@@ -44,8 +46,8 @@ class Cloud:
         """As `callsheet worker` makes it of its environment."""
         monkeypatch.setenv("COMFY_CLOUD_API_KEY", key)
         settings = load_settings(worker={"cloud_url": self.url})
-        directory = self.site.directory / "cloud"
-        return self.site.agent(engines=engines_of(settings), workflows=(self.workflow,), directory=directory)
+        directory = self.agent_harness.directory / "cloud"
+        return self.agent_harness.agent(engines=engines_of(settings), workflows=(self.workflow,), directory=directory)
 
     async def effect(self, **changes: Any) -> dict[str, Any]:
         return await self.catalog_api.effect(self.workflow, **changes)
@@ -58,14 +60,17 @@ class Cloud:
 
 
 @pytest.fixture
-async def cloud(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cloud]:
+async def cloud_setup(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[CloudSetup]:
+    """A Lightbox that responds as Comfy Cloud, with agents."""
     async with (
         lightbox_here(tmp_path / "lightbox", as_cloud=True, cloud_api_key=KEY) as lightbox,
-        open_site(plane, tmp_path / "agent") as site,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
-        catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, agent_harness.worker_harness.client, People(plane.accounts, plane.keys)
+        )
         made = await catalog_api.workflow(graph=GRAPH, properties=[PRIMARY], output_node_id="2")
-        yield Cloud(site, lightbox.url, catalog_api, made["slug"])
+        yield CloudSetup(agent_harness, lightbox.url, catalog_api, made["slug"])
 
 
 def png(colour: tuple[int, int, int]) -> bytes:
@@ -76,64 +81,66 @@ def png(colour: tuple[int, int, int]) -> bytes:
 
 @pytest.mark.thorough
 async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_an_engine_of_its_own(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+    cloud_setup: CloudSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site, catalog_api = cloud.site, cloud.catalog_api
+    agent_harness, catalog_api = cloud_setup.agent_harness, cloud_setup.catalog_api
     person = await catalog_api.person()
     # It asks for work of the same workflow all the time.
-    site.agent(workflows=(cloud.workflow,), worker_id="own-engine", wait_seconds=0.1)
-    await until(lambda: (site.directory / "token.json").exists())
+    agent_harness.agent(workflows=(cloud_setup.workflow,), worker_id="own-engine", wait_seconds=0.1)
+    await until(lambda: (agent_harness.directory / "token.json").exists())
     effect, file_id = (
-        await cloud.effect(provider="cloud"),
+        await cloud_setup.effect(provider="cloud"),
         await catalog_api.file(person, png((10, 20, 200)), "image/png"),
     )
     job = await catalog_api.submit(person, effect, input_file_id=file_id, input_payload={})
-    here = await catalog_api.submit(person, await cloud.effect(), input_file_id=file_id, input_payload={})
-    await site.ends(person, here["id"])
-    assert (await site.worker_harness.shown(person, job["id"]))["status"] == "queued"
-    cloud.worker(monkeypatch)
-    await site.ends(person, job["id"])
-    [file] = await site.worker_harness.files(person, job["id"])
-    content = await site.worker_harness.plane.storage.read(file["path"], 1_000_000)
+    here = await catalog_api.submit(person, await cloud_setup.effect(), input_file_id=file_id, input_payload={})
+    await agent_harness.ends(person, here["id"])
+    assert (await agent_harness.worker_harness.shown(person, job["id"]))["status"] == "queued"
+    cloud_setup.worker(monkeypatch)
+    await agent_harness.ends(person, job["id"])
+    [file] = await agent_harness.worker_harness.files(person, job["id"])
+    content = await agent_harness.worker_harness.plane.storage.read(file["path"], 1_000_000)
     with Image.open(io.BytesIO(content)) as result:
         assert result.getpixel((5, 5)) == (245, 235, 55)
-    name = (await site.worker_harness.row(person, job["id"]))["provider_job_id"]
-    assert (await cloud.account(f"/api/jobs/{name}"))["status"] == "completed"
-    assert len(site.engine.called("/prompt")) == 1
-    own = (await site.worker_harness.row(person, here["id"]))["provider_job_id"]
-    assert own == site.engine.called("/prompt")[0]["prompt_id"]
+    name = (await agent_harness.worker_harness.row(person, job["id"]))["provider_job_id"]
+    assert (await cloud_setup.account(f"/api/jobs/{name}"))["status"] == "completed"
+    assert len(agent_harness.engine.called("/prompt")) == 1
+    own = (await agent_harness.worker_harness.row(person, here["id"]))["provider_job_id"]
+    assert own == agent_harness.engine.called("/prompt")[0]["prompt_id"]
 
 
 @pytest.mark.thorough
-async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(
+    cloud_setup: CloudSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sleep = node("ProbeSleep", image=["1", 0], seconds=60.0, steps=1200, preview=False)
     graph = GRAPH | {"3": sleep}
-    made = await cloud.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
-    cloud.workflow = made["slug"]
-    person = await cloud.catalog_api.person()
-    file_id = await cloud.catalog_api.file(person, png((1, 2, 3)), "image/png")
-    cloud.worker(monkeypatch)
-    job = await cloud.catalog_api.submit(
-        person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
+    made = await cloud_setup.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
+    cloud_setup.workflow = made["slug"]
+    person = await cloud_setup.catalog_api.person()
+    file_id = await cloud_setup.catalog_api.file(person, png((1, 2, 3)), "image/png")
+    cloud_setup.worker(monkeypatch)
+    job = await cloud_setup.catalog_api.submit(
+        person, await cloud_setup.effect(provider="cloud"), input_file_id=file_id, input_payload={}
     )
 
     async def runs() -> bool:
-        return bool((await cloud.account("/api/queue"))["queue_running"])
+        return bool((await cloud_setup.account("/api/queue"))["queue_running"])
 
     await until(runs)
-    await cloud.site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job['id']}/cancel")
+    await cloud_setup.agent_harness.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job['id']}/cancel")
 
     async def is_idle() -> bool:
         return not await runs()
 
     await until(is_idle)
-    [listed] = (await cloud.account("/api/jobs"))["jobs"]
+    [listed] = (await cloud_setup.account("/api/jobs"))["jobs"]
     assert listed["status"] == "cancelled"
 
 
 @pytest.mark.thorough
 async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+    cloud_setup: CloudSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = MOST_ANNOUNCED + 30
     graph = {
@@ -141,15 +148,18 @@ async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
         "3": node("RepeatImageBatch", image=["1", 0], amount=count),
         "2": node("SaveImage", images=["3", 0], filename_prefix="frame"),
     }
-    made = await cloud.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
-    cloud.workflow = made["slug"]
-    person = await cloud.catalog_api.person()
-    file_id = await cloud.catalog_api.file(person, png((9, 8, 7)), "image/png")
-    cloud.worker(monkeypatch)
-    job = await cloud.catalog_api.submit(
-        person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
+    made = await cloud_setup.catalog_api.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
+    cloud_setup.workflow = made["slug"]
+    person = await cloud_setup.catalog_api.person()
+    file_id = await cloud_setup.catalog_api.file(person, png((9, 8, 7)), "image/png")
+    cloud_setup.worker(monkeypatch)
+    job = await cloud_setup.catalog_api.submit(
+        person, await cloud_setup.effect(provider="cloud"), input_file_id=file_id, input_payload={}
     )
-    await cloud.site.ends(person, job["id"])
-    files = await cloud.site.worker_harness.files(person, job["id"])
+    await cloud_setup.agent_harness.ends(person, job["id"])
+    files = await cloud_setup.agent_harness.worker_harness.files(person, job["id"])
     assert sorted(file["name"] for file in files) == [f"frame_{number:05}_.png" for number in range(1, count + 1)]
-    assert len(await cloud.site.worker_harness.plane.storage.read(files[-1]["path"], 1_000_000)) == files[-1]["size"]
+    assert (
+        len(await cloud_setup.agent_harness.worker_harness.plane.storage.read(files[-1]["path"], 1_000_000))
+        == files[-1]["size"]
+    )

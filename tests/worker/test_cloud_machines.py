@@ -18,7 +18,7 @@ import pytest
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.metadata_service import MetadataService, metadata_service
 from tests.support.waiting import PATIENCE_SECONDS, until
-from tests.worker.harness import Site
+from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process
 from tests.worker.test_interruptions import processing, put_back
 
@@ -50,14 +50,14 @@ def notice(seconds: float) -> str:
 
 @pytest.mark.thorough
 async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
-    site: Site, tmp_path: Path, metadata: MetadataService
+    agent_harness: AgentHarness, tmp_path: Path, metadata: MetadataService
 ) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    await site.submit(person)
-    with worker_process(site, tmp_path, "gpu-1", **on(metadata)) as process:
-        await processing(site)
-        [worker] = await site.workers()
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    await agent_harness.submit(person)
+    with worker_process(agent_harness, tmp_path, "gpu-1", **on(metadata)) as process:
+        await processing(agent_harness)
+        [worker] = await agent_harness.workers()
         assert (worker["instance_type"], worker["capacity_type"]) == ("g5.xlarge", "spot")
         # A token that ran out is renewed.
         metadata.tokens = {"another"}
@@ -68,29 +68,29 @@ async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
         assert process.poll() is None
         metadata.said[NOTICE] = notice(15)
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    await put_back(site)
-    assert await site.workers() == []
-    assert site.engine.running is None
+    await put_back(agent_harness)
+    assert await agent_harness.workers() == []
+    assert agent_harness.engine.running is None
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [REBALANCE, pytest.param(NOTICE, marks=pytest.mark.thorough)])
 async def test_a_job_that_can_be_finished_before_the_machine_goes_is_finished_and_no_other_taken(
-    site: Site, tmp_path: Path, metadata: MetadataService, name: str
+    agent_harness: AgentHarness, tmp_path: Path, metadata: MetadataService, name: str
 ) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    jobs = [await site.submit(person) for _ in range(2)]
-    with worker_process(site, tmp_path, "gpu-1", **on(metadata)) as process:
-        await processing(site)
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    jobs = [await agent_harness.submit(person) for _ in range(2)]
+    with worker_process(agent_harness, tmp_path, "gpu-1", **on(metadata)) as process:
+        await processing(agent_harness)
         metadata.said[name] = notice(120) if name == NOTICE else '{"noticeTime": "2026-02-15T12:00:00Z"}'
         asked = metadata.asked
         await until(lambda: metadata.asked > asked + 10)
-        site.engine.release.set()
+        agent_harness.engine.release.set()
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    statuses = [(await site.worker_harness.shown(person, job_id))["status"] for job_id in jobs]
+    statuses = [(await agent_harness.worker_harness.shown(person, job_id))["status"] for job_id in jobs]
     assert statuses == ["completed", "queued"]
-    assert await site.workers() == []
+    assert await agent_harness.workers() == []
 
 
 class Group:
@@ -138,7 +138,7 @@ def own_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.thorough
 async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_under_one(
-    site: Site, tmp_path: Path, metadata: MetadataService, own_aws: str
+    agent_harness: AgentHarness, tmp_path: Path, metadata: MetadataService, own_aws: str
 ) -> None:
     group = await asyncio.to_thread(Group, own_aws)
     metadata.said["instance-id"] = group.instance_id
@@ -150,15 +150,15 @@ async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_
         NO_PROXY="*",
         **CREDENTIALS,
     )
-    site.engine.scenario = "held"
-    person = await site.person()
-    job_id = await site.submit(person)
-    with worker_process(site, tmp_path, "gpu-1", **variables) as process:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    with worker_process(agent_harness, tmp_path, "gpu-1", **variables) as process:
         await until(lambda: asyncio.to_thread(group.is_protected))
         await asyncio.to_thread(group.scale_in)
         assert [each["InstanceId"] for each in await asyncio.to_thread(group.instances)] == [group.instance_id]
-        site.engine.release.set()
-        await site.ends(person, job_id)
+        agent_harness.engine.release.set()
+        await agent_harness.ends(person, job_id)
 
         async def is_free() -> bool:
             return not await asyncio.to_thread(group.is_protected)
@@ -169,4 +169,4 @@ async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_
         # What EC2 then says on the machine itself.
         metadata.said[LIFECYCLE] = "Terminated"
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    assert await site.workers() == []
+    assert await agent_harness.workers() == []

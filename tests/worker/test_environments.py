@@ -10,7 +10,7 @@ from callsheet.app import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
 from tests.support.waiting import until
-from tests.worker.harness import open_site
+from tests.worker.harness import open_agent_harness
 
 PROBED = {
     "4": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 0}},
@@ -25,26 +25,26 @@ async def test_a_job_waits_until_the_node_is_installed_and_the_engine_restarted(
 ) -> None:
     async with (
         lightbox_process(tmp_path / "lightbox", probes=False) as lightbox,
-        open_site(plane, tmp_path / "agent") as site,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
-        worker_harness = site.worker_harness
+        worker_harness = agent_harness.worker_harness
         path = f"/api/admin/workflows/{worker_harness.jobs_api.workflow}"
         changed = await worker_harness.client.patch(
             path, json={"graph": PROBED}, headers=worker_harness.jobs_api.admin.headers
         )
         assert changed.status_code == 200, changed.text
-        person = await site.person()
-        site.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))])
-        await until(site.workers)
-        job_id = await site.submit(person, workflow=PROBED, assets=[])
+        person = await agent_harness.person()
+        agent_harness.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))])
+        await until(agent_harness.workers)
+        job_id = await agent_harness.submit(person, workflow=PROBED, assets=[])
         why = (await worker_harness.shown(person, job_id))["why_waiting"]
         assert why["message"] == "No worker has the node class ProbeSleep."
         # As when an operator installs the package and restarts ComfyUI.
         await lightbox.kill()
         lightbox.probes = True
         await lightbox.start()
-        await site.ends(person, job_id)
-        [worker] = await site.workers()
+        await agent_harness.ends(person, job_id)
+        [worker] = await agent_harness.workers()
         shown = (
             await worker_harness.jobs_api.get(
                 worker_harness.jobs_api.admin, f"/api/admin/workers/{worker['worker_id']}"

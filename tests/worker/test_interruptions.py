@@ -13,133 +13,137 @@ import pytest
 from callsheet.worker.agent import PAUSE_SECONDS, Agent
 from callsheet.worker.departure import DRAINED_EXIT_CODE
 from tests.support.waiting import PATIENCE_SECONDS, until
-from tests.worker.harness import Site
+from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process
-from tests.worker.proxies import gate_to, wire_to
+from tests.worker.proxies import cuttable_proxy_to, refusing_proxy_to
 
 
-async def processing(site: Site, count: int = 1) -> None:
-    await until(lambda: len(site.engine.called("/prompt")) >= count and site.engine.running)
+async def processing(agent_harness: AgentHarness, count: int = 1) -> None:
+    await until(lambda: len(agent_harness.engine.called("/prompt")) >= count and agent_harness.engine.running)
 
 
-async def put_back(site: Site) -> None:
+async def put_back(agent_harness: AgentHarness) -> None:
     async def is_queued() -> bool:
-        rows = await site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return bool(rows) and all((row["status"], row["attempts"]) == ("queued", 0) for row in rows)
 
     await until(is_queued)
 
 
-async def test_a_stopped_agent_puts_its_jobs_back_with_their_attempts_and_says_goodbye(site: Site) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    jobs = [await site.submit(person) for _ in range(3)]
-    agent = site.agent()
-    await processing(site)
-    await until(lambda: len(site.engine.called("/upload/image")) == 2)
-    await site.leave(agent, "SIGTERM")
-    await put_back(site)
-    assert await site.workers() == []
-    assert site.engine.running is None
-    assert site.left_over() == []
-    site.engine.release.set()
-    site.agent()
+async def test_a_stopped_agent_puts_its_jobs_back_with_their_attempts_and_says_goodbye(
+    agent_harness: AgentHarness,
+) -> None:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    jobs = [await agent_harness.submit(person) for _ in range(3)]
+    agent = agent_harness.agent()
+    await processing(agent_harness)
+    await until(lambda: len(agent_harness.engine.called("/upload/image")) == 2)
+    await agent_harness.leave(agent, "SIGTERM")
+    await put_back(agent_harness)
+    assert await agent_harness.workers() == []
+    assert agent_harness.engine.running is None
+    assert agent_harness.left_over() == []
+    agent_harness.engine.release.set()
+    agent_harness.agent()
     for job_id in jobs:
-        await site.ends(person, job_id)
+        await agent_harness.ends(person, job_id)
 
 
-async def test_a_job_that_can_be_finished_in_time_is_finished(site: Site) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    job_id = await site.submit(person)
-    agent = site.agent()
-    await processing(site)
+async def test_a_job_that_can_be_finished_in_time_is_finished(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    agent = agent_harness.agent()
+    await processing(agent_harness)
     agent.departure.begin("SIGTERM", 60)
-    site.engine.release.set()
+    agent_harness.engine.release.set()
     await agent.task  # type: ignore[attr-defined]
-    assert (await site.worker_harness.shown(person, job_id))["status"] == "completed"
-    assert await site.workers() == []
+    assert (await agent_harness.worker_harness.shown(person, job_id))["status"] == "completed"
+    assert await agent_harness.workers() == []
 
 
-async def drain(site: Site, agent: Agent, what: str = "drain") -> None:
-    answer = await site.worker_harness.jobs_api.post(f"/api/admin/workers/{agent.config.worker_id}/{what}", {})
+async def drain(agent_harness: AgentHarness, agent: Agent, what: str = "drain") -> None:
+    answer = await agent_harness.worker_harness.jobs_api.post(f"/api/admin/workers/{agent.config.worker_id}/{what}", {})
     assert answer.status_code == 200, answer.text
 
 
-async def test_a_drained_worker_finishes_and_leaves_where_it_shall(site: Site) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    job_id = await site.submit(person)
-    agent = site.agent(leaves_when_drained=True)
-    await processing(site)
-    await drain(site, agent)
-    site.engine.release.set()
-    await site.ends(person, job_id)
+async def test_a_drained_worker_finishes_and_leaves_where_it_shall(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    agent = agent_harness.agent(leaves_when_drained=True)
+    await processing(agent_harness)
+    await drain(agent_harness, agent)
+    agent_harness.engine.release.set()
+    await agent_harness.ends(person, job_id)
     await agent.task  # type: ignore[attr-defined]
     assert agent.departure.exit_code == DRAINED_EXIT_CODE
-    assert await site.workers() == []
+    assert await agent_harness.workers() == []
 
 
 async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undone(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PAUSE_SECONDS, "draining", 0.05)
-    agent = site.agent(wait_seconds=55.0)
-    await site.polls()
-    await drain(site, agent)
+    agent = agent_harness.agent(wait_seconds=55.0)
+    await agent_harness.polls()
+    await drain(agent_harness, agent)
     await until(lambda: agent._is_draining)
-    person = await site.person()
-    job_id = await site.submit(person)
-    [row] = await site.worker_harness.central("SELECT status, lease_seq FROM ai_job_dispatches")
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    [row] = await agent_harness.worker_harness.central("SELECT status, lease_seq FROM ai_job_dispatches")
     assert (row["status"], row["lease_seq"]) == ("queued", 0)
-    assert len(await site.workers()) == 1
-    await drain(site, agent, "undrain")
-    await site.ends(person, job_id)
-    await site.leave(agent)
+    assert len(await agent_harness.workers()) == 1
+    await drain(agent_harness, agent, "undrain")
+    await agent_harness.ends(person, job_id)
+    await agent_harness.leave(agent)
 
 
 @pytest.mark.thorough
 async def test_a_process_that_was_drained_earlier_ends_with_a_code_that_keeps_it_down(
-    site: Site, tmp_path: Path
+    agent_harness: AgentHarness, tmp_path: Path
 ) -> None:
-    await site.worker_harness.central("INSERT INTO worker_drains (worker_id, drained_by) VALUES ('gpu-1', 'operator')")
-    await site.submit(await site.person())
-    with worker_process(site, tmp_path, "gpu-1", CALLSHEET_WORKER__WHEN_DRAINED="exit") as process:
+    await agent_harness.worker_harness.central(
+        "INSERT INTO worker_drains (worker_id, drained_by) VALUES ('gpu-1', 'operator')"
+    )
+    await agent_harness.submit(await agent_harness.person())
+    with worker_process(agent_harness, tmp_path, "gpu-1", CALLSHEET_WORKER__WHEN_DRAINED="exit") as process:
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == DRAINED_EXIT_CODE
-    [row] = await site.worker_harness.central("SELECT status, lease_seq FROM ai_job_dispatches")
+    [row] = await agent_harness.worker_harness.central("SELECT status, lease_seq FROM ai_job_dispatches")
     assert (row["status"], row["lease_seq"]) == ("queued", 0)
-    assert await site.workers() == []
+    assert await agent_harness.workers() == []
 
 
-async def test_a_control_plane_that_is_away_is_outlived(site: Site) -> None:
-    async with wire_to(site.worker_harness.plane.settings.public_url) as wire:
-        site.engine.scenario = "held"
-        person = await site.person()
-        job_id = await site.submit(person)
-        agent = site.agent(api_url=wire.url)
-        await processing(site)
+async def test_a_control_plane_that_is_away_is_outlived(agent_harness: AgentHarness) -> None:
+    async with cuttable_proxy_to(agent_harness.worker_harness.plane.settings.public_url) as wire:
+        agent_harness.engine.scenario = "held"
+        person = await agent_harness.person()
+        job_id = await agent_harness.submit(person)
+        agent = agent_harness.agent(api_url=wire.url)
+        await processing(agent_harness)
         await wire.cut()
-        site.engine.release.set()
-        await until(lambda: len(site.engine.called("/view")) == 3)
-        assert (await site.worker_harness.shown(person, job_id))["status"] == "processing"
+        agent_harness.engine.release.set()
+        await until(lambda: len(agent_harness.engine.called("/view")) == 3)
+        assert (await agent_harness.worker_harness.shown(person, job_id))["status"] == "processing"
         await wire.connect()
-        await site.ends(person, job_id)
-        await site.leave(agent)
+        await agent_harness.ends(person, job_id)
+        await agent_harness.leave(agent)
 
 
-async def test_a_report_that_could_not_be_sent_is_sent_by_the_next_agent(site: Site) -> None:
-    async with gate_to(site.worker_harness.plane.settings.public_url) as gate:
-        gate.closed_for.add("/api/worker/complete")
-        person = await site.person()
-        job_id = await site.submit(person)
-        agent = site.agent(api_url=gate.url, worker_id="gpu-9")
-        await until(lambda: gate.turned_away)
+async def test_a_report_that_could_not_be_sent_is_sent_by_the_next_agent(agent_harness: AgentHarness) -> None:
+    async with refusing_proxy_to(agent_harness.worker_harness.plane.settings.public_url) as proxy:
+        proxy.closed_for.add("/api/worker/complete")
+        person = await agent_harness.person()
+        job_id = await agent_harness.submit(person)
+        agent = agent_harness.agent(api_url=proxy.url, worker_id="gpu-9")
+        await until(lambda: proxy.turned_away)
         await kill(agent)
-        gate.closed_for.clear()
-        next_one = site.agent(api_url=gate.url, worker_id="gpu-9")
-        await site.ends(person, job_id)
-        assert len(site.engine.called("/prompt")) == 1
-        await site.leave(next_one)
+        proxy.closed_for.clear()
+        next_one = agent_harness.agent(api_url=proxy.url, worker_id="gpu-9")
+        await agent_harness.ends(person, job_id)
+        assert len(agent_harness.engine.called("/prompt")) == 1
+        await agent_harness.leave(next_one)
 
 
 async def kill(agent: Agent) -> None:
@@ -147,146 +151,152 @@ async def kill(agent: Agent) -> None:
     await asyncio.gather(agent.task, return_exceptions=True)  # type: ignore[attr-defined]
 
 
-async def test_an_engine_that_was_killed_costs_one_attempt_and_the_job_is_done_by_the_next(site: Site) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    job_id = await site.submit(person)
-    site.agent()
-    await processing(site)
-    await site.engine.kill()
-    site.engine.scenario = "SaveImage_batch3"
-    await site.engine.start()
+async def test_an_engine_that_was_killed_costs_one_attempt_and_the_job_is_done_by_the_next(
+    agent_harness: AgentHarness,
+) -> None:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    agent_harness.agent()
+    await processing(agent_harness)
+    await agent_harness.engine.kill()
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    await agent_harness.engine.start()
 
     async def was_put_back() -> bool:
-        rows = await site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
     await until(was_put_back)
-    await site.ends(person, job_id, hurry=True)
+    await agent_harness.ends(person, job_id, hurry=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 async def test_the_command_stops_on_a_signal_and_puts_its_job_back(
-    site: Site, tmp_path: Path, number: signal.Signals
+    agent_harness: AgentHarness, tmp_path: Path, number: signal.Signals
 ) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    await site.submit(person)
-    with worker_process(site, tmp_path, "gpu-1") as process:
-        await processing(site)
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    await agent_harness.submit(person)
+    with worker_process(agent_harness, tmp_path, "gpu-1") as process:
+        await processing(agent_harness)
         process.send_signal(number)
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
-    await put_back(site)
-    assert await site.workers() == []
+    await put_back(agent_harness)
+    assert await agent_harness.workers() == []
 
 
 async def test_a_killed_agents_job_is_finished_by_the_next_one_on_the_machine_at_once(
-    site: Site, tmp_path: Path
+    agent_harness: AgentHarness, tmp_path: Path
 ) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    job_id = await site.submit(person)
-    with worker_process(site, tmp_path, "gpu-1") as process:
-        await processing(site)
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    with worker_process(agent_harness, tmp_path, "gpu-1") as process:
+        await processing(agent_harness)
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait, PATIENCE_SECONDS)
-    site.engine.scenario = "SaveImage_batch3"
-    with worker_process(site, tmp_path, "gpu-1"):
-        await site.ends(person, job_id)
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    with worker_process(agent_harness, tmp_path, "gpu-1"):
+        await agent_harness.ends(person, job_id)
     # What the killed one left at the engine is ended, or the next run would have waited for it.
-    abandoned, _ = site.engine.called("/prompt")
-    assert {body["prompt_id"] for body in site.engine.called("/interrupt")} == {abandoned["prompt_id"]}
-    row = await site.closed(job_id)
+    abandoned, _ = agent_harness.engine.called("/prompt")
+    assert {body["prompt_id"] for body in agent_harness.engine.called("/interrupt")} == {abandoned["prompt_id"]}
+    row = await agent_harness.closed(job_id)
     assert (row["attempts"], row["requeues"]) == (1, 1)
 
 
 @pytest.mark.thorough
 async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease_has_run_out(
-    site: Site, tmp_path: Path
+    agent_harness: AgentHarness, tmp_path: Path
 ) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    job_id = await site.submit(person)
-    with worker_process(site, tmp_path, "gpu-1") as process:
-        await processing(site)
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    with worker_process(agent_harness, tmp_path, "gpu-1") as process:
+        await processing(agent_harness)
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait, PATIENCE_SECONDS)
-    site.engine.release.set()
-    site.agent(directory=tmp_path / "another machine")
+    agent_harness.engine.release.set()
+    agent_harness.agent(directory=tmp_path / "another machine")
 
     async def has_run_out() -> bool:
         # Again, should the killed one's last heartbeat come after it.
         expire = "UPDATE ai_job_dispatches SET lease_expires_at = now() WHERE worker_id = 'gpu-1' RETURNING 1"
-        return await site.worker_harness.central(expire) == []
+        return await agent_harness.worker_harness.central(expire) == []
 
     await until(has_run_out)
-    await site.ends(person, job_id)
-    row = await site.closed(job_id)
+    await agent_harness.ends(person, job_id)
+    row = await agent_harness.closed(job_id)
     assert row["attempts"] == 2
 
 
-async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_the_next_one(site: Site) -> None:
-    agent = site.agent(worker_id="gpu-3", wait_seconds=55.0)
-    await site.polls()
+async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_the_next_one(
+    agent_harness: AgentHarness,
+) -> None:
+    agent = agent_harness.agent(worker_id="gpu-3", wait_seconds=55.0)
+    await agent_harness.polls()
     await kill(agent)
     # Until the control plane has noticed, the killed one's poll takes the job itself, before or beside the one below.
-    await site.polls(0)
+    await agent_harness.polls(0)
     # The response that the killed worker did not read.
-    token, poll_id = (json.loads((site.directory / f"{name}.json").read_text()) for name in ("token", "poll"))
-    person = await site.person()
-    job_id = await site.submit(person)
+    token, poll_id = (json.loads((agent_harness.directory / f"{name}.json").read_text()) for name in ("token", "poll"))
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
     asked = {**poll_id, "wait_seconds": 20}
-    answer = await site.worker_harness.client.post(
+    answer = await agent_harness.worker_harness.client.post(
         "/api/worker/poll", json=asked, headers={"authorization": f"Bearer {token['token']}"}
     )
     assert answer.json()["job"]["job_id"] == job_id
-    site.agent(worker_id="gpu-3")
-    await site.ends(person, job_id)
-    row = await site.closed(job_id)
+    agent_harness.agent(worker_id="gpu-3")
+    await agent_harness.ends(person, job_id)
+    row = await agent_harness.closed(job_id)
     assert (row["attempts"], row["requeues"]) == (1, 0)
     repeated = "SELECT 1 FROM worker_audit_logs WHERE event = 'lease_repeated'"
-    assert len(await site.worker_harness.central(repeated)) == 1
+    assert len(await agent_harness.worker_harness.central(repeated)) == 1
 
 
-async def test_a_killed_agents_jobs_do_not_wait_for_an_engine_that_is_away_as_well(site: Site) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    await site.submit(person)
-    agent = site.agent(worker_id="gpu-4")
-    await processing(site)
+async def test_a_killed_agents_jobs_do_not_wait_for_an_engine_that_is_away_as_well(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    await agent_harness.submit(person)
+    agent = agent_harness.agent(worker_id="gpu-4")
+    await processing(agent_harness)
     await kill(agent)
-    await site.engine.kill()
-    site.agent(worker_id="gpu-4")
-    await put_back(site)
-    await until(lambda: not (site.directory / "token.json").exists())
-    assert await site.workers() == []
+    await agent_harness.engine.kill()
+    agent_harness.agent(worker_id="gpu-4")
+    await put_back(agent_harness)
+    await until(lambda: not (agent_harness.directory / "token.json").exists())
+    assert await agent_harness.workers() == []
 
 
 @pytest.mark.thorough
-async def test_damaged_files_do_not_prevent_a_start(site: Site) -> None:
-    reports = site.directory / "reports"
+async def test_damaged_files_do_not_prevent_a_start(agent_harness: AgentHarness) -> None:
+    reports = agent_harness.directory / "reports"
     (reports / "a-folder.json").mkdir(parents=True)
     for number, text in enumerate(["", "[1]", '{"kind": "complete"', '{"kind": "requeue", "body": {}}', "\udcff"]):
         (reports / f"{number}.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-    (site.directory / "token.json").write_text('{"token": 17}')
-    (site.directory / "poll.json").write_text('{"poll_id": [null]}')
-    site.agent()
-    person = await site.person()
-    await site.ends(person, await site.submit(person))
+    (agent_harness.directory / "token.json").write_text('{"token": 17}')
+    (agent_harness.directory / "poll.json").write_text('{"poll_id": [null]}')
+    agent_harness.agent()
+    person = await agent_harness.person()
+    await agent_harness.ends(person, await agent_harness.submit(person))
     # The job is settled a moment before the agent hears that its report was taken.
     await until(lambda: [path.name for path in reports.iterdir()] == ["a-folder.json"])
 
 
-async def test_a_heartbeat_after_the_report_does_not_count_as_a_lost_lease(site: Site, logged: io.StringIO) -> None:
-    async with gate_to(site.worker_harness.plane.settings.public_url) as gate:
+async def test_a_heartbeat_after_the_report_does_not_count_as_a_lost_lease(
+    agent_harness: AgentHarness, logged: io.StringIO
+) -> None:
+    async with refusing_proxy_to(agent_harness.worker_harness.plane.settings.public_url) as proxy:
         # The job is settled, and the agent waits for the answer that says so while its heartbeats go on.
-        gate.swallows.add("/api/worker/complete")
-        person = await site.person()
-        job_id = await site.submit(person)
-        site.agent(api_url=gate.url, heartbeat_seconds=0.1)
-        await site.ends(person, job_id)
+        proxy.swallows.add("/api/worker/complete")
+        person = await agent_harness.person()
+        job_id = await agent_harness.submit(person)
+        agent_harness.agent(api_url=proxy.url, heartbeat_seconds=0.1)
+        await agent_harness.ends(person, job_id)
         # The first may have come before this test heard of the end, and there need not be another.
-        await until(lambda: "/api/worker/heartbeat" in gate.refused)
-        gate.swallows.clear()
+        await until(lambda: "/api/worker/heartbeat" in proxy.refused)
+        proxy.swallows.clear()
         await until(lambda: '"event": "job.reported"' in logged.getvalue())
     assert "lease.lost" not in logged.getvalue()

@@ -12,7 +12,7 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
-from tests.worker.harness import Site, open_site
+from tests.worker.harness import AgentHarness, open_agent_harness
 
 GRAPH: dict[str, Any] = {
     "1": {"class_type": "EmptyImage", "inputs": {"width": 64, "height": 64, "batch_size": 1, "color": 255}},
@@ -22,28 +22,31 @@ GRAPH: dict[str, Any] = {
 
 
 @pytest.fixture
-async def rendering(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Site]:
+async def rendering_harness(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[AgentHarness]:
+    """Agents whose engine is a Lightbox that renders."""
     async with (
         lightbox_process(tmp_path / "lightbox") as lightbox,
-        open_site(plane, tmp_path / "agent") as site,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))
-        site.agent(engines=[engine])
-        yield site
+        agent_harness.agent(engines=[engine])
+        yield agent_harness
 
 
 def seconds(span: dict[str, Any]) -> tuple[datetime, datetime]:
     return datetime.fromisoformat(span["started_at"]), datetime.fromisoformat(span["ended_at"])
 
 
-async def test_nodes_run_within_their_attempt_and_the_second_time_they_are_cached(rendering: Site) -> None:
-    person = await rendering.person()
+async def test_nodes_run_within_their_attempt_and_the_second_time_they_are_cached(
+    rendering_harness: AgentHarness,
+) -> None:
+    person = await rendering_harness.person()
     shown = []
     for _ in range(2):
-        job = await rendering.ends(
-            person, await rendering.submit(person, workflow=GRAPH, output_node_id="3", assets=[])
+        job = await rendering_harness.ends(
+            person, await rendering_harness.submit(person, workflow=GRAPH, output_node_id="3", assets=[])
         )
-        shown.append(await rendering.waterfall(job["id"]))
+        shown.append(await rendering_harness.waterfall(job["id"]))
     for spans in shown:
         [attempt] = [span for span in spans if span["kind"] == "attempt"]
         parts = [span for span in spans if span["parent_id"] == attempt["id"]]
@@ -58,15 +61,15 @@ async def test_nodes_run_within_their_attempt_and_the_second_time_they_are_cache
 
 
 @pytest.mark.thorough
-async def test_a_node_that_fails_is_the_last_of_its_attempt(rendering: Site) -> None:
-    person = await rendering.person()
+async def test_a_node_that_fails_is_the_last_of_its_attempt(rendering_harness: AgentHarness) -> None:
+    person = await rendering_harness.person()
     graph = {
         "1": GRAPH["1"],
         "2": {"class_type": "ProbeFail", "inputs": {"image": ["1", 0], "message": "torn", "kind": "RuntimeError"}},
         "3": GRAPH["3"],
     }
-    job = await rendering.ends(
-        person, await rendering.submit(person, workflow=graph, output_node_id="3", assets=[]), "failed"
+    job = await rendering_harness.ends(
+        person, await rendering_harness.submit(person, workflow=graph, output_node_id="3", assets=[]), "failed"
     )
-    nodes = [span["name"] for span in await rendering.waterfall(job["id"]) if span["kind"] == "node"]
+    nodes = [span["name"] for span in await rendering_harness.waterfall(job["id"]) if span["kind"] == "node"]
     assert nodes == ["1", "2"]

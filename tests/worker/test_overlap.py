@@ -11,7 +11,7 @@ import pytest
 
 from callsheet.worker.transfers import Transfers
 from tests.support.waiting import until
-from tests.worker.harness import Site
+from tests.worker.harness import AgentHarness
 
 # As many jobs as a user may have at once.
 PEOPLE, JOBS_EACH, AGENTS = 4, 5, 3
@@ -30,7 +30,7 @@ WHEN (NEW.status = 'leased' AND NEW.lease_token IS DISTINCT FROM OLD.lease_token
 
 @pytest.mark.thorough
 async def test_the_last_jobs_output_is_uploaded_while_the_engine_renders_the_next(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, go_on = Transfers.upload, asyncio.Event()
     uploading: list[Path] = []
@@ -41,27 +41,29 @@ async def test_the_last_jobs_output_is_uploaded_while_the_engine_renders_the_nex
         await whole(transfers, url, headers, path)
 
     monkeypatch.setattr(Transfers, "upload", slowly)
-    person = await site.person()
-    jobs = [await site.submit(person) for _ in range(3)]
-    site.agent()
-    await until(lambda: uploading and len(site.engine.called("/prompt")) == 2)
+    person = await agent_harness.person()
+    jobs = [await agent_harness.submit(person) for _ in range(3)]
+    agent_harness.agent()
+    await until(lambda: uploading and len(agent_harness.engine.called("/prompt")) == 2)
     # The third waits: two is all it may hold.
-    assert await site.leases() == 2
+    assert await agent_harness.leases() == 2
     go_on.set()
     for job_id in jobs:
-        await site.ends(person, job_id)
+        await agent_harness.ends(person, job_id)
 
 
 @asynccontextmanager
-async def counted(site: Site) -> AsyncIterator[dict[str, int]]:
+async def counted(agent_harness: AgentHarness) -> AsyncIterator[dict[str, int]]:
     """The most leases that each worker held at any one moment; filled at the end."""
     most: dict[str, int] = {}
-    central = site.worker_harness.plane.databases.central
+    central = agent_harness.worker_harness.plane.databases.central
     async with central.connection() as connection:
         await connection.execute(WATCH)
     try:
         yield most
-        for row in await site.worker_harness.central("SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"):
+        for row in await agent_harness.worker_harness.central(
+            "SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"
+        ):
             most[row["worker_id"]] = row["live"]
     finally:
         async with central.connection() as connection:
@@ -78,29 +80,29 @@ async def counted(site: Site) -> AsyncIterator[dict[str, int]]:
     ],
 )
 async def test_no_agent_ever_holds_more_leases_than_it_has_places_and_twice_as_many_only_with_prefetch(
-    site: Site, prefetch: bool, max_concurrency: int
+    agent_harness: AgentHarness, prefetch: bool, max_concurrency: int
 ) -> None:
-    people = [await site.person() for _ in range(PEOPLE)]
-    async with counted(site) as most:
-        jobs = [(person, await site.submit(person)) for person in people for _ in range(JOBS_EACH)]
+    people = [await agent_harness.person() for _ in range(PEOPLE)]
+    async with counted(agent_harness) as most:
+        jobs = [(person, await agent_harness.submit(person)) for person in people for _ in range(JOBS_EACH)]
         for number in range(AGENTS):
-            site.agent(
-                directory=site.directory / str(number),
+            agent_harness.agent(
+                directory=agent_harness.directory / str(number),
                 worker_id=f"overlap-{number}",
                 prefetch=prefetch,
                 max_concurrency=max_concurrency,
             )
         for person, job_id in jobs:
-            await site.ends(person, job_id)
+            await agent_harness.ends(person, job_id)
         # What is submitted while they wait is taken no otherwise.
-        late = [(person, await site.submit(person)) for person in people]
+        late = [(person, await agent_harness.submit(person)) for person in people]
         for person, job_id in late:
-            await site.ends(person, job_id)
+            await agent_harness.ends(person, job_id)
     assert most
     assert all(live <= max_concurrency * (1 + prefetch) for live in most.values()), most
     if prefetch:
         # It was a play worth seeing.
         assert max(most.values()) > max_concurrency
-    history = await site.worker_harness.central("SELECT attempts, requeues FROM dispatch_history")
+    history = await agent_harness.worker_harness.central("SELECT attempts, requeues FROM dispatch_history")
     assert {(row["attempts"], row["requeues"]) for row in history} == {(1, 0)}
-    assert len(site.engine.called("/prompt")) == len(jobs) + len(late)
+    assert len(agent_harness.engine.called("/prompt")) == len(jobs) + len(late)

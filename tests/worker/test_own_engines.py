@@ -25,7 +25,7 @@ from callsheet.worker.supervisor import Supervised
 from tests.support import comfyui_main
 from tests.support.ports import free_port
 from tests.support.waiting import until
-from tests.worker.harness import Site
+from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process
 from tests.worker.test_several_engines import capacity_is
 from tests.worker.test_stuck_engines import made
@@ -53,53 +53,63 @@ def pids(directory: Path) -> dict[str, int]:
     return {name: note["pid"] for name, note in notes.items() if started_at(note["pid"]) == note["started"]}
 
 
-async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agent(site: Site, comfyui: Path) -> None:
-    async with own_engines(comfyui, site.directory, gpus="0,1") as chosen:
+async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agent(
+    agent_harness: AgentHarness, comfyui: Path
+) -> None:
+    async with own_engines(comfyui, agent_harness.directory, gpus="0,1") as chosen:
         # The warm-up fails, and both take jobs all the same.
-        agent = site.agent(engines=chosen.engines, supervised=chosen.supervised, warm_up=made(("NoSuchNode", {})))
+        agent = agent_harness.agent(
+            engines=chosen.engines, supervised=chosen.supervised, warm_up=made(("NoSuchNode", {}))
+        )
         await until(lambda: agent._engines.capacity == 2)
-        await capacity_is(site, 2)
-        first = pids(site.directory)
+        await capacity_is(agent_harness, 2)
+        first = pids(agent_harness.directory)
         assert set(first) == {"1", "2"}
-        logs = [(site.directory / "engines" / name / LOG_NAME).read_text() for name in ("1", "2")]
+        logs = [(agent_harness.directory / "engines" / name / LOG_NAME).read_text() for name in ("1", "2")]
         assert ["GPU 0 secret None" in logs[0], "GPU 1 secret None" in logs[1]] == [True, True]
 
-        person = await site.person()
-        wedging = await site.submit(person, workflow=made(("ProbeDeadly", {})), output_node_id="save")
-        await capacity_is(site, 1)
-        await site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{wedging}/cancel")
-        await capacity_is(site, 2)
-        second = pids(site.directory)
+        person = await agent_harness.person()
+        wedging = await agent_harness.submit(person, workflow=made(("ProbeDeadly", {})), output_node_id="save")
+        await capacity_is(agent_harness, 1)
+        await agent_harness.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{wedging}/cancel")
+        await capacity_is(agent_harness, 2)
+        second = pids(agent_harness.directory)
         assert len(set(first.items()) & set(second.items())) == 1, "the other one goes on"
 
-        jobs = [await site.submit(person, workflow=made(), output_node_id="save") for _ in range(3)]
+        jobs = [await agent_harness.submit(person, workflow=made(), output_node_id="save") for _ in range(3)]
         for job_id in jobs:
-            await site.ends(person, job_id)
-        await site.leave(agent)
+            await agent_harness.ends(person, job_id)
+        await agent_harness.leave(agent)
         ran = {*first.values(), *second.values()}
         assert [pid for pid in ran if started_at(pid) is not None] == []
-        assert pids(site.directory) == {}
-    left = [path for folder in (comfyui / "input", site.directory / "engines") for path in folder.rglob("callsheet/*")]
+        assert pids(agent_harness.directory) == {}
+    left = [
+        path
+        for folder in (comfyui / "input", agent_harness.directory / "engines")
+        for path in folder.rglob("callsheet/*")
+    ]
     assert left == [], "what jobs left is removed, since the directories are known"
-    assert len(await site.worker_harness.central("SELECT 1 FROM worker_sessions")) == 1
+    assert len(await agent_harness.worker_harness.central("SELECT 1 FROM worker_sessions")) == 1
 
 
 @pytest.mark.thorough
 @pytest.mark.thorough
-async def test_engines_that_cannot_start_end_the_worker_with_their_last_words(site: Site, comfyui: Path) -> None:
+async def test_engines_that_cannot_start_end_the_worker_with_their_last_words(
+    agent_harness: AgentHarness, comfyui: Path
+) -> None:
     (comfyui / "broken").touch()
-    async with own_engines(comfyui, site.directory) as chosen:
-        agent = site.agent(engines=chosen.engines, supervised=chosen.supervised)
+    async with own_engines(comfyui, agent_harness.directory) as chosen:
+        agent = agent_harness.agent(engines=chosen.engines, supervised=chosen.supervised)
         with pytest.raises(OperatorError, match="No module named 'torch'") as refused:
             await agent.task  # type: ignore[attr-defined]
     assert "ended with code 1" in str(refused.value)
-    assert str(site.directory / "engines" / "1" / LOG_NAME) in str(refused.value)
+    assert str(agent_harness.directory / "engines" / "1" / LOG_NAME) in str(refused.value)
 
 
 @pytest.mark.thorough
 @pytest.mark.thorough
 async def test_a_killed_agent_leaves_no_engine_to_its_successor_and_a_killed_engine_is_started_again(
-    site: Site, comfyui: Path, tmp_path: Path
+    agent_harness: AgentHarness, comfyui: Path, tmp_path: Path
 ) -> None:
     port = free_port()
     given = {
@@ -109,21 +119,21 @@ async def test_a_killed_agent_leaves_no_engine_to_its_successor_and_a_killed_eng
         "CALLSHEET_HOME": str(tmp_path / "home"),
     }
     directory = tmp_path / "home" / "worker" / "own"
-    with worker_process(site, tmp_path, "own", **given) as process:
-        await capacity_is(site, 2)
+    with worker_process(agent_harness, tmp_path, "own", **given) as process:
+        await capacity_is(agent_harness, 2)
         before = pids(directory)
         process.kill()
         # Nothing but the kernel ends them.
         await until(lambda: all(started_at(pid) is None for pid in before.values()))
-    with worker_process(site, tmp_path, "own", **given) as process:
+    with worker_process(agent_harness, tmp_path, "own", **given) as process:
         await until(lambda: len(pids(directory)) == 2)
-        person = await site.person()
-        await site.ends(person, await site.submit(person, workflow=made(), output_node_id="save"))
-        await capacity_is(site, 2)
+        person = await agent_harness.person()
+        await agent_harness.ends(person, await agent_harness.submit(person, workflow=made(), output_node_id="save"))
+        await capacity_is(agent_harness, 2)
         before = pids(directory)
         os.kill(before["2"], signal.SIGKILL)
-        await capacity_is(site, 1)
-        await capacity_is(site, 2)
+        await capacity_is(agent_harness, 1)
+        await capacity_is(agent_harness, 2)
         after = pids(directory)
         assert (after["1"] == before["1"], after["2"] == before["2"]) == (True, False)
         notes = [read_private(path) or {} for path in (directory / "engines").glob(f"*/{NOTE_NAME}")]
@@ -133,8 +143,10 @@ async def test_a_killed_agent_leaves_no_engine_to_its_successor_and_a_killed_eng
         assert pids(directory) == {}
 
 
-async def test_the_doctor_looks_at_each_engine(site: Site, comfyui: Path, tmp_path: Path) -> None:
-    found = await examine_worker(load_settings(home=tmp_path, engine={"urls": [site.engine.url, "http://127.0.0.1:1"]}))
+async def test_the_doctor_looks_at_each_engine(agent_harness: AgentHarness, comfyui: Path, tmp_path: Path) -> None:
+    found = await examine_worker(
+        load_settings(home=tmp_path, engine={"urls": [agent_harness.engine.url, "http://127.0.0.1:1"]})
+    )
     assert {each.part: each.status for each in found if each.part.startswith("engine")} == {
         "engine 1": "ok",
         "engine 2": "problem",

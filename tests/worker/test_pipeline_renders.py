@@ -18,7 +18,7 @@ from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
 from tests.support.people import People, Person
 from tests.support.waiting import until
-from tests.worker.harness import open_site
+from tests.worker.harness import open_agent_harness
 
 LEAVES = 10
 PARENT = "{{parent_image_path}}"
@@ -43,13 +43,15 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
     async with (
         running_control_plane(chosen) as plane,
         lightbox_here(tmp_path / "lightbox") as lightbox,
-        open_site(plane, tmp_path / "agent") as site,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
-        catalog_api = await CatalogApi.open(plane, site.worker_harness.client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, agent_harness.worker_harness.client, People(plane.accounts, plane.keys)
+        )
         ann = await catalog_api.person(tokens=1000)
         slugs = [await catalog_api.sold_image_workflow(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
-        site.agent(engines=[engine], workflows=tuple(slugs), max_concurrency=2)
+        agent_harness.agent(engines=[engine], workflows=tuple(slugs), max_concurrency=2)
         steps = [
             {"name": name, "workflow": slug, "max_children": 1, **needs}
             for slug, (name, needs) in zip(slugs, NEEDS.items(), strict=True)
@@ -68,7 +70,7 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
         assert (shown["status"], shown["reason"]) == ("completed", "target_reached")
         assert [step["active"] for step in shown["steps"]] == [LEAVES] * 4
         assert (shown["draws"], shown["spent"], shown["candidates"]) == (40, 200, 40)
-        assert await site.worker_harness.balance(ann) == 800
+        assert await agent_harness.worker_harness.balance(ann) == 800
         tree = (await catalog_api.shown(ann, f"/api/runs/{run['id']}/tree"))["items"]
         assert all(one["child_count"] == (0 if one["position"] == 4 else 1) for one in tree)
         await _check_images(catalog_api, ann, run["id"])

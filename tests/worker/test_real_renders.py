@@ -23,14 +23,14 @@ from tests.support.graphs import video_graph
 from tests.support.lightbox import LightboxProcess, lightbox_process
 from tests.support.people import Person
 from tests.support.waiting import until
-from tests.worker.harness import Site, open_site
+from tests.worker.harness import AgentHarness, open_agent_harness
 
 PATIENCE = Patience(stall=60, absent=30, poll=0.2)
 
 
 @dataclass
 class RenderSetup:
-    site: Site
+    agent_harness: AgentHarness
     lightbox: LightboxProcess
     engine: Engine
     clip: Path
@@ -38,7 +38,7 @@ class RenderSetup:
     async def submit(self, person: Person, graph: dict[str, Any]) -> str:
         content = self.clip.read_bytes()
         path = f"tenants/{person.tenant.id}/uploads/real/clip.mp4"
-        storage = self.site.worker_harness.plane.storage
+        storage = self.agent_harness.worker_harness.plane.storage
         await storage.put(path, content, content_type="video/mp4")
         asset = {
             "key": "video",
@@ -48,12 +48,12 @@ class RenderSetup:
             "is_primary_input": True,
         }
         payload = {"workflow": graph, "assets": [asset], "output_node_id": "save"}
-        return await self.site.submit(person, **payload)
+        return await self.agent_harness.submit(person, **payload)
 
     async def result(self, person: Person, job_id: str, target: Path) -> Path:
-        [file] = await self.site.worker_harness.files(person, job_id)
+        [file] = await self.agent_harness.worker_harness.files(person, job_id)
         assert (file["mime_type"], file["name"].endswith(".mp4")) == ("video/mp4", True)
-        content = await self.site.worker_harness.plane.storage.read(file["path"], 100_000_000)
+        content = await self.agent_harness.worker_harness.plane.storage.read(file["path"], 100_000_000)
         await asyncio.to_thread(target.write_bytes, content)
         return target
 
@@ -64,14 +64,14 @@ async def setup(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: P
     make_clip(clip)
     async with (
         lightbox_process(tmp_path / "lightbox", as_cloud=request.param == "cloud") as lightbox,
-        open_site(plane, tmp_path / "agent") as site,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
         engine: Engine = ComfyUI(lightbox.url, patience=PATIENCE, directory=tmp_path / "lightbox")
         if lightbox.as_cloud:
             engine = ComfyCloud(lightbox.url, "lightbox", patience=PATIENCE)
             # All jobs of the harness are for this workflow.
             engine.provider = "self_hosted"
-        yield RenderSetup(site, lightbox, engine, clip)
+        yield RenderSetup(agent_harness, lightbox, engine, clip)
 
 
 def frames_of(path: Path) -> list[np.ndarray[Any, Any]]:
@@ -80,17 +80,17 @@ def frames_of(path: Path) -> list[np.ndarray[Any, Any]]:
 
 
 async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(setup: RenderSetup, tmp_path: Path) -> None:
-    setup.site.agent(engines=[setup.engine])
-    person = await setup.site.person()
+    setup.agent_harness.agent(engines=[setup.engine])
+    person = await setup.agent_harness.person()
     job_id = await setup.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
-    await setup.site.ends(person, job_id)
+    await setup.agent_harness.ends(person, job_id)
     result = await setup.result(person, job_id, tmp_path / "result.mp4")
     before, after = frames_of(setup.clip), frames_of(result)
     assert len(after) == len(before)
     assert all(np.abs((255 - a.astype(int)) - b).mean() < 6 for a, b in zip(before, after, strict=True))
     with av.open(str(result)) as container:
         assert len(container.streams.audio) == 1
-    await until(lambda: setup.site.left_over() == [])
+    await until(lambda: setup.agent_harness.left_over() == [])
     if not setup.lightbox.as_cloud:
         left = [path for store in ("input", "output") for path in (setup.lightbox.directory / store).rglob("*.mp4")]
         assert left == []
@@ -98,19 +98,19 @@ async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(setup:
 
 @pytest.mark.thorough
 async def test_the_same_job_twice_is_rendered_twice(setup: RenderSetup) -> None:
-    setup.site.agent(engines=[setup.engine])
-    person = await setup.site.person()
+    setup.agent_harness.agent(engines=[setup.engine])
+    person = await setup.agent_harness.person()
     for _ in range(2):
         job_id = await setup.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
-        await setup.site.ends(person, job_id)
+        await setup.agent_harness.ends(person, job_id)
 
 
 @pytest.mark.thorough
 async def test_a_node_that_fails_fails_the_job_with_its_words(setup: RenderSetup) -> None:
-    setup.site.agent(engines=[setup.engine])
-    person = await setup.site.person()
+    setup.agent_harness.agent(engines=[setup.engine])
+    person = await setup.agent_harness.person()
     graph = video_graph("__INPUT_PATH__", ("ProbeFail", {"message": "the film tore", "kind": "RuntimeError"}))
-    job = await setup.site.ends(person, await setup.submit(person, graph), "failed")
+    job = await setup.agent_harness.ends(person, await setup.submit(person, graph), "failed")
     assert job["error"]["message"] == "the film tore"
 
 
@@ -122,27 +122,27 @@ async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_
     def at_engine() -> list[Path]:
         return list((setup.lightbox.directory / "input").rglob("*.mp4"))
 
-    agent = setup.site.agent(engines=[setup.engine])
-    person = await setup.site.person()
+    agent = setup.agent_harness.agent(engines=[setup.engine])
+    person = await setup.agent_harness.person()
     # Longer than the test takes. The second one is prepared meanwhile.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": False}))
     for _ in range(2):
         await setup.submit(person, graph)
     await until(lambda: len(at_engine()) == 2)
-    await setup.site.leave(agent)
+    await setup.agent_harness.leave(agent)
     assert at_engine() == []
 
 
 @pytest.mark.thorough
 async def test_an_engine_that_was_killed_loses_no_job(setup: RenderSetup) -> None:
-    setup.site.agent(engines=[setup.engine])
-    person = await setup.site.person()
+    setup.agent_harness.agent(engines=[setup.engine])
+    person = await setup.agent_harness.person()
     # Longer than anybody needs to kill it.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": True}))
     job_id = await setup.submit(person, graph)
 
     async def renders() -> bool:
-        progress = (await setup.site.worker_harness.shown(person, job_id)).get("progress") or {}
+        progress = (await setup.agent_harness.worker_harness.shown(person, job_id)).get("progress") or {}
         return bool(progress.get("message"))
 
     await until(renders)
@@ -150,13 +150,13 @@ async def test_an_engine_that_was_killed_loses_no_job(setup: RenderSetup) -> Non
     await setup.lightbox.start()
 
     async def was_put_back() -> bool:
-        rows = await setup.site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
+        rows = await setup.agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
         return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
 
     await until(was_put_back)
-    pool = await setup.site.worker_harness.plane.databases.pool(person.tenant.pool)
+    pool = await setup.agent_harness.worker_harness.plane.databases.pool(person.tenant.pool)
     quick = """UPDATE ai_jobs SET payload = jsonb_set(
         payload, '{workflow,step0,inputs}', payload #> '{workflow,step0,inputs}' || '{"seconds": 0.1, "steps": 1}'
     ) WHERE id = $1"""
-    await setup.site.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
-    await setup.site.ends(person, job_id, hurry=True)
+    await setup.agent_harness.worker_harness.jobs_api.core.rows(pool, quick, UUID(job_id))
+    await setup.agent_harness.ends(person, job_id, hurry=True)

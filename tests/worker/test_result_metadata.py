@@ -18,7 +18,7 @@ from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 from tests.support.people import Person
 from tests.support.tagged_files import packets, shown
-from tests.worker.harness import QUICK, Site, open_site
+from tests.worker.harness import QUICK, AgentHarness, open_agent_harness
 
 SECRET = "hidden value of the effect"
 PICTURES = (".png", ".webp", ".gif")
@@ -49,7 +49,7 @@ ALL_KINDS = [".flac", ".gif", ".mp3", ".mp4", ".png", ".png", ".webm", ".webp"]
 
 @dataclass
 class MetadataJobs:
-    site: Site
+    agent_harness: AgentHarness
     folders: Folders
     person: Person
 
@@ -57,12 +57,12 @@ class MetadataJobs:
         """What a job delivered, by name; checked against what was announced."""
         extra = {"extra_pnginfo": {"workflow": {"widgets_values": [SECRET]}}}
         wanted = {"workflow": GRAPH, "assets": [], "output_node_id": None, "extra_data": extra, **payload}
-        job_id = await self.site.submit(self.person, **wanted)
-        await self.site.ends(self.person, job_id)
+        job_id = await self.agent_harness.submit(self.person, **wanted)
+        await self.agent_harness.ends(self.person, job_id)
         found = {}
         await asyncio.to_thread(target.mkdir)
-        for file in await self.site.worker_harness.files(self.person, job_id):
-            content = await self.site.worker_harness.plane.storage.read(file["path"], 10_000_000)
+        for file in await self.agent_harness.worker_harness.files(self.person, job_id):
+            content = await self.agent_harness.worker_harness.plane.storage.read(file["path"], 10_000_000)
             assert (file["size"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
             found[file["name"]] = target / file["name"]
             found[file["name"]].write_bytes(content)
@@ -75,9 +75,12 @@ class MetadataJobs:
 
 @pytest.fixture
 async def metadata_jobs(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[MetadataJobs]:
-    async with lightbox_here(tmp_path / "lightbox") as lightbox, open_site(plane, tmp_path / "agent") as site:
-        site.agent(engines=[ComfyUI(lightbox.url, patience=QUICK)])
-        yield MetadataJobs(site, lightbox.folders, await site.person())
+    async with (
+        lightbox_here(tmp_path / "lightbox") as lightbox,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
+    ):
+        agent_harness.agent(engines=[ComfyUI(lightbox.url, patience=QUICK)])
+        yield MetadataJobs(agent_harness, lightbox.folders, await agent_harness.person())
 
 
 async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(

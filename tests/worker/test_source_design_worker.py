@@ -18,7 +18,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.support.engines import PNG
 from tests.support.installation import installation, isolate
 from tests.support.waiting import until
-from tests.worker.harness import Site, open_site
+from tests.worker.harness import AgentHarness, open_agent_harness
 
 PROGRAM = Path(__file__).parents[1] / "support" / "source_design_worker.py"
 
@@ -38,24 +38,25 @@ async def enveloped_plane(
 
 
 @pytest.fixture
-async def site(enveloped_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Site]:
-    async with open_site(enveloped_plane, tmp_path / "agent") as site:
-        yield site
+async def agent_harness(enveloped_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[AgentHarness]:
+    """The same with the control plane that wraps its responses."""
+    async with open_agent_harness(enveloped_plane, tmp_path / "agent") as agent_harness:
+        yield agent_harness
 
 
 @asynccontextmanager
-async def program(site: Site, **environment: str) -> AsyncIterator[Process]:
+async def program(agent_harness: AgentHarness, **environment: str) -> AsyncIterator[Process]:
     """Stopped as a machine that is taken away stops it; it must have left in good order."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(PROGRAM),
         env={
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-            "API_BASE_URL": site.worker_harness.plane.settings.public_url,
-            "COMFYUI_BASE_URL": site.engine.url,
-            "FLEET_SECRET": site.worker_harness.secret,
+            "API_BASE_URL": agent_harness.worker_harness.plane.settings.public_url,
+            "COMFYUI_BASE_URL": agent_harness.engine.url,
+            "FLEET_SECRET": agent_harness.worker_harness.secret,
             "WORKER_ID": "i-0source",
-            "WORKFLOW_SLUGS": site.worker_harness.jobs_api.workflow,
+            "WORKFLOW_SLUGS": agent_harness.worker_harness.jobs_api.workflow,
             "POLL_SECONDS": "0.05",
             "HEARTBEAT_INTERVAL_SECONDS": "0.1",
             **environment,
@@ -67,59 +68,63 @@ async def program(site: Site, **environment: str) -> AsyncIterator[Process]:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
-    assert await site.workers() == []
+    assert await agent_harness.workers() == []
 
 
-async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_type(site: Site) -> None:
-    async with program(site):
-        person = await site.person()
+async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_type(
+    agent_harness: AgentHarness,
+) -> None:
+    async with program(agent_harness):
+        person = await agent_harness.person()
         for _ in range(2):
             # The workflow says mp4; what its node makes is an image.
-            job = await site.ends(person, await site.submit(person))
+            job = await agent_harness.ends(person, await agent_harness.submit(person))
             [output] = job["result"]["outputs"]
             assert (output["name"], output["mime_type"], output["size"]) == ("output.png", "image/png", len(PNG))
-            [file] = await site.worker_harness.files(person, job["id"])
+            [file] = await agent_harness.worker_harness.files(person, job["id"])
             assert file["path"].endswith(".png")
-            assert await site.worker_harness.plane.storage.read(file["path"], 1_000_000) == PNG
-        assert await site.worker_harness.balance(person) == 1000 - 2 * 7
+            assert await agent_harness.worker_harness.plane.storage.read(file["path"], 1_000_000) == PNG
+        assert await agent_harness.worker_harness.balance(person) == 1000 - 2 * 7
         # It sends no trace: its attempt is shown without parts.
-        spans = await site.waterfall(job["id"])
+        spans = await agent_harness.waterfall(job["id"])
         assert [span["kind"] for span in spans] == ["accepted", "queued", "attempt", "ended"]
         assert spans[2]["worker_id"] == "i-0source"
 
 
-async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(site: Site) -> None:
-    site.engine.scenario = "held"
-    person = await site.person()
-    async with program(site):
-        job_id = await site.submit(person)
+async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "held"
+    person = await agent_harness.person()
+    async with program(agent_harness):
+        job_id = await agent_harness.submit(person)
 
         async def has_heartbeat() -> bool:
             query = "SELECT 1 FROM ai_job_dispatches WHERE status = 'leased' AND heartbeat_at IS NOT NULL"
-            return bool(await site.worker_harness.central(query))
+            return bool(await agent_harness.worker_harness.central(query))
 
         await until(has_heartbeat)
-    [dispatch] = await site.worker_harness.central("SELECT status, attempts, requeues FROM ai_job_dispatches")
+    [dispatch] = await agent_harness.worker_harness.central("SELECT status, attempts, requeues FROM ai_job_dispatches")
     assert (dispatch["status"], dispatch["attempts"], dispatch["requeues"]) == ("queued", 0, 1)
-    assert (await site.worker_harness.shown(person, job_id))["status"] == "queued"
-    assert (await site.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job_id}/cancel")).status_code == 200
+    assert (await agent_harness.worker_harness.shown(person, job_id))["status"] == "queued"
+    assert (
+        await agent_harness.worker_harness.jobs_api.post_as(person, f"/api/ai-jobs/{job_id}/cancel")
+    ).status_code == 200
 
 
 @pytest.mark.thorough
-async def test_a_failed_run_fails_the_job_with_what_it_said(site: Site) -> None:
-    site.engine.scenario = "SaveImage_batch3"
-    person = await site.person()
-    async with program(site):
-        job_id = await site.submit(person, output_node_id="77")
-        job = await site.ends(person, job_id, "failed")
+async def test_a_failed_run_fails_the_job_with_what_it_said(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    person = await agent_harness.person()
+    async with program(agent_harness):
+        job_id = await agent_harness.submit(person, output_node_id="77")
+        job = await agent_harness.ends(person, job_id, "failed")
     assert job["error"]["message"] == "Node 77 made no file."
-    assert await site.worker_harness.balance(person) == 1000
+    assert await agent_harness.worker_harness.balance(person) == 1000
 
 
 @pytest.mark.thorough
-async def test_agents_of_today_work_beside_it(site: Site) -> None:
-    site.engine.scenario = "SaveImage_batch3"
-    agent = site.agent()
-    person = await site.person()
-    await site.ends(person, await site.submit(person))
-    await site.leave(agent)
+async def test_agents_of_today_work_beside_it(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    agent = agent_harness.agent()
+    person = await agent_harness.person()
+    await agent_harness.ends(person, await agent_harness.submit(person))
+    await agent_harness.leave(agent)

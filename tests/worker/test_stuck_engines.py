@@ -24,85 +24,93 @@ from callsheet.providers.comfy import self_hosted
 from callsheet.providers.comfy.graphs import folder_of
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address
 from callsheet.providers.engine import EngineError, EngineStuck, Run
-from tests.support.engine_stages import Hold
+from tests.support.engine_setups import Hold
 from tests.support.engines import PNG, replaying
 from tests.support.graphs import Graph, Step, node
 from tests.support.lightbox import lightbox_here, lightbox_process
 from tests.support.waiting import PATIENCE_SECONDS, until
-from tests.worker.harness import Site
+from tests.worker.harness import AgentHarness
 from tests.worker.test_engine_manners import Deaf, new_run
 
 GPU = {"name": "cuda:0", "type": "cuda", "index": 0, "torch_vram_total": 1_000_000}
 
 
-async def has_left(site: Site) -> None:
+async def has_left(agent_harness: AgentHarness) -> None:
     async def is_gone() -> bool:
         # There is none before it came, either.
-        came_and_went = await site.worker_harness.central("SELECT 1 FROM worker_sessions WHERE ended_at IS NOT NULL")
-        return bool(came_and_went) and await site.workers() == []
+        came_and_went = await agent_harness.worker_harness.central(
+            "SELECT 1 FROM worker_sessions WHERE ended_at IS NOT NULL"
+        )
+        return bool(came_and_went) and await agent_harness.workers() == []
 
     await until(is_gone)
 
 
-async def attempts(site: Site) -> list[tuple[str, int]]:
-    rows = await site.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
+async def attempts(agent_harness: AgentHarness) -> list[tuple[str, int]]:
+    rows = await agent_harness.worker_harness.central("SELECT status, attempts FROM ai_job_dispatches")
     return [(row["status"], row["attempts"]) for row in rows]
 
 
-async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it_was_restarted(site: Site) -> None:
-    site.engine.scenario = "wedged"
-    site.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
-    person = await site.person()
-    first, second = [await site.submit(person) for _ in range(2)]
-    await has_left(site)
+async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it_was_restarted(
+    agent_harness: AgentHarness,
+) -> None:
+    agent_harness.engine.scenario = "wedged"
+    agent_harness.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
+    person = await agent_harness.person()
+    first, second = [await agent_harness.submit(person) for _ in range(2)]
+    await has_left(agent_harness)
     # The one that ended its executor pays for it; the other had nothing to do with it.
-    assert sorted(await attempts(site)) == [("queued", 0), ("queued", 1)]
-    assert len(site.engine.called("/prompt")) == 1
-    await site.engine.kill()
-    site.engine.scenario = "SaveImage_batch3"
-    await site.engine.start()
+    assert sorted(await attempts(agent_harness)) == [("queued", 0), ("queued", 1)]
+    assert len(agent_harness.engine.called("/prompt")) == 1
+    await agent_harness.engine.kill()
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    await agent_harness.engine.start()
     for job_id in (first, second):
-        await site.ends(person, job_id, hurry=True)
+        await agent_harness.ends(person, job_id, hurry=True)
 
 
 @pytest.mark.thorough
-async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_with_its_attempt(site: Site) -> None:
-    assert site.engine._executor is not None
-    site.engine._executor.cancel()
-    site.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
-    person = await site.person()
-    job_id = await site.submit(person)
-    await has_left(site)
-    assert await attempts(site) == [("queued", 0)]
-    await site.engine.kill()
-    await site.engine.start()
-    await site.ends(person, job_id)
+async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_with_its_attempt(
+    agent_harness: AgentHarness,
+) -> None:
+    assert agent_harness.engine._executor is not None
+    agent_harness.engine._executor.cancel()
+    agent_harness.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 0)]
+    await agent_harness.engine.kill()
+    await agent_harness.engine.start()
+    await agent_harness.ends(person, job_id)
 
 
-async def test_a_job_behind_a_run_that_never_ends_goes_elsewhere_with_its_attempt(site: Site) -> None:
-    site.engine.scenario = "wedged"
-    stranger = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
+async def test_a_job_behind_a_run_that_never_ends_goes_elsewhere_with_its_attempt(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "wedged"
+    stranger = ComfyUI(agent_harness.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
     foreign = asyncio.create_task(stranger.run(new_run(), Deaf()))
-    await until(lambda: site.engine.running)
-    site.agent(patience=Patience(stall=0.5, absent=120, poll=0.05))
-    person = await site.person()
-    await site.submit(person)
-    await has_left(site)
-    assert await attempts(site) == [("queued", 0)]
+    await until(lambda: agent_harness.engine.running)
+    agent_harness.agent(patience=Patience(stall=0.5, absent=120, poll=0.05))
+    person = await agent_harness.person()
+    await agent_harness.submit(person)
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 0)]
     foreign.cancel()
     await asyncio.gather(foreign, return_exceptions=True)
     await stranger.close()
 
 
-async def test_an_engine_that_says_nothing_after_the_start_of_a_run_gets_the_short_limit(site: Site) -> None:
+async def test_an_engine_that_says_nothing_after_the_start_of_a_run_gets_the_short_limit(
+    agent_harness: AgentHarness,
+) -> None:
     # As after a graph with a broken node that no output needs: the run stays in queue_running.
-    site.engine.scenario = "wedged_at_start"
-    site.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
-    person = await site.person()
-    await site.submit(person)
-    await has_left(site)
-    assert await attempts(site) == [("queued", 1)]
-    assert site.engine.running is not None
+    agent_harness.engine.scenario = "wedged_at_start"
+    agent_harness.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
+    person = await agent_harness.person()
+    await agent_harness.submit(person)
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 1)]
+    assert agent_harness.engine.running is not None
 
 
 async def test_an_executor_that_died_between_two_nodes_gets_the_short_limit() -> None:
@@ -219,22 +227,24 @@ async def test_a_socket_over_which_nothing_came_in_a_whole_run_is_opened_anew_fo
 
 
 @pytest.mark.thorough
-async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time_and_fails_then(site: Site) -> None:
+async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time_and_fails_then(
+    agent_harness: AgentHarness,
+) -> None:
     # As a node that raises SystemExit: it was started, no message follows, and the run stays in queue_running.
-    site.engine.scenario = "deaf"
-    engine = ComfyUI(site.engine.url, patience=Patience(stall=0.5, idle=3600, absent=120, poll=0.05))
-    person = await site.person()
-    job_id = await site.submit(person)
-    site.agent(engines=[engine])
-    await has_left(site)
-    assert await attempts(site) == [("queued", 1)]
+    agent_harness.engine.scenario = "deaf"
+    engine = ComfyUI(agent_harness.engine.url, patience=Patience(stall=0.5, idle=3600, absent=120, poll=0.05))
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    agent_harness.agent(engines=[engine])
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 1)]
     engine._patience = Patience(stall=3600, idle=0.5, absent=120, poll=0.05)
-    await site.engine.kill()
-    await site.engine.start()
-    failed = await site.ends(person, job_id, "failed", hurry=True)
+    await agent_harness.engine.kill()
+    await agent_harness.engine.start()
+    failed = await agent_harness.ends(person, job_id, "failed", hurry=True)
     assert failed["error"]["type"] == "engine_stuck"
-    assert f"workflow {site.worker_harness.jobs_api.workflow}, node " in failed["error"]["message"]
-    assert (await site.closed(job_id))["attempts"] == 2
+    assert f"workflow {agent_harness.worker_harness.jobs_api.workflow}, node " in failed["error"]["message"]
+    assert (await agent_harness.closed(job_id))["attempts"] == 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -252,130 +262,132 @@ async def test_an_executor_that_died_says_which_node_it_died_at(tmp_path: Path) 
         await engine.close()
 
 
-async def test_waiting_behind_the_run_of_another_client_does_not_count_for_the_run_limit(site: Site) -> None:
-    site.engine.scenario = "held"
-    await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
-    stranger = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
+async def test_waiting_behind_the_run_of_another_client_does_not_count_for_the_run_limit(
+    agent_harness: AgentHarness,
+) -> None:
+    agent_harness.engine.scenario = "held"
+    await agent_harness.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
+    stranger = ComfyUI(agent_harness.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
     foreign = asyncio.create_task(stranger.run(new_run(), Deaf()))
-    await until(lambda: site.engine.running)
+    await until(lambda: agent_harness.engine.running)
     # More than the run limit: that would have ended the job first.
-    site.agent(patience=Patience(stall=3600, absent=120, poll=0.05, queue=1.5))
-    person = await site.person()
-    job_id = await site.submit(person)
-    await has_left(site)
-    assert await attempts(site) == [("queued", 0)]
-    assert site.engine.pending == []
+    agent_harness.agent(patience=Patience(stall=3600, absent=120, poll=0.05, queue=1.5))
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 0)]
+    assert agent_harness.engine.pending == []
     assert not foreign.done()
-    site.engine.scenario = "SaveImage_batch3"
-    site.engine.release.set()
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    agent_harness.engine.release.set()
     await foreign
-    await site.ends(person, job_id)
-    row = await site.closed(job_id)
+    await agent_harness.ends(person, job_id)
+    row = await agent_harness.closed(job_id)
     assert (row["attempts"], row["requeues"]) == (1, 1)
     await stranger.close()
 
 
 @pytest.mark.thorough
 async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("callsheet.providers.comfy.self_hosted.CANCEL_ATTEMPTS", 1)
-    site.engine.scenario = "deaf"
-    await site.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
-    person = await site.person()
-    first, second = [await site.submit(person) for _ in range(2)]
-    site.agent()
-    failed = await site.ends(person, first, "failed")
+    agent_harness.engine.scenario = "deaf"
+    await agent_harness.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
+    person = await agent_harness.person()
+    first, second = [await agent_harness.submit(person) for _ in range(2)]
+    agent_harness.agent()
+    failed = await agent_harness.ends(person, first, "failed")
     assert failed["error"]["type"] == "run_limit"
-    await has_left(site)
-    assert await attempts(site) == [("queued", 0)]
-    assert len(site.engine.called("/prompt")) == 1
-    site.engine.scenario = "SaveImage_batch3"
-    site.engine.release.set()
-    await site.ends(person, second)
-    assert (await site.closed(second))["attempts"] == 1
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 0)]
+    assert len(agent_harness.engine.called("/prompt")) == 1
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    agent_harness.engine.release.set()
+    await agent_harness.ends(person, second)
+    assert (await agent_harness.closed(second))["attempts"] == 1
 
 
 @pytest.mark.thorough
 async def test_a_job_that_came_just_after_its_engine_died_keeps_its_attempts(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("callsheet.providers.comfy.http.backoff_seconds", lambda *_: 0.02)
-    person = await site.person()
-    engine = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=0.3, poll=0.05))
+    person = await agent_harness.person()
+    engine = ComfyUI(agent_harness.engine.url, patience=Patience(stall=3600, absent=0.3, poll=0.05))
     submit = engine._send
 
     async def dies_first(*run: Any) -> str:
-        if not site.engine.is_down:
-            await site.engine.kill()
+        if not agent_harness.engine.is_down:
+            await agent_harness.engine.kill()
         return await submit(*run)
 
     monkeypatch.setattr(engine, "_send", dies_first)
-    job_id = await site.submit(person)
-    site.agent(engines=[engine])
-    await has_left(site)
-    assert await attempts(site) == [("queued", 0)]
+    job_id = await agent_harness.submit(person)
+    agent_harness.agent(engines=[engine])
+    await has_left(agent_harness)
+    assert await attempts(agent_harness) == [("queued", 0)]
     monkeypatch.setattr(engine, "_send", submit)
-    await site.engine.start()
-    await site.ends(person, job_id)
-    assert (await site.closed(job_id))["attempts"] == 1
+    await agent_harness.engine.start()
+    await agent_harness.ends(person, job_id)
+    assert (await agent_harness.closed(job_id))["attempts"] == 1
 
 
 @pytest.mark.thorough
-async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(site: Site) -> None:
-    site.engine.scenario = "held"
-    site.agent(patience=Patience(stall=0.5, absent=120, poll=0.05))
-    person = await site.person()
-    job_id = await site.submit(person)
+async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.scenario = "held"
+    agent_harness.agent(patience=Patience(stall=0.5, absent=120, poll=0.05))
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
     # Asked to stop, it does so before its next node, and so it works.
-    await until(lambda: site.engine.called("/interrupt"))
-    site.engine.scenario = "SaveImage_batch3"
-    await until(lambda: site.engine.running is None)
-    await site.ends(person, job_id, hurry=True)
+    await until(lambda: agent_harness.engine.called("/interrupt"))
+    agent_harness.engine.scenario = "SaveImage_batch3"
+    await until(lambda: agent_harness.engine.running is None)
+    await agent_harness.ends(person, job_id, hurry=True)
 
 
 @pytest.mark.thorough
 async def test_a_node_that_hangs_in_a_real_engine_costs_its_own_job_an_attempt_and_no_other(
-    site: Site, tmp_path: Path
+    agent_harness: AgentHarness, tmp_path: Path
 ) -> None:
     async with lightbox_process(tmp_path / "lightbox") as lightbox:
         engine = ComfyUI(lightbox.url, patience=Patience(stall=1.0, absent=120, poll=0.1))
-        person = await site.person()
+        person = await agent_harness.person()
         jobs = [
-            await site.submit(person, workflow=graph, output_node_id="save")
+            await agent_harness.submit(person, workflow=graph, output_node_id="save")
             for graph in (made(("ProbeHang", {"seconds": 4.0})), made())
         ]
-        site.agent(engines=[engine])
-        await has_left(site)
+        agent_harness.agent(engines=[engine])
+        await has_left(agent_harness)
         # The other one's node is not silent for longer because the machine is slow.
         engine._patience = Patience(stall=3600, absent=120, poll=0.1)
         # The engine comes back by itself when the node is over.
-        await site.ends(person, jobs[1])
-        assert (await site.closed(jobs[1]))["attempts"] == 1
+        await agent_harness.ends(person, jobs[1])
+        assert (await agent_harness.closed(jobs[1]))["attempts"] == 1
 
 
 @pytest.mark.thorough
 async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_attempts(
-    site: Site, tmp_path: Path
+    agent_harness: AgentHarness, tmp_path: Path
 ) -> None:
     async with lightbox_process(tmp_path / "lightbox") as lightbox:
-        person = await site.person()
+        person = await agent_harness.person()
         graph = {**made(), "show": node("ProbeUI", image=["empty", 0], mode="numpy")}
-        job_id = await site.submit(person, workflow=graph, output_node_id="save")
-        neighbour = await site.submit(person, workflow=made(), output_node_id="save")
-        site.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.1))])
+        job_id = await agent_harness.submit(person, workflow=graph, output_node_id="save")
+        neighbour = await agent_harness.submit(person, workflow=made(), output_node_id="save")
+        agent_harness.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.1))])
         for _ in range(3):
-            await site.worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+            await agent_harness.worker_harness.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
             assert await lightbox.ended() == 1
             await lightbox.start()
-        failed = await site.ends(person, job_id, "failed")
+        failed = await agent_harness.ends(person, job_id, "failed")
         assert failed["error"]["type"] == "run_lost"
-        await site.ends(person, neighbour)
-        assert (await site.closed(neighbour))["attempts"] == 1
+        await agent_harness.ends(person, neighbour)
+        assert (await agent_harness.closed(neighbour))["attempts"] == 1
 
     async def is_named() -> bool:
-        answer = await site.worker_harness.client.get(
-            "/api/admin/alerts", headers=site.worker_harness.jobs_api.admin.headers
+        answer = await agent_harness.worker_harness.client.get(
+            "/api/admin/alerts", headers=agent_harness.worker_harness.jobs_api.admin.headers
         )
         found = {each["code"]: each["message"] for each in answer.json()["alerts"]}
         return ": 3, of 1 job." in found.get("kills_engines", "")

@@ -61,7 +61,9 @@ class SlowPages:
 
 
 @dataclass
-class Site:
+class TaskWorkerHarness:
+    """A control plane that runs no tasks itself, a user, slow pages to scrape, and processes of task workers."""
+
     plane: ControlPlane
     jobs_api: JobsApi
     person: Person
@@ -139,7 +141,8 @@ class Site:
 
 
 @pytest.fixture
-async def site(settings: Settings, tmp_path: Path) -> AsyncIterator[Site]:
+async def task_worker_harness(settings: Settings, tmp_path: Path) -> AsyncIterator[TaskWorkerHarness]:
+    """A control plane and processes of task workers."""
     chosen = settings.model_copy(
         update={
             "tasks": settings.tasks.model_copy(update={"lease_seconds": 60, "queues": ("night",)}),
@@ -155,51 +158,55 @@ async def site(settings: Settings, tmp_path: Path) -> AsyncIterator[Site]:
         httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=30) as client,
     ):
         jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
-        yield Site(plane, jobs_api, await jobs_api.person(tokens=100), pages, tmp_path)
+        yield TaskWorkerHarness(plane, jobs_api, await jobs_api.person(tokens=100), pages, tmp_path)
         pages.gate.set()
 
 
-async def balance(site: Site) -> int:
-    return int((await site.jobs_api.get(site.person, "/api/wallet")).json()["balance"])
+async def balance(task_worker_harness: TaskWorkerHarness) -> int:
+    return int((await task_worker_harness.jobs_api.get(task_worker_harness.person, "/api/wallet")).json()["balance"])
 
 
-async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(site: Site) -> None:
-    site.pages.gate.set()
-    async with site.worker("elsewhere") as process:
-        shown = await site.until_status(await site.submit(), "completed")
+async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(
+    task_worker_harness: TaskWorkerHarness,
+) -> None:
+    task_worker_harness.pages.gate.set()
+    async with task_worker_harness.worker("elsewhere") as process:
+        shown = await task_worker_harness.until_status(await task_worker_harness.submit(), "completed")
         assert shown["result"]["data"]["product"]["title"] == "A lamp"
         assert (shown["retry_count"], shown["max_retries"]) == (0, 3)
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
-        assert "elsewhere" not in await site.workers()
-    assert await balance(site) == 99
+        assert "elsewhere" not in await task_worker_harness.workers()
+    assert await balance(task_worker_harness) == 99
 
 
 @pytest.mark.thorough
-async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(site: Site) -> None:
-    async with site.worker("first") as first:
-        task = await site.submit()
-        await until(lambda: site.pages.asked == 1)
+async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(
+    task_worker_harness: TaskWorkerHarness,
+) -> None:
+    async with task_worker_harness.worker("first") as first:
+        task = await task_worker_harness.submit()
+        await until(lambda: task_worker_harness.pages.asked == 1)
         first.kill()
         await first.wait()
-    await site.leases_run_out()
-    site.pages.gate.set()
-    async with site.worker("second"):
-        shown = await site.until_status(task, "completed")
-    assert (shown["retry_count"], site.pages.asked) == (1, 2)
-    assert await balance(site) == 99
+    await task_worker_harness.leases_run_out()
+    task_worker_harness.pages.gate.set()
+    async with task_worker_harness.worker("second"):
+        shown = await task_worker_harness.until_status(task, "completed")
+    assert (shown["retry_count"], task_worker_harness.pages.asked) == (1, 2)
+    assert await balance(task_worker_harness) == 99
 
 
 @pytest.mark.thorough
 async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are_finished_by_the_next_once(
-    site: Site,
+    task_worker_harness: TaskWorkerHarness,
 ) -> None:
-    chosen = site.plane.settings
+    chosen = task_worker_harness.plane.settings
     other = changed(chosen, server={"port": free_port()})
     async with (
         control_plane_process(
             other,
-            site.directory,
+            task_worker_harness.directory,
             CALLSHEET_TASKS__IN_PROCESS="4",
             CALLSHEET_TASKS__LEASE_SECONDS="60",
             CALLSHEET_TASKS__HEARTBEAT_SECONDS="1",
@@ -207,79 +214,89 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
         ) as process,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{other.server.port}", trust_env=False, timeout=60) as client,
     ):
-        task = await site.submit()
-        await until(lambda: site.pages.asked == 1)
+        task = await task_worker_harness.submit()
+        await until(lambda: task_worker_harness.pages.asked == 1)
         # Its client waits for the answer when everything goes down.
         asking = asyncio.create_task(
-            client.post("/api/generate/scrape", json={"url": site.pages.url}, headers=site.person.headers)
+            client.post(
+                "/api/generate/scrape",
+                json={"url": task_worker_harness.pages.url},
+                headers=task_worker_harness.person.headers,
+            )
         )
-        await until(lambda: site.pages.asked == 2)
+        await until(lambda: task_worker_harness.pages.asked == 2)
         await process.kill()
         with pytest.raises(httpx.TransportError):
             await asking
-        await site.leases_run_out()
-        site.pages.gate.set()
+        await task_worker_harness.leases_run_out()
+        task_worker_harness.pages.gate.set()
         await process.start()
-        tasks = (await site.jobs_api.get(site.person, "/api/task")).json()["items"]
+        tasks = (await task_worker_harness.jobs_api.get(task_worker_harness.person, "/api/task")).json()["items"]
         for each in tasks:
-            shown = await site.until_status(each, "completed")
+            shown = await task_worker_harness.until_status(each, "completed")
             assert shown["retry_count"] == 1
         assert task["task_id"] in {each["task_id"] for each in tasks}
-    assert (len(tasks), site.pages.asked) == (2, 4)
-    assert await balance(site) == 98
-    await site.jobs_api.core.check()
+    assert (len(tasks), task_worker_harness.pages.asked) == (2, 4)
+    assert await balance(task_worker_harness) == 98
+    await task_worker_harness.jobs_api.core.check()
 
 
 @pytest.mark.thorough
-async def test_a_worker_that_is_stopped_requeues_what_it_cannot_finish(site: Site) -> None:
-    async with site.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
-        task = await site.submit(max_retries=0)
-        await until(lambda: site.pages.asked == 1)
+async def test_a_worker_that_is_stopped_requeues_what_it_cannot_finish(task_worker_harness: TaskWorkerHarness) -> None:
+    async with task_worker_harness.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
+        task = await task_worker_harness.submit(max_retries=0)
+        await until(lambda: task_worker_harness.pages.asked == 1)
         leaving.send_signal(signal.SIGTERM)
         assert await leaving.wait() == 0
         # Not always at once: a poll of its own that was under way may have been given it once more, which is noticed.
-        await site.until_status(task, "queued")
-    site.pages.gate.set()
-    async with site.worker("staying"):
+        await task_worker_harness.until_status(task, "queued")
+    task_worker_harness.pages.gate.set()
+    async with task_worker_harness.worker("staying"):
         # Without a single retry: the attempt was given back.
-        await site.until_status(task, "completed")
+        await task_worker_harness.until_status(task, "completed")
 
 
 @pytest.mark.thorough
-async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
-    async with site.worker("stopped"):
-        task = await site.submit()
-        await until(lambda: site.pages.asked == 1)
-        answer = await site.jobs_api.client.post(f"/api/task/{task['task_id']}/cancel", headers=site.person.headers)
+async def test_a_canceled_task_is_stopped_where_it_runs(task_worker_harness: TaskWorkerHarness) -> None:
+    async with task_worker_harness.worker("stopped"):
+        task = await task_worker_harness.submit()
+        await until(lambda: task_worker_harness.pages.asked == 1)
+        answer = await task_worker_harness.jobs_api.client.post(
+            f"/api/task/{task['task_id']}/cancel", headers=task_worker_harness.person.headers
+        )
         assert answer.json()["status"] == "canceled"
 
         async def is_free() -> bool:
-            answer = await site.jobs_api.get(site.jobs_api.admin, "/api/admin/dispatches")
+            answer = await task_worker_harness.jobs_api.get(task_worker_harness.jobs_api.admin, "/api/admin/dispatches")
             return not answer.json()["items"]
 
         await until(is_free)
-    assert await balance(site) == 100
+    assert await balance(task_worker_harness) == 100
 
 
 @pytest.mark.thorough
-async def test_a_worker_takes_tasks_of_its_queues_only(site: Site) -> None:
-    site.pages.gate.set()
-    async with site.worker("at-night", "--queues", "night"):
-        day = await site.submit()
-        night = await site.submit(queue_name="night")
-        await site.until_status(night, "completed")
-        assert (await site.get(day))["status"] == "queued"
+async def test_a_worker_takes_tasks_of_its_queues_only(task_worker_harness: TaskWorkerHarness) -> None:
+    task_worker_harness.pages.gate.set()
+    async with task_worker_harness.worker("at-night", "--queues", "night"):
+        day = await task_worker_harness.submit()
+        night = await task_worker_harness.submit(queue_name="night")
+        await task_worker_harness.until_status(night, "completed")
+        assert (await task_worker_harness.get(day))["status"] == "queued"
 
 
 @pytest.mark.thorough
-async def test_a_queue_that_no_control_plane_has_is_named_with_the_setting_that_makes_it(site: Site) -> None:
+async def test_a_queue_that_no_control_plane_has_is_named_with_the_setting_that_makes_it(
+    task_worker_harness: TaskWorkerHarness,
+) -> None:
     with pytest.raises(AssertionError, match=r"actor:copy:nowhere.*tasks\.queues"):
-        async with site.worker("lost", "--queues", "nowhere"):
+        async with task_worker_harness.worker("lost", "--queues", "nowhere"):
             raise AssertionError("it registered")
 
 
 @pytest.mark.thorough
-async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_path: Path) -> None:
+async def test_without_the_fleet_secret_it_says_what_is_missing(
+    task_worker_harness: TaskWorkerHarness, tmp_path: Path
+) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", cwd=tmp_path, stderr=PIPE
     )

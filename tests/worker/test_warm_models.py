@@ -11,7 +11,7 @@ from callsheet.app import ControlPlane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
 from tests.support.waiting import until
-from tests.worker.harness import Site, open_site
+from tests.worker.harness import AgentHarness, open_agent_harness
 
 
 def graph(model: str) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def graph(model: str) -> dict[str, Any]:
     }
 
 
-async def workflow(site: Site, slug: str, model: str) -> None:
+async def workflow(agent_harness: AgentHarness, slug: str, model: str) -> None:
     body = {
         "slug": slug,
         "name": slug,
@@ -33,8 +33,8 @@ async def workflow(site: Site, slug: str, model: str) -> None:
         "output_mime_type": "image/png",
         "requirements": {"from_graph": False},
     }
-    answer = await site.worker_harness.client.post(
-        "/api/admin/workflows", json=body, headers=site.worker_harness.jobs_api.admin.headers
+    answer = await agent_harness.worker_harness.client.post(
+        "/api/admin/workflows", json=body, headers=agent_harness.worker_harness.jobs_api.admin.headers
     )
     assert answer.status_code == 201, answer.text
 
@@ -45,31 +45,33 @@ async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
 ) -> None:
     async with (
         lightbox_process(tmp_path / "lightbox") as lightbox,
-        open_site(plane, tmp_path / "agent") as site,
+        open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
         for slug, model in (("warm-one", "one.safetensors"), ("warm-two", "two.safetensors")):
-            await workflow(site, slug, model)
-        person = await site.person()
+            await workflow(agent_harness, slug, model)
+        person = await agent_harness.person()
 
         async def submit(slug: str, model: str) -> str:
             payload = {"workflow": graph(model), "output_node_id": "2", "assets": []}
             return str(
-                (await site.worker_harness.jobs_api.submit(person, workflow=slug, payload=payload, cost=1))["id"]
+                (await agent_harness.worker_harness.jobs_api.submit(person, workflow=slug, payload=payload, cost=1))[
+                    "id"
+                ]
             )
 
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))
-        site.agent(engines=[engine], workflows=("warm-one", "warm-two"), prefetch=False)
-        await until(site.workers)
-        await site.ends(person, await submit("warm-one", "one.safetensors"))
-        worker_id = (await site.workers())[0]["worker_id"]
+        agent_harness.agent(engines=[engine], workflows=("warm-one", "warm-two"), prefetch=False)
+        await until(agent_harness.workers)
+        await agent_harness.ends(person, await submit("warm-one", "one.safetensors"))
+        worker_id = (await agent_harness.workers())[0]["worker_id"]
         # While it is drained the next jobs come, the cold ones first.
         await plane.fleet.workers.drain(worker_id, "operator")
         colds = [await submit("warm-two", "two.safetensors") for _ in range(2)]
         warm = await submit("warm-one", "one.safetensors")
         await plane.fleet.workers.undrain(worker_id, "operator")
         for job_id in (*colds, warm):
-            await site.ends(person, job_id)
-        started = await site.worker_harness.central(
+            await agent_harness.ends(person, job_id)
+        started = await agent_harness.worker_harness.central(
             "SELECT tenant_job_id FROM dispatch_history ORDER BY last_leased_at DESC LIMIT 3"
         )
         assert [str(row["tenant_job_id"]) for row in reversed(started)] == [warm, *colds]

@@ -11,32 +11,36 @@ import pytest
 from callsheet.cli.worker_doctor import examine_worker
 from callsheet.settings import load_settings
 from callsheet.settings.findings import Finding
-from tests.worker.harness import Site
+from tests.worker.harness import AgentHarness
 
 NOBODY = "http://127.0.0.1:1"
 
 
-async def examined(site: Site, home: Path, engine_url: str | None = None, **worker: Any) -> Mapping[str, Finding]:
+async def examined(
+    agent_harness: AgentHarness, home: Path, engine_url: str | None = None, **worker: Any
+) -> Mapping[str, Finding]:
     given = {
-        "api_url": site.worker_harness.plane.settings.public_url,
-        "secret": site.worker_harness.secret,
+        "api_url": agent_harness.worker_harness.plane.settings.public_url,
+        "secret": agent_harness.worker_harness.secret,
         "id": "gpu-1",
         "fleet": "gpus",
     }
-    settings = load_settings(home=home, engine={"url": engine_url or site.engine.url}, worker={**given, **worker})
+    settings = load_settings(
+        home=home, engine={"url": engine_url or agent_harness.engine.url}, worker={**given, **worker}
+    )
     return {finding.part: finding for finding in await examine_worker(settings)}
 
 
-async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, tmp_path: Path) -> None:
-    found = await examined(site, tmp_path / "not" / "there", cache_bytes=0)
+async def test_where_everything_is_well_it_says_what_the_worker_is(agent_harness: AgentHarness, tmp_path: Path) -> None:
+    found = await examined(agent_harness, tmp_path / "not" / "there", cache_bytes=0)
     assert {part: finding.status for part, finding in found.items()} == dict.fromkeys(
         ("worker", "server", "secret", "clock", "engine", "disk"), "ok"
     )
     assert found["worker"].message == "Worker gpu-1 serves the fleet gpus."
-    assert site.engine.version in found["engine"].message
+    assert agent_harness.engine.version in found["engine"].message
     assert not (tmp_path / "not").exists()
-    assert await site.workers() == [], "it registers nobody"
-    assert site.worker_harness.secret not in str(found)
+    assert await agent_harness.workers() == [], "it registers nobody"
+    assert agent_harness.worker_harness.secret not in str(found)
 
 
 @pytest.mark.few_forms
@@ -52,26 +56,26 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, t
     ids=["fleet", "server", "no secret", "wrong secret", "engine"],
 )
 async def test_what_is_missing_is_a_problem_with_advice(
-    site: Site, tmp_path: Path, part: str, changes: dict[str, Any], said: str, advice: str
+    agent_harness: AgentHarness, tmp_path: Path, part: str, changes: dict[str, Any], said: str, advice: str
 ) -> None:
-    found = (await examined(site, tmp_path, **changes))[part]
+    found = (await examined(agent_harness, tmp_path, **changes))[part]
     assert (found.status, said in found.message, advice in found.advice) == ("problem", True, True), found
 
 
-async def test_with_a_registration_token_a_worker_needs_no_fleet(site: Site, tmp_path: Path) -> None:
-    worker_harness = site.worker_harness
+async def test_with_a_registration_token_a_worker_needs_no_fleet(agent_harness: AgentHarness, tmp_path: Path) -> None:
+    worker_harness = agent_harness.worker_harness
     created = await worker_harness.jobs_api.post(
         "/api/admin/fleets", {"slug": "tokens", "workflow_slugs": [worker_harness.jobs_api.workflow]}
     )
     token = (await worker_harness.jobs_api.post(f"/api/admin/fleets/{created.json()['id']}/tokens", {})).json()["token"]
-    found = await examined(site, tmp_path, fleet=None, secret=token)
+    found = await examined(agent_harness, tmp_path, fleet=None, secret=token)
     assert (found["worker"].status, found["secret"].status) == ("ok", "ok")
     assert found["worker"].message == "Worker gpu-1 serves the fleet of its registration token."
 
 
-async def test_a_directory_that_is_not_the_engines_is_a_problem(site: Site, tmp_path: Path) -> None:
+async def test_a_directory_that_is_not_the_engines_is_a_problem(agent_harness: AgentHarness, tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
-    engine = {"url": site.engine.url, "directory": tmp_path}
+    engine = {"url": agent_harness.engine.url, "directory": tmp_path}
     found = {each.part: each for each in await examine_worker(load_settings(home=tmp_path, engine=engine))}["engine"]
     assert (found.status, found.message) == ("problem", f"{tmp_path} has no directory input in it.")
     assert "CALLSHEET_ENGINE__DIRECTORY" in found.advice
@@ -80,6 +84,6 @@ async def test_a_directory_that_is_not_the_engines_is_a_problem(site: Site, tmp_
     assert found.status == "ok"
 
 
-async def test_a_cache_that_does_not_fit_on_the_disk_is_a_warning(site: Site, tmp_path: Path) -> None:
-    found = (await examined(site, tmp_path, cache_bytes=2**60))["disk"]
+async def test_a_cache_that_does_not_fit_on_the_disk_is_a_warning(agent_harness: AgentHarness, tmp_path: Path) -> None:
+    found = (await examined(agent_harness, tmp_path, cache_bytes=2**60))["disk"]
     assert (found.status, "CACHE_BYTES" in found.advice) == ("warning", True)

@@ -12,7 +12,7 @@ from tests.support import clips
 
 
 def negative(position: int, width: int, height: int) -> np.ndarray:
-    return 255 - clips.scene(position, width, height)
+    return 255 - clips.frame_at(position, width, height)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"picture": clips.scene}, "off the negative"),
+        ({"picture": clips.frame_at}, "off the negative"),
         ({"picture": negative, "frames": 23}, "no partner"),
         ({"picture": negative, "sound": False}, "of sound"),
         ({"picture": negative, "width": 144}, "no partner of its size"),

@@ -1,4 +1,4 @@
-"""The ground the core is measured on: an installation of its own, with people, tokens and workflows.
+"""The installation that the core is measured on: a fresh one, with users, tokens and workflows.
 
 PostgreSQL is the embedded one as every installation has it: fsync and synchronous_commit on.
 """
@@ -33,7 +33,9 @@ INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority) VALUES ($1, 
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class BenchInstallation:
+    """Databases, the room of jobs, a tenant and a workflow."""
+
     databases: Databases
     room: JobsRoom
     tenant_id: UUID
@@ -93,7 +95,9 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -> AsyncIterator[Ground]:
+async def open_bench_installation(
+    *, listening: bool = False, loops: tuple[str, ...] = ()
+) -> AsyncIterator[BenchInstallation]:
     """A room of jobs on a fresh installation; with the named loops, and with wake-ups, as in production."""
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
@@ -113,7 +117,7 @@ async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -
         workflow_id = (await add_workflows(databases.central, 1))[0]
         async with databases.central.connection() as connection:
             await connection.execute(OPEN_LANE, workflow_id)
-        yield Ground(databases, room, tenant_id, workflow_id)
+        yield BenchInstallation(databases, room, tenant_id, workflow_id)
 
 
 @contextmanager

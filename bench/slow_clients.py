@@ -1,4 +1,5 @@
-"""Strangers, a process of their own: each holds a connection for as long as the server lets it, then opens another.
+"""Slow clients without credentials, in a process of their own: each holds a connection for as long as the server lets
+it, then opens another.
 
 They are slow, not many: who is refused comes back after ten seconds.
 

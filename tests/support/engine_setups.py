@@ -1,8 +1,8 @@
 """What a provider is tried with: an engine that replays recordings of ComfyUI, or Lightbox, each also as the cloud, and
 between provider and engine a line that can be cut.
 
-async with open_bench("cloud", "lightbox", folder) as bench:
-    outputs = await bench.run("SaveImage_batch3")        # the recorded graph of that name
+async with open_engine_setup("cloud", "lightbox", folder) as engine_setup:
+    outputs = await engine_setup.run("SaveImage_batch3")    # the recorded graph of that name
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Hold(Node):
 
 
 @dataclass
-class Seen:
+class RecordingWatcher:
+    """A watcher of runs that keeps everything it is given."""
+
     starts: int = 0
     percents: list[float | None] = field(default_factory=list)
     messages: list[str | None] = field(default_factory=list)
@@ -76,7 +78,7 @@ class Seen:
         self.nodes.append((node_id, state))
 
 
-class Stage(Protocol):
+class EngineServer(Protocol):
     """An engine, whichever it is."""
 
     as_cloud: bool
@@ -106,7 +108,9 @@ class Stage(Protocol):
 
 
 @dataclass
-class Recorded:
+class ReplayingServer:
+    """An engine that replays recordings of ComfyUI."""
+
     engine: ReplayingEngine
 
     @property
@@ -144,7 +148,7 @@ class Recorded:
 
 
 @dataclass
-class Real:
+class LightboxServer:
     """Lightbox. Its scenarios are the recorded graphs, rendered."""
 
     directory: Path
@@ -192,37 +196,37 @@ class Real:
 
 
 @dataclass
-class Bench:
+class EngineSetup:
     """A provider, the engine it drives, and the line between them."""
 
-    stage: Stage
+    engine_server: EngineServer
     line: BreakingLine
     engine: Engine
-    seen: Seen = field(default_factory=Seen)
+    seen: RecordingWatcher = field(default_factory=RecordingWatcher)
     others: list[Engine] = field(default_factory=list)
     key: str = KEY
 
     @property
     def as_cloud(self) -> bool:
-        return self.stage.as_cloud
+        return self.engine_server.as_cloud
 
     @property
     def recorded(self) -> ReplayingEngine:
         """Only where it replays."""
-        assert isinstance(self.stage, Recorded)
-        return self.stage.engine
+        assert isinstance(self.engine_server, ReplayingServer)
+        return self.engine_server.engine
 
     @property
     def is_recorded(self) -> bool:
-        return isinstance(self.stage, Recorded)
+        return isinstance(self.engine_server, ReplayingServer)
 
     def with_patience(self, **seconds: float) -> Engine:
-        engine = provider_for(self.stage, self.line, **seconds)
+        engine = provider_for(self.engine_server, self.line, **seconds)
         self.others.append(engine)
         return engine
 
     async def run(self, scenario: str, output_node: str | None = "2", engine: Engine | None = None) -> list[Output]:
-        self.stage.play(scenario)
+        self.engine_server.play(scenario)
         return list(await (engine or self.engine).run(new_run(graph_of(scenario), output_node), self.seen))
 
     async def refused(self, scenario: str, output_node: str | None = "2", engine: Engine | None = None) -> EngineError:
@@ -232,7 +236,7 @@ class Bench:
 
     def begin(self, run: Run | None = None, *, engine: Engine | None = None) -> Any:
         """A run that shows progress and images until it is released."""
-        self.stage.play("held")
+        self.engine_server.play("held")
         run = run or new_run(held_graph())
         return asyncio.create_task(_as_list((engine or self.engine).run(run, self.seen)))
 
@@ -240,10 +244,10 @@ class Bench:
         """At once: it does not get to say another word."""
         self.line.is_down = True
         self.line.drop()
-        await self.stage.kill()
+        await self.engine_server.kill()
 
     async def start(self) -> None:
-        await self.stage.start()
+        await self.engine_server.start()
         self.line.is_down = False
 
     async def close(self) -> None:
@@ -255,9 +259,9 @@ async def _as_list(outputs: Any) -> list[Output]:
     return list(await outputs)
 
 
-def provider_for(stage: Stage, line: BreakingLine, **seconds: float) -> Engine:
+def provider_for(engine_server: EngineServer, line: BreakingLine, **seconds: float) -> Engine:
     patience = Patience(**{"stall": 3600, "absent": 20, "poll": 0.05, "idle": 3600, **seconds})
-    if stage.as_cloud:
+    if engine_server.as_cloud:
         return ComfyCloud(line.url, KEY, patience=patience)
     return ComfyUI(line.url, patience=patience)
 
@@ -296,18 +300,18 @@ def graph_of(scenario: str) -> Graph:
 
 
 @asynccontextmanager
-async def open_bench(provider: str, engine: str, directory: Path) -> AsyncIterator[Bench]:
+async def open_engine_setup(provider: str, engine: str, directory: Path) -> AsyncIterator[EngineSetup]:
     async with AsyncExitStack() as stack:
         as_cloud = provider == "cloud"
-        stage: Stage
+        engine_server: EngineServer
         if engine == "recorded":
-            stage = Recorded(await stack.enter_async_context(replaying(as_cloud=as_cloud)))
+            engine_server = ReplayingServer(await stack.enter_async_context(replaying(as_cloud=as_cloud)))
         else:
-            stage = Real(directory / "lightbox", as_cloud)
-            await stage.start()
-            stack.push_async_callback(stage.kill)
-        line = await stack.enter_async_context(breaking_line_to(stage.url))
-        bench = Bench(stage, line, provider_for(stage, line))
-        stack.push_async_callback(bench.close)
-        await bench.engine.describe()
-        yield bench
+            engine_server = LightboxServer(directory / "lightbox", as_cloud)
+            await engine_server.start()
+            stack.push_async_callback(engine_server.kill)
+        line = await stack.enter_async_context(breaking_line_to(engine_server.url))
+        engine_setup = EngineSetup(engine_server, line, provider_for(engine_server, line))
+        stack.push_async_callback(engine_setup.close)
+        await engine_setup.engine.describe()
+        yield engine_setup

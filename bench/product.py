@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 from PIL import Image
 
-from bench.ground import TOKENS, unread_logs
 from bench.http_me import HOST
+from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, START_SECONDS, callsheet_command, environment, fresh_home, serving, stop
 from callsheet.cli.client import Client
 from callsheet.identity.accounts import Accounts
@@ -59,7 +59,7 @@ def picture(number: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Studio:
+class RunningProduct:
     home: Path
     url: str
     client: Client
@@ -125,9 +125,9 @@ class Studio:
 
 
 @asynccontextmanager
-async def open_studio(
+async def open_product(
     public_url: str | None = None, port: int | None = None, given: Mapping[str, str] | None = None
-) -> AsyncIterator[Studio]:
+) -> AsyncIterator[RunningProduct]:
     """`public_url` is the URL of storage, if it differs from the control plane's own URL; `given` are settings of the
     control plane, as it finds them in its environment."""
     async with AsyncExitStack() as undo:
@@ -148,7 +148,7 @@ async def open_studio(
         admin = await undo.enter_async_context(
             httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)
         )
-        yield Studio(home, url, client, admin)
+        yield RunningProduct(home, url, client, admin)
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ DUE_RUNS = "UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE status = '
 DUE_THUMBNAILS = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
 
 
-class PipelineScene:
+class PipelineSimulation:
     """All participants: what they know, and what they can do."""
 
     def __init__(self, databases: Databases, home: Path):
@@ -76,15 +76,15 @@ class PipelineScene:
         """So that there is something to crash at: a run that can go on, room for a job, a result, a thumbnail due."""
         if not await self.rows("SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"):
             await self.start(plane, random)
-        if step is PipelineScene.advance_due:
+        if step is PipelineSimulation.advance_due:
             await self.finish_jobs(plane, random)
             await plane.room.collector.tick(NOW)
         await self.rows(DUE_RUNS)
-        if step is not PipelineScene.advance_due:
+        if step is not PipelineSimulation.advance_due:
             await plane.room.scheduler.tick(NOW)
-        if step is PipelineScene.collect:
+        if step is PipelineSimulation.collect:
             await self.finish_jobs(plane, random)
-        if step is PipelineScene.make_thumbnails:
+        if step is PipelineSimulation.make_thumbnails:
             await self.rows(DUE_THUMBNAILS)
 
     async def finish_jobs(self, plane: PipelineHarness, random: Random) -> None:
@@ -233,7 +233,7 @@ class PipelineScene:
         assert sum(under_way.values()) <= JOBS_IN_TOTAL
         return trees
 
-    async def come_home(self) -> None:
+    async def run_to_the_end(self) -> None:
         """Left alone with a worker that is well: every job ends, and every run, or it says why it does not."""
         plane = self.plane()
         held, self.held = self.held, []
@@ -271,56 +271,56 @@ class PipelineScene:
         return worked
 
 
-Step = Callable[[PipelineScene, PipelineHarness, Random], Awaitable[None]]
+Step = Callable[[PipelineSimulation, PipelineHarness, Random], Awaitable[None]]
 STEPS: tuple[tuple[Step, int], ...] = (
-    (PipelineScene.start, 4),
-    (PipelineScene.grow, 16),
-    (PipelineScene.advance_due, 10),
-    (PipelineScene.collect, 8),
-    (PipelineScene.lease, 10),
-    (PipelineScene.report, 10),
-    (PipelineScene.lose_time, 2),
-    (PipelineScene.vote, 4),
-    (PipelineScene.undo, 1),
-    (PipelineScene.kill, 1),
-    (PipelineScene.approve, 3),
-    (PipelineScene.pause, 1),
-    (PipelineScene.resume, 3),
-    (PipelineScene.cancel, 1),
-    (PipelineScene.change_budget, 1),
-    (PipelineScene.replay, 1),
-    (PipelineScene.delete_file, 1),
-    (PipelineScene.make_thumbnails, 3),
-    (PipelineScene.prune, 1),
+    (PipelineSimulation.start, 4),
+    (PipelineSimulation.grow, 16),
+    (PipelineSimulation.advance_due, 10),
+    (PipelineSimulation.collect, 8),
+    (PipelineSimulation.lease, 10),
+    (PipelineSimulation.report, 10),
+    (PipelineSimulation.lose_time, 2),
+    (PipelineSimulation.vote, 4),
+    (PipelineSimulation.undo, 1),
+    (PipelineSimulation.kill, 1),
+    (PipelineSimulation.approve, 3),
+    (PipelineSimulation.pause, 1),
+    (PipelineSimulation.resume, 3),
+    (PipelineSimulation.cancel, 1),
+    (PipelineSimulation.change_budget, 1),
+    (PipelineSimulation.replay, 1),
+    (PipelineSimulation.delete_file, 1),
+    (PipelineSimulation.make_thumbnails, 3),
+    (PipelineSimulation.prune, 1),
 )
 
 # Where each can crash.
 POINTS: dict[Step, tuple[Failpoint, ...]] = {
-    PipelineScene.advance_due: (
+    PipelineSimulation.advance_due: (
         Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
         Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
         Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN,
         Failpoint.SUBMIT_BEFORE_RELAY,
         Failpoint.RELAY_BEFORE_QUEUED,
     ),
-    PipelineScene.collect: (
+    PipelineSimulation.collect: (
         Failpoint.PIPELINE_RESULT_BEFORE_SETTLE,
         Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
     ),
-    PipelineScene.kill: (Failpoint.PIPELINE_KILL_BEFORE_CANCELS,),
-    PipelineScene.cancel: (Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,),
-    PipelineScene.make_thumbnails: (
+    PipelineSimulation.kill: (Failpoint.PIPELINE_KILL_BEFORE_CANCELS,),
+    PipelineSimulation.cancel: (Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,),
+    PipelineSimulation.make_thumbnails: (
         Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT,
         Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW,
     ),
 }
 LAST_POINTS: dict[Step, Failpoint] = {
-    PipelineScene.advance_due: Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
-    PipelineScene.collect: Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
-    PipelineScene.kill: Failpoint.PIPELINE_KILL_BEFORE_CANCELS,
-    PipelineScene.cancel: Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,
-    PipelineScene.make_thumbnails: Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW,
+    PipelineSimulation.advance_due: Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
+    PipelineSimulation.collect: Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
+    PipelineSimulation.kill: Failpoint.PIPELINE_KILL_BEFORE_CANCELS,
+    PipelineSimulation.cancel: Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,
+    PipelineSimulation.make_thumbnails: Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW,
 }
 CRASHES: dict[Step, int] = {step: len(points) for step, points in POINTS.items()}
-CRASHES[PipelineScene.collect] = 4
+CRASHES[PipelineSimulation.collect] = 4
 EVERY_POINT = frozenset(point for points in POINTS.values() for point in points)
