@@ -22,7 +22,7 @@ async function send(request: Request): Promise<Response> {
   const again = request.clone();
   const token = knownCsrfToken() ?? (await freshCsrfToken());
   const response = await reach(withToken(request, token));
-  // Somebody signed in again in another tab, so the cookie is of a new session and the token of the old one.
+  // The user signed in again in another tab, so the cookie is of a new session and the token of the old one.
   if (response.status === 403 && (await response.clone().json().catch(() => null))?.code === "csrf_failed") {
     return checked(await reach(withToken(again, await freshCsrfToken())), path);
   }

@@ -6,7 +6,7 @@ export interface ChartLine {
   label: string;
   values: readonly (number | null)[];
   tone: Tone;
-  /** Dashed lines are told apart without colour. */
+  /** Dashed lines can be distinguished without colour. */
   isDashed?: boolean;
 }
 

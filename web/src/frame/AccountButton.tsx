@@ -12,7 +12,7 @@ export interface AccountMenuProps {
   withConnection?: boolean;
 }
 
-/** The menu's code, a sixth of the first page otherwise, comes when somebody is about to open it. */
+/** The menu's code, a sixth of the first page otherwise, is loaded when a user is about to open it. */
 export function AccountButton(props: AccountMenuProps) {
   const [isWanted, setWanted] = useState(false);
   const button = (

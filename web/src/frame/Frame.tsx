@@ -15,7 +15,7 @@ import { useShortcuts } from "./useShortcuts";
 
 const KeysDialog = lazy(() => import("./KeysDialog"));
 
-/** Around every page of somebody who is signed in. */
+/** Around every page of a user who is signed in. */
 export function Frame() {
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [areKeysShown, setKeysShown] = useState(false);

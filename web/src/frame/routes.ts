@@ -22,7 +22,7 @@ export const otherRoute = createRoute({
   component: NotFound,
 });
 
-/** The pages of operators. Others are told so; the API refuses them in any case. */
+/** The pages of operators. Other users see a message; the API refuses them in any case. */
 export const operatorRoute = createRoute({
   getParentRoute: () => framedRoute,
   id: "operator",

@@ -13,7 +13,7 @@ interface Props {
   className?: string;
 }
 
-/** Searches when somebody pauses; `/` leads here. */
+/** Searches when the user pauses; `/` leads here. */
 export function SearchField({ label, value, onChange, className = "min-w-52 grow basis-full lg:basis-64" }: Props) {
   const [typed, setTyped] = useState(value);
   const input = useRef<HTMLInputElement>(null);

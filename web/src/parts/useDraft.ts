@@ -1,4 +1,4 @@
-// What somebody has typed, kept until the tab is closed: a session that ends in the middle loses no form.
+// What a user has typed, kept until the tab is closed: a session that ends in the middle loses no form.
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import { keys } from "@/api/keys";

@@ -4,7 +4,7 @@ export interface Selection<Row> {
   ids: ReadonlySet<string>;
   /** Those of them that are in the list, as they stand now. */
   jobs: Row[];
-  /** Whether boxes are shown beside all rows: something is selected, or somebody is about to. */
+  /** Whether boxes are shown beside all rows: something is selected, or the user is about to select. */
   isOn: boolean;
   begin: () => void;
   toggle: (id: string) => void;

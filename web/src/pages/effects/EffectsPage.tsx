@@ -14,7 +14,7 @@ import type { EffectsSearch } from "./route";
 import { SearchBox } from "./SearchBox";
 import { useGridKeys } from "./useGridKeys";
 
-// Waits change with every job of everybody.
+// Waiting times change with every job of any user.
 const REFRESH_MS = 20_000;
 const SEEN_AT_ONCE = 8;
 

@@ -1,4 +1,4 @@
-// What somebody set when they submitted a job, in words. Pure.
+// What a user set when they submitted a job, in words. Pure.
 import type { Schemas } from "@/api/types";
 import { labelOf } from "@/parts/job/answers";
 

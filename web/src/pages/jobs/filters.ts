@@ -25,7 +25,7 @@ export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]
 const SECONDS: Record<Exclude<TimeFilter, "any">, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
 const LONGEST_TEXT = 200;
 
-/** Whatever somebody wrote into the address: what makes no sense is left out. */
+/** Whatever a user wrote into the URL: values that make no sense are left out. */
 export function readSearch(raw: Record<string, unknown>): JobsSearch {
   // Each is named, also where it is undefined: the router keeps members that were not read.
   return {

@@ -71,7 +71,7 @@ export function useLiveList(search: JobsSearch): LiveList {
     [client],
   );
 
-  // Somebody who comes back to a list that is still known sees it as it is now: there is no place in it to keep yet.
+  // A user who comes back to a list that is still known sees it as it is now: there is no place in it to keep yet.
   const key = JSON.stringify(search);
   useEffect(() => {
     setNews([]);

@@ -47,7 +47,7 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
     .map((row) => jobs[row.index]?.id ?? "")
     .join(" ");
   useEffect(() => {
-    // While somebody scrolls, nothing is asked for.
+    // While the user scrolls, nothing is requested.
     const timer = setTimeout(() => onVisible(seen === "" ? [] : seen.split(" ")), 300);
     return () => clearTimeout(timer);
   }, [seen, onVisible]);

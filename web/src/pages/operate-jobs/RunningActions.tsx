@@ -6,7 +6,7 @@ import { allJobsTexts } from "@/texts/all-jobs";
 import { BulkActionProgress } from "./BulkActionProgress";
 import { bulkActionsQuery } from "./queries";
 
-/** The actions that run now. One that ends while somebody looks stays until it is hidden, with its result. */
+/** The actions that run now. One that ends while the page is open stays until it is hidden, with its result. */
 export function RunningActions() {
   const { data } = useQuery(bulkActionsQuery);
   const seen = useRef(new Set<string>());

@@ -14,7 +14,7 @@ export interface TemplateInputs {
   budget: number;
 }
 
-// Pipelines of the same template that somebody has changed.
+// Pipelines of the same template that a user has changed.
 const MOST_NAMES = 20;
 
 /** Creates the pipeline where it is missing, and starts one run, however often the button is pressed. */

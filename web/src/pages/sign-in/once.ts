@@ -12,7 +12,7 @@ export function onceToken(fragment: string): string | null {
   return fragment.startsWith(PREFIX) ? fragment.slice(PREFIX.length) : null;
 }
 
-/** Whether somebody is signed in now. Who opens the link a second time usually still is. */
+/** Whether a user is signed in now. A user who opens the link a second time usually still is. */
 export async function signInOnce(client: QueryClient, token: string): Promise<boolean> {
   try {
     const me = await data(api.POST("/api/auth/once", { body: { token } }));

@@ -1,4 +1,4 @@
-/** A path of this application, or nothing: a link must not send somebody who signs in to another site. */
+/** A path of this application, or nothing: a link must not send a user who signs in to another site. */
 export function safeNext(value: unknown): string | undefined {
   if (typeof value !== "string" || !value.startsWith("/") || value.length > 2_000) return undefined;
   // `//host` and `/\host` are addresses of other sites to a browser.

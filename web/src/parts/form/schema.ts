@@ -79,7 +79,7 @@ export function fieldsOf(schema: Schema, root: Schema, path: Path = []): SchemaF
 export function initialOf(schema: Schema, root: Schema): { [name: string]: Json } {
   const values: { [name: string]: Json } = {};
   for (const { name, schema: own, kind } of fieldsOf(schema, root)) {
-    // An object that may be left out is sent only where somebody changes something in it.
+    // An object that may be left out is sent only if the user changes something in it.
     if (kind === "object") values[name] = (own.default as Json | undefined) ?? initialOf(own, root);
     else if (own.const !== undefined) values[name] = own.const as Json;
     else if (own.default !== undefined) values[name] = own.default as Json;
@@ -115,7 +115,7 @@ export function payloadOf(schema: Schema, root: Schema, value: Json | undefined)
   return payload;
 }
 
-/** Whether somebody has filled in something of an object that may be left out: its defaults do not count. */
+/** Whether the user has filled in something of an object that may be left out: its defaults do not count. */
 function hasOwnWords(schema: Schema, root: Schema, value: Json | undefined): boolean {
   return fieldsOf(schema, root).some(({ name, schema: own, kind }) => {
     const given = isObject(value) ? value[name] : undefined;

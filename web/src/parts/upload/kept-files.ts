@@ -26,7 +26,7 @@ export function useKeptFile(field: string): KeptFile {
   return kept;
 }
 
-/** Somebody has signed out on purpose. */
+/** The user has signed out on purpose. */
 export function forgetFiles(): void {
   files.clear();
 }

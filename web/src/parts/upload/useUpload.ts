@@ -26,7 +26,7 @@ export type UploadState =
 interface Options {
   accepts: Acceptance;
   onChange: (value: FileValue | null) => void;
-  /** What somebody who submits has to wait for; null once there is nothing. */
+  /** What a user who submits has to wait for; null once there is nothing. */
   onPending?: (uploading: Promise<FileValue> | null) => void;
   /** Where the file is kept until its upload is done. */
   kept: KeptFile;
