@@ -94,7 +94,7 @@ async def test_a_user_made_by_an_admin_can_sign_in(client: httpx.AsyncClient, pe
     assert (login.status_code, login.json()["user_id"]) == (200, created.json()["id"])
 
 
-async def test_what_exists_already_is_a_conflict_that_names_the_field(
+async def test_a_duplicate_tenant_or_user_is_a_conflict_that_names_the_field(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     admin, user = await people.admin(), await people.user()
@@ -113,7 +113,7 @@ async def test_what_exists_already_is_a_conflict_that_names_the_field(
         ("/api/admin/tenants", NEW_TENANT | {"pool": "pool_9"}, "pool"),
     ],
 )
-async def test_what_does_not_exist_is_named(
+async def test_an_unknown_tenant_or_pool_is_refused_by_its_field(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, path: str, body: dict[str, str], field: str
 ) -> None:
     admin = await people.admin()

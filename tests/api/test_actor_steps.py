@@ -334,7 +334,7 @@ async def test_a_variable_that_the_actor_refuses_is_named_as_a_field_of_the_run(
     assert (await actor_runs_api.becomes(started.json(), "completed"))["candidates"] == 1
 
 
-async def test_a_change_of_the_payload_is_a_new_version_and_the_same_one_is_none(actor_runs_api: ActorRunsApi) -> None:
+async def test_a_changed_payload_is_a_new_version_and_an_unchanged_one_is_not(actor_runs_api: ActorRunsApi) -> None:
     made = (await actor_runs_api.define(BASE)).json()
     assert made["steps"][0]["payload"] == WORDS
     assert made["steps"][0]["effect_id"] is None

@@ -62,7 +62,7 @@ async def test_fleets_are_listed_newest_first_and_by_slug_and_stage(fleet_api: F
     assert found == fleets[1]
 
 
-async def test_only_what_an_update_names_changes(fleet_api: FleetApi) -> None:
+async def test_an_update_changes_only_the_fields_it_names(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet(name="One", desired_workers=2)
     path = f"fleets/{fleet['id']}"
     assert await fleet_api.done("PATCH", path, {}) == fleet
@@ -116,7 +116,7 @@ async def test_a_fleet_with_workers_is_not_deleted(fleet_api: FleetApi) -> None:
     assert_refused(await fleet_api.register(revoked.worker_id), 403, "forbidden")
 
 
-async def test_what_an_admin_did_to_a_fleet_is_in_the_audit_log(fleet_api: FleetApi) -> None:
+async def test_changes_to_a_fleet_are_in_the_audit_log(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     await fleet_api.done("PATCH", f"fleets/{fleet['id']}", {"desired_workers": 7})
     await fleet_api.done("PUT", f"fleets/{fleet['id']}/workflows", {"workflow_slugs": []})

@@ -162,7 +162,7 @@ async def test_a_leased_dispatch_is_taken_from_its_worker_with_its_attempt(
     assert_refused(await worker.heartbeat(leased), 409, "lease_lost")
 
 
-async def test_what_no_worker_holds_is_not_requeued(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_a_dispatch_without_a_worker_is_not_requeued(worker_harness: WorkerHarness, ann: Person) -> None:
     job = await worker_harness.engine_job(ann)
     dispatch_id = (await dispatch_of(worker_harness, ann, job))["dispatch_id"]
     path = f"dispatches/{dispatch_id}/requeue"
@@ -240,7 +240,7 @@ async def test_a_dispatch_that_is_not_there_is_not_found(worker_harness: WorkerH
 @pytest.mark.parametrize(
     "body", [{}, {"priority": 2**31}, {"priority": -(2**31) - 1}, {"priority": "high"}, {"priority": True}]
 )
-async def test_a_priority_that_is_none_is_refused(worker_harness: WorkerHarness, body: dict[str, Any]) -> None:
+async def test_an_invalid_priority_is_refused(worker_harness: WorkerHarness, body: dict[str, Any]) -> None:
     assert_refused(
         await ask(worker_harness, "POST", f"dispatches/{ABSENT}/priority", json=body),
         422,
@@ -382,13 +382,11 @@ async def test_limits_are_set_listed_and_taken_away(worker_harness: WorkerHarnes
         ({"identifier": "x", "max_concurrent": 1, "more": 1}, "more"),
     ],
 )
-async def test_a_limit_that_is_none_is_refused(worker_harness: WorkerHarness, body: dict[str, Any], field: str) -> None:
+async def test_an_invalid_limit_is_refused(worker_harness: WorkerHarness, body: dict[str, Any], field: str) -> None:
     assert_refused(await ask(worker_harness, "PUT", "concurrency-limits", json=body), 422, "invalid_request", field)
 
 
-async def test_metrics_count_what_waits_what_runs_and_what_came_of_it(
-    worker_harness: WorkerHarness, ann: Person
-) -> None:
+async def test_metrics_count_waiting_running_and_finished_jobs(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker(max_concurrency=3)
     await worker_harness.engine_job(ann)
     leased = await worker.job()
@@ -491,7 +489,7 @@ async def test_a_workflow_that_engines_do_not_survive_is_named_with_a_count(
     assert await named() == []
 
 
-async def test_what_was_healed_is_counted_for_prometheus(worker_harness: WorkerHarness) -> None:
+async def test_repairs_of_the_reconciler_are_counted_for_prometheus(worker_harness: WorkerHarness) -> None:
     text = (await worker_harness.client.get("/metrics")).text
     assert 'callsheet_reconciled_total{kind="missing_dispatch"} 0.0' in text
     assert 'callsheet_reconciled_total{kind="orphaned_dispatch"} 0.0' in text

@@ -66,7 +66,7 @@ async def test_workers_are_listed_by_fleet_stage_life_and_approval_page_by_page(
     assert ([worker["worker_id"] for worker in rest["items"]], rest["next_cursor"]) == ([third], None)
 
 
-async def test_a_worker_is_shown_with_what_it_has_in_hand_and_its_sessions(fleet_api: FleetApi) -> None:
+async def test_a_worker_is_shown_with_its_leases_and_its_sessions(fleet_api: FleetApi) -> None:
     ann = await fleet_api.jobs_api.person(tokens=10)
     job = await fleet_api.jobs_api.submit(ann)
     agent = await fleet_api.agent(max_concurrency=3)
@@ -159,7 +159,7 @@ async def test_a_drain_survives_whatever_the_worker_does_until_it_is_undone(flee
     assert (await principal(fleet_api, agent.token)).is_draining, "it was revoked and approved"
 
 
-async def test_a_drained_worker_that_is_away_is_listed_and_can_be_undrained(fleet_api: FleetApi) -> None:
+async def test_a_drained_worker_that_deregistered_is_listed_and_can_be_undrained(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     agent = await fleet_api.agent(fleet_slug=fleet["slug"], capacity_type="spot")
     await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
@@ -260,7 +260,7 @@ async def test_workflows_are_assigned_to_workers_with_their_own_and_never_to_tho
     assert (await principal(fleet_api, member.token)).workflow_ids == (fleet_api.jobs_api.core.workflow,)
 
 
-async def test_what_an_admin_did_is_in_the_audit_log_and_in_the_workers_own(fleet_api: FleetApi) -> None:
+async def test_actions_of_admins_are_in_the_audit_log_and_in_the_log_of_the_worker(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     for action in ("drain", "undrain", "rotate-token", "approve", "revoke"):
         await fleet_api.done("POST", f"workers/{agent.worker_id}/{action}")

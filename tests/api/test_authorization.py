@@ -556,7 +556,7 @@ async def _refused(setup: AuthorizationSetup, operation: str, caller: str) -> No
 
 
 @pytest.mark.thorough
-async def test_g6_what_is_refused_has_changed_nothing(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_g6_a_refused_request_changes_nothing(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     setup = await AuthorizationSetup.open(plane, client)
     before = await _state(setup)
     for operation, access in ACCESS.items():
@@ -643,7 +643,7 @@ async def test_g6_routes_that_are_open_to_all_callers_show_nothing_of_other_user
         if access in ADMINISTRATION and operation.startswith("GET")
     ],
 )
-async def test_g6_what_administration_shows_has_no_secret(shared: AuthorizationSetup, operation: str) -> None:
+async def test_g6_responses_of_administration_contain_no_secret(shared: AuthorizationSetup, operation: str) -> None:
     """And it is shown to every role that may see it, to a tenant admin without what is another tenant's."""
     for caller in CALLERS:
         if refusal(ACCESS[operation], caller, operation) is not None:

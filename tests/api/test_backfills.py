@@ -101,7 +101,7 @@ async def test_jobs_from_before_are_found_by_their_words_again(
     assert len(found["items"]) == 3
 
 
-async def test_what_was_killed_has_not_happened_and_two_control_planes_do_it_once(
+async def test_a_backfill_survives_a_crash_and_two_control_planes_do_it_once(
     catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
     effect = await catalog_api.effect()
@@ -152,7 +152,7 @@ async def test_a_job_whose_effect_is_gone_is_found_by_the_name_of_its_file(
     assert (await catalog_api.shown(ann, "/api/library/jobs?q=fox"))["items"][0]["id"] == job["id"]
 
 
-async def test_storage_that_is_away_is_waited_for_and_a_graph_that_is_gone_is_not(
+async def test_a_backfill_waits_for_unavailable_storage_but_not_for_a_deleted_graph(
     catalog_api: CatalogApi, ann: Person, plane: ControlPlane, pool: Database, descriptions: Descriptions
 ) -> None:
     job = await catalog_api.submit(

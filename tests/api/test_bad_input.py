@@ -133,7 +133,7 @@ async def pieces(size: int) -> AsyncIterator[bytes]:
 @pytest.mark.few_forms
 @pytest.mark.parametrize("size", [MEGABYTE + 1, 2 * MEGABYTE, 50 * MEGABYTE])
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
-async def test_a_body_over_the_limit_is_refused_and_the_client_hears_why(
+async def test_a_body_over_the_limit_is_refused_and_the_client_gets_the_reason(
     client: httpx.AsyncClient, person: Person, signed_in: dict[str, str], size: int, chunked: bool
 ) -> None:
     headers = signed_in | {"content-type": JSON} | ({} if chunked else {"content-length": str(size)})
@@ -323,7 +323,7 @@ async def test_old_and_odd_but_valid_requests_get_a_response(plane: ControlPlane
     ],
     ids=lambda value: repr(value[:30]),
 )
-async def test_what_is_not_http_ends_at_the_server(plane: ControlPlane, request_bytes: bytes) -> None:
+async def test_bytes_that_are_not_http_are_rejected_by_the_server(plane: ControlPlane, request_bytes: bytes) -> None:
     """The server rejects these before there is a request: it sends a bare 4xx and closes the connection."""
     answer = await exchange(plane.settings.public_url, request_bytes)
     assert answer.status_code in (400, 414, 431)

@@ -178,7 +178,9 @@ async def test_an_undone_vote_leaves_what_was_voted_since(local_paused_run: Paus
     assert await local_paused_run.tree.elo(a, b, c) == [1000, 1000 + second["elo_change"], 1000 - second["elo_change"]]
 
 
-async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(local_paused_run: PausedRun) -> None:
+async def test_candidates_that_cannot_be_compared_are_refused_with_the_field_and_the_reason(
+    local_paused_run: PausedRun,
+) -> None:
     base, other = [await local_paused_run.tree.candidate() for _ in range(2)]
     child = await local_paused_run.tree.candidate(base)
     stranger = await PausedRun.open(local_paused_run.plane, local_paused_run.client)
@@ -266,7 +268,7 @@ async def test_a_gallery_has_urls_of_images_and_of_thumbnails(paused_run: Paused
     ],
     ids=["html", "svg", "truncated", "eps"],
 )
-async def test_what_only_says_that_it_is_an_image_is_shown_as_one_and_never_run(
+async def test_a_file_with_the_type_of_an_image_and_other_content_is_served_as_an_image(
     paused_run: PausedRun, content: bytes, mime_type: str, is_saved: bool
 ) -> None:
     poison = await paused_run.tree.candidate(file_id=await paused_run.file(content, "1.png", mime_type))
@@ -282,7 +284,7 @@ async def test_what_only_says_that_it_is_an_image_is_shown_as_one_and_never_run(
     assert thumbnail.headers["content-type"] == "image/webp"
 
 
-async def test_what_belongs_to_another_run_is_neither_listed_nor_taken_back_through_ones_own(
+async def test_candidates_and_votes_of_another_run_are_not_reachable_through_a_run(
     local_paused_run: PausedRun,
 ) -> None:
     other = await PausedRun.open(local_paused_run.plane, local_paused_run.client)

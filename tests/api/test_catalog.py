@@ -271,7 +271,7 @@ async def test_a_crash_between_storage_and_row_leaves_nothing_that_is_in_the_way
     assert len([entry async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]) == 1
 
 
-async def test_a_graph_that_is_gone_from_storage_is_said_to_be(catalog_api: CatalogApi, plane: ControlPlane) -> None:
+async def test_a_graph_that_is_missing_in_storage_is_a_503(catalog_api: CatalogApi, plane: ControlPlane) -> None:
     made = await catalog_api.workflow()
     await plane.storage.delete(made["comfyui_workflow_path"])
     answer = await catalog_api.call("GET", f"/api/admin/workflows/{made['slug']}")
@@ -510,7 +510,7 @@ async def test_a_checksum_that_does_not_match_is_not_confirmed(catalog_api: Cata
     assert_refused(refused, 422, "content_mismatch", "sha256")
 
 
-async def test_what_is_not_there_is_not_found(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_unknown_workflows_effects_and_assets_are_not_found(catalog_api: CatalogApi, ann: Person) -> None:
     for method, path, body in (
         ("GET", "/api/admin/workflows/no-such", None),
         ("PATCH", "/api/admin/workflows/no-such", {"name": "x"}),

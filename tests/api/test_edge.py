@@ -296,7 +296,7 @@ async def test_requests_get_a_503_while_the_database_is_unavailable(
     assert ready["databases"] == dict.fromkeys(("central", "pool_1", "pool_2"), "ok")
 
 
-async def test_a_database_that_accepts_no_connections_is_away_like_one_that_is_down(
+async def test_a_database_that_accepts_no_connections_is_a_503(
     neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
     person = await People(neighbour.accounts, neighbour.keys).user()

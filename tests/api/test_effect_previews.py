@@ -126,7 +126,7 @@ async def test_a_crash_before_the_row_leaves_the_last_preview(
     assert (await catalog_api.client.get(made["after"]["thumbnails"]["small"])).status_code == 200
 
 
-async def test_what_cannot_be_a_preview_is_refused_with_its_field(
+async def test_a_job_or_asset_that_cannot_be_a_preview_is_refused_by_its_field(
     catalog_api: CatalogApi, operators: MediaApi, ann: Person
 ) -> None:
     effect = await catalog_api.effect()

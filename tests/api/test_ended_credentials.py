@@ -124,7 +124,7 @@ def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
-async def test_it_ends_everywhere_at_once(
+async def test_a_credential_ends_on_all_control_planes_at_once(
     strict: ControlPlane,
     strict_client: httpx.AsyncClient,
     neighbour_client: httpx.AsyncClient,
@@ -163,7 +163,7 @@ async def test_it_ends_everywhere_at_once(
     assert seen.status_code == (401 if whole_tenant else 200)
 
 
-async def test_a_stream_that_is_just_being_opened_hears_of_it_too() -> None:
+async def test_a_stream_that_is_just_being_opened_ends_too() -> None:
     """A credential that ends after the request was accepted, and before the stream listens, is found at its first
     check."""
 

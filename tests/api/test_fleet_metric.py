@@ -24,7 +24,7 @@ async def metric(fleet_api: FleetApi, fleet: dict[str, Any], target_seconds: flo
     return await fleet_api.done("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds={target_seconds}")
 
 
-async def test_it_follows_the_queue_and_never_falls_below_what_is_at_work(fleet_api: FleetApi) -> None:
+async def test_the_metric_follows_the_queue_and_counts_at_least_the_busy_workers(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     person = await fleet_api.jobs_api.person(tokens=100)
     assert (await metric(fleet_api, fleet))["needed_workers"] == 0
@@ -78,14 +78,16 @@ async def test_a_key_that_only_reads_opens_this_number_and_nothing_else_of_the_f
     assert_refused(await client.get(f"{path}/scaling/metric", headers=user.headers), 403, "forbidden")
 
 
-async def test_what_is_wrong_is_named(fleet_api: FleetApi) -> None:
+async def test_an_unknown_fleet_or_a_wrong_parameter_is_named(fleet_api: FleetApi) -> None:
     assert_refused(await fleet_api.admin("GET", "fleets/999999/scaling/metric"), 404, "not_found")
     fleet = await fleet_api.fleet()
     wrong = await fleet_api.admin("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds=0")
     assert_refused(wrong, 422, "invalid_request", "query.target_seconds")
 
 
-async def test_while_a_pool_is_away_there_is_no_number(fleet_api: FleetApi, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_metric_is_a_503_while_a_pool_is_unavailable(
+    fleet_api: FleetApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is too small would end workers."""
     fleet = await fleet_api.fleet()
     monkeypatch.setattr(type(fleet_api.plane.databases), "unavailable", property(lambda _: {"pool_2": "away"}))

@@ -106,7 +106,7 @@ async def test_a_worker_with_a_token_is_approved_at_once_where_others_wait(start
         assert (await fleet_api.register("gpu-2")).json()["is_approved"] is False
 
 
-async def test_what_is_stored_of_a_token_is_its_hash_and_no_list_shows_it(fleet_api: FleetApi) -> None:
+async def test_only_the_hash_of_a_token_is_stored_and_no_list_shows_the_token(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     token = await new_token(fleet_api, fleet)
     secret = token["token"]

@@ -161,7 +161,7 @@ async def test_a_link_that_should_not_work_does_not(
     assert answer.status_code == (409 if how == "e-mail taken" else 404), answer.text
 
 
-async def test_who_is_a_user_already_is_not_invited(client: httpx.AsyncClient, operator: Person) -> None:
+async def test_an_existing_user_is_not_invited(client: httpx.AsyncClient, operator: Person) -> None:
     body = {"tenant": operator.tenant.slug, "email": operator.user.email}
     answer = await client.post("/api/admin/invitations", json=body, headers=operator.headers)
     assert_refused(answer, 409, "conflict", "email")

@@ -113,7 +113,7 @@ async def test_a_key_has_at_first_the_scopes_that_the_role_can_use(
         ({"expires_at": "tomorrow"}, "expires_at"),
     ],
 )
-async def test_what_a_key_cannot_have_is_refused_by_field(
+async def test_an_invalid_property_of_a_key_is_refused_by_its_field(
     client: httpx.AsyncClient, people: People, fields: dict[str, Any], wrong: str
 ) -> None:
     session = await session_of(client, await people.user())
@@ -153,7 +153,7 @@ async def test_a_key_from_before_there_were_scopes_keeps_what_its_role_allows(
     assert seen.status_code == (403 if role is Role.USER else 200)
 
 
-async def test_what_a_scope_is_for_works_with_it_alone(
+async def test_each_scope_allows_its_requests_without_other_scopes(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     """What is refused without it is in the table of test_authorization.py."""

@@ -201,7 +201,7 @@ async def test_tasks_are_in_the_same_list_and_are_found_by_actor_and_words(actor
     assert (row["title"], row["prompt"], row["actor"]) == ("Echo", "hello there", "echo")
 
 
-async def test_others_find_nothing(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_other_users_find_nothing(catalog_api: CatalogApi, ann: Person) -> None:
     job = await catalog_api.submit(ann, await catalog_api.effect(), input_file_id=await catalog_api.file(ann))
     for other in (await catalog_api.person(tenant_of=ann), await catalog_api.person("pool_2")):
         assert await found(catalog_api, other, q="cat") == []

@@ -105,7 +105,7 @@ async def test_a_job_that_has_not_ended_is_not_deleted(ann: MediaApi) -> None:
     assert (await ann.ask("GET", f"/api/ai-jobs/{job['id']}")).status_code == 200
 
 
-async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: MediaApi) -> None:
+async def test_a_file_that_a_video_shows_stays_when_its_job_is_deleted(ann: MediaApi) -> None:
     video = await ann.video()
     [output] = await ann.run(video, CLIP + b"made")
     job_id = (await ann.look(video))["job_id"]
@@ -115,7 +115,7 @@ async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: MediaApi) -
     assert (await ann.jobs_api.client.get(shown["processed_file_url"])).content == CLIP + b"made"
 
 
-async def test_what_an_active_job_reads_is_not_deleted(ann: MediaApi) -> None:
+async def test_a_file_that_an_active_job_reads_is_not_deleted(ann: MediaApi) -> None:
     job_id = await made(ann, CLIP)
     [file] = [row for row in await ann.file_rows() if row["purpose"] == "output"]
     await ann.jobs_api.core.submit(ann.member, input_file_ids=(file["id"],))

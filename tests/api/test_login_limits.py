@@ -270,7 +270,9 @@ async def test_attempts_are_counted_for_all_control_planes_together(
         assert_refused(await guess(client, person.user.email, address, PASSWORD), 429, "rate_limited")
 
 
-async def test_who_tried_to_sign_in_is_not_kept(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_names_of_accounts_are_not_stored_with_login_attempts(
+    plane: ControlPlane, client: httpx.AsyncClient
+) -> None:
     await guess(client, "curious@example.com")
     async with plane.databases.central.connection() as connection:
         rows = await connection.fetch("SELECT * FROM login_attempts")

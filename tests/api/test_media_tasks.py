@@ -147,7 +147,7 @@ async def test_a_page_instead_of_an_image_fails_the_task_and_gives_the_tokens_ba
     assert await configured_actor_harness.balance(ann) == 100
 
 
-async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(
+async def test_g10_a_payload_that_no_provider_takes_is_refused_by_field_and_costs_nothing(
     configured_actor_harness: ActorHarness, ann: Person
 ) -> None:
     for payload, field in (

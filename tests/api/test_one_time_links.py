@@ -53,7 +53,7 @@ async def test_a_guessed_link_is_not_found(
     assert (await used(client, token)).status_code == 404
 
 
-async def test_a_link_of_a_disabled_account_is_none(
+async def test_a_link_of_a_disabled_account_is_not_found(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     person, admin = await people.user(), await people.admin()
@@ -77,13 +77,13 @@ async def test_a_request_that_was_passed_on_is_refused_and_uses_nothing_up(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("peer", ["203.0.113.7", "192.168.1.4", "::ffff:192.168.1.4", "unknown", "localhost.example"])
-def test_another_machine_is_not_this_one(peer: str) -> None:
+def test_a_request_from_another_machine_is_refused(peer: str) -> None:
     with pytest.raises(Forbidden):
         require_this_machine(peer, [])
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
-def test_this_machine_is(peer: str) -> None:
+def test_a_request_from_this_machine_is_accepted(peer: str) -> None:
     require_this_machine(peer, [])
 
 

@@ -227,7 +227,7 @@ async def test_a_placeholder_that_nothing_fills_is_refused(pipelines_api: Pipeli
     assert "is not a valid name" in problems(answer)["steps.0.workflow"]
 
 
-async def test_what_a_step_says_it_needs_must_have_a_place(pipelines_api: PipelinesApi) -> None:
+async def test_a_value_that_a_step_needs_must_have_a_placeholder(pipelines_api: PipelinesApi) -> None:
     base, fix = await pipelines_api.steps()
     assert (
         "has no {{prompt}}"

@@ -192,7 +192,7 @@ async def test_only_the_lease_a_job_runs_under_is_listened_to(jobs_api: JobsApi,
     assert found["percent"] is None
 
 
-async def test_what_a_run_said_last_goes_away_with_it(
+async def test_the_last_progress_of_a_run_is_deleted_after_its_end(
     jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id, started = await running(jobs_api, ann)

@@ -119,7 +119,7 @@ async def test_an_upload_that_was_given_up_counts_until_its_url_is_dead(media_ap
     assert (await media_api.create()).status_code == 201
 
 
-async def test_a_stranger_is_not_touched_by_the_quota_of_a_tenant(media_api: MediaApi, operator: Person) -> None:
+async def test_the_quota_of_a_tenant_does_not_affect_other_tenants(media_api: MediaApi, operator: Person) -> None:
     await change(media_api, operator, tenant_storage_bytes=0)
     assert_refused(await media_api.create(), 409, "quota_exceeded")
     assert (await (await media_api.stranger()).create()).status_code == 201
@@ -221,7 +221,7 @@ async def test_an_operator_changes_single_limits_and_takes_the_default_again(
     ("body", "field"),
     [({"keys_per_user": -1}, "keys_per_user"), ({"keys_per_user": "3"}, "keys_per_user"), ({"keys": 3}, "keys")],
 )
-async def test_a_limit_that_is_none_is_refused(
+async def test_an_invalid_limit_is_refused(
     media_api: MediaApi, operator: Person, body: dict[str, Any], field: str
 ) -> None:
     path = f"/api/admin/tenants/{media_api.tenant_id}/quotas"

@@ -99,7 +99,7 @@ async def test_no_secret_of_a_failure_is_left_anywhere(
     assert left_in(logged.getvalue()) == []
 
 
-async def test_what_helps_is_kept_for_admins(worker_harness: WorkerHarness) -> None:
+async def test_details_without_secrets_are_kept_for_admins(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     job_id = (await worker_harness.engine_job(person))["id"]

@@ -186,7 +186,7 @@ async def test_a_token_that_was_guessed_shows_nothing(ann: MediaApi, token: str)
         assert "after" not in answer.json()
 
 
-async def test_what_is_not_finished_or_has_no_file_is_not_shared(ann: MediaApi) -> None:
+async def test_a_job_that_is_unfinished_or_has_no_file_cannot_be_shared(ann: MediaApi) -> None:
     waiting = (await ann.jobs_api.submit(ann.person))["id"]
     assert_refused(await ann.ask("POST", f"/api/ai-jobs/{waiting}/shares", {}), 409, "wrong_state")
     await ann.complete(await ann.jobs_api.start())

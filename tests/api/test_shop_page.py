@@ -71,7 +71,7 @@ async def test_a_payment_is_one_credit_however_often_it_is_announced(shop: Any) 
     assert (await asked(shop, "/customers/ann/statement")).json() == {"balance": 50, "lines": [["PAYMENT_CREDIT", 50]]}
 
 
-async def test_what_the_payment_provider_did_not_sign_is_not_believed(shop: Any) -> None:
+async def test_a_payment_that_the_provider_did_not_sign_is_refused(shop: Any) -> None:
     await asked(shop, "/customers", {"customer": "bob"})
     event = {"type": "payment.succeeded", "payment_id": "pi_2", "customer": "bob", "tokens": 50}
     other = {**event, "tokens": 5000}

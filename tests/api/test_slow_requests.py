@@ -88,7 +88,7 @@ def port_of(plane: ControlPlane) -> int:
         ("/api/auth/login", b"", 401),
     ],
 )
-async def test_a_stranger_is_refused_before_the_large_body_is_sent(
+async def test_a_client_without_credentials_is_refused_before_it_sends_a_large_body(
     plane: ControlPlane, path: str, credentials: bytes, status: int
 ) -> None:
     head = b"POST %s HTTP/1.1\r\nHost: localhost\r\n%s%s" % (path.encode(), JSON, credentials)
@@ -98,7 +98,7 @@ async def test_a_stranger_is_refused_before_the_large_body_is_sent(
     assert (await answer_to(port_of(plane), head + b"Transfer-Encoding: chunked\r\n\r\n" + piece))[0] == status
 
 
-async def test_who_is_signed_in_may_send_a_large_body(client: httpx.AsyncClient, person: Person) -> None:
+async def test_a_signed_in_user_may_send_a_large_body(client: httpx.AsyncClient, person: Person) -> None:
     body = b"{}".ljust(500_000)
     headers = person.headers | {"content-type": "application/json"}
     assert (await client.post("/api/stream-tokens", content=body, headers=headers)).status_code == 201

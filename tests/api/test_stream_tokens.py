@@ -100,7 +100,7 @@ async def test_nothing_but_streams_takes_a_token(jobs_api: JobsApi, ann: Person)
     assert_refused(await jobs_api.client.get(ALL, headers=bearer), 401, "not_authenticated")
 
 
-async def test_others_cannot_watch_and_cannot_ask_for_a_token(jobs_api: JobsApi, ann: Person) -> None:
+async def test_other_users_cannot_watch_a_job_and_get_no_token_for_it(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann)
     path = f"/api/ai-jobs/{job['id']}/stream"
     for other in (await jobs_api.person("pool_1"), await jobs_api.person(tenant_of=ann)):

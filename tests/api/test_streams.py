@@ -107,7 +107,7 @@ async def test_one_stream_has_all_jobs_of_a_user_and_starts_now_or_where_it_is_a
 @pytest.mark.few_forms
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", str(2**62 + 1)])
 @pytest.mark.parametrize("which", ["job", "all"])
-async def test_a_last_event_id_that_is_none_is_refused(jobs_api: JobsApi, ann: Person, given: str, which: str) -> None:
+async def test_an_invalid_last_event_id_is_refused(jobs_api: JobsApi, ann: Person, given: str, which: str) -> None:
     path = ALL if which == "all" else f"/api/ai-jobs/{(await jobs_api.submit(ann))['id']}/stream"
     answer = await jobs_api.client.get(path, headers=ann.headers | {"last-event-id": given})
     assert_refused(answer, 422, "invalid_request", "header.last-event-id")

@@ -217,7 +217,7 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(actor_harness: Act
         ({"actor": "engine", "payload": {"effect": "Not A Slug"}}, "payload.effect_id"),
     ],
 )
-async def test_g10_what_cannot_be_run_is_refused_by_its_field(
+async def test_g10_a_task_that_cannot_be_run_is_refused_by_its_field(
     actor_harness: ActorHarness, ann: Person, body: dict[str, Any], field: str
 ) -> None:
     answer = await actor_harness.ask(ann, "POST", "/api/task", body)
@@ -359,7 +359,7 @@ async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_tas
     await worker.deregister()
 
 
-async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_wrote_it(
+async def test_errors_of_a_task_for_an_engine_name_the_field_of_its_payload(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     catalog_api = await actor_harness.catalog_api()

@@ -155,7 +155,7 @@ async def test_from_a_page_to_words_an_image_and_a_video(generation_api: Generat
 
 
 @pytest.mark.thorough
-async def test_what_fails_elsewhere_costs_nothing_here(generation_api: GenerationApi) -> None:
+async def test_a_failure_of_the_service_is_refunded(generation_api: GenerationApi) -> None:
     inside = await generation_api.made("scrape", "failed", url=f"{generation_api.shop}/inside")
     assert inside["error"]["type"] == "address_refused"
     generation_api.replicate.scenario = Scenario("failed", error="NSFW content detected")

@@ -160,7 +160,7 @@ async def test_a_new_tenant_is_not_put_there(pool_outage: PoolOutage) -> None:
 
 
 @pytest.mark.thorough
-async def test_it_is_opened_without_a_restart_when_it_can_be_used(ended_pool_outage: PoolOutage) -> None:
+async def test_the_pool_is_opened_without_a_restart_when_it_is_available(ended_pool_outage: PoolOutage) -> None:
     assert (await ended_pool_outage.get(ended_pool_outage.bob, "/api/wallet")).status_code == 200
     assert (await ended_pool_outage.client.get("/readyz")).json()["status"] == "ready"
     tenants = {(await ended_pool_outage.core.start()).lease.tenant_id for _ in range(2)}

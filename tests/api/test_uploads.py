@@ -167,7 +167,7 @@ async def test_only_so_many_uploads_of_a_user_are_waited_for_also_at_once(strict
         assert [(await media_api.create()).status_code for _ in range(3)] == [201, 201, 429]
 
 
-async def test_what_was_not_uploaded_cannot_be_confirmed_and_the_answer_says_what_to_do(media_api: MediaApi) -> None:
+async def test_a_missing_upload_cannot_be_confirmed_and_the_response_says_what_to_do(media_api: MediaApi) -> None:
     created = (await media_api.create()).json()
     problem = assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "file_id")
     assert "Send the bytes to `upload.url`" in problem["detail"]
@@ -232,7 +232,7 @@ async def test_an_object_of_another_type_is_refused(media_api: MediaApi) -> None
 
 
 @pytest.mark.parametrize("sha256", [None, HASH], ids=["undeclared", "declared"])
-async def test_what_was_confirmed_cannot_be_replaced(media_api: MediaApi, sha256: str | None) -> None:
+async def test_a_confirmed_upload_cannot_be_replaced(media_api: MediaApi, sha256: str | None) -> None:
     """The signed URL is still good after the confirmation, and nothing that it stores is ever served."""
     other = CLIP[::-1]
     created = (await media_api.create(sha256=sha256)).json()
@@ -289,7 +289,7 @@ async def test_a_file_has_a_fresh_url_and_may_be_saved_under_its_name(media_api:
     assert "%C3%9Cbung.mp4" in (await media_api.jobs_api.client.get(saved["url"])).headers["content-disposition"]
 
 
-async def test_what_a_browser_could_run_is_saved_whatever_storage_it_comes_from(media_api: MediaApi) -> None:
+async def test_a_file_that_a_browser_could_run_is_served_as_an_attachment(media_api: MediaApi) -> None:
     drawing = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
     file = await media_api.uploaded(drawing, name="drawing.svg", mime_type="image/svg+xml")
     url = (await media_api.confirm(file)).json()["url"]
@@ -357,7 +357,7 @@ async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(media_api
     assert re.search("Delete the video", problem["detail"])
 
 
-async def test_what_an_upload_may_be_is_known_before_it_is_sent(media_api: MediaApi) -> None:
+async def test_limits_of_uploads_are_known_before_an_upload(media_api: MediaApi) -> None:
     answer = await media_api.ask("GET", "/api/videos/uploads/limits")
     settings = media_api.plane.settings
     assert answer.json() == {

@@ -176,7 +176,7 @@ async def test_a_video_shows_the_failure_of_its_job_until_a_retry(local_media_ap
     assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
 
 
-async def test_only_the_run_that_goes_on_is_heard(local_media_api: MediaApi) -> None:
+async def test_a_video_shows_progress_of_the_current_lease_only(local_media_api: MediaApi) -> None:
     video = await local_media_api.video()
     job_id = await local_media_api.submit(video)
     stale = await local_media_api.jobs_api.start()
@@ -280,7 +280,7 @@ async def test_a_video_that_a_job_needs_is_not_deleted(media_api: MediaApi) -> N
     assert await media_api.paths() == set()
 
 
-async def test_what_another_video_shows_stays_until_that_one_goes_too(local_media_api: MediaApi) -> None:
+async def test_a_file_that_another_video_shows_stays_until_that_video_is_deleted(local_media_api: MediaApi) -> None:
     video = await local_media_api.video()
     [output] = await local_media_api.run(video, b"a result")
     twin = (await local_media_api.ask("POST", "/api/videos", {"original_file_id": video["original_file_id"]})).json()

@@ -164,7 +164,7 @@ async def test_no_path_leads_out_of_the_built_files(client: httpx.AsyncClient, b
     assert b"strangers" not in answer.content
 
 
-async def test_what_the_build_needs_itself_is_not_served(client: httpx.AsyncClient) -> None:
+async def test_files_of_the_build_itself_are_not_served(client: httpx.AsyncClient) -> None:
     for path in ("/manifest.json", "/.built", "/assets", f"{SCRIPT}.gz", "/assets/"):
         assert (await client.get(path, headers={"accept": "*/*"})).status_code == 404
 

@@ -167,7 +167,7 @@ async def test_from_submit_to_the_file_in_the_users_hands(
     assert await callback_harness.worker_harness.balance(callback_harness.ann) == 93
 
 
-async def test_what_is_not_to_be_believed_gets_one_and_the_same_answer(callback_harness: CallbackHarness) -> None:
+async def test_callbacks_that_are_not_valid_all_get_the_same_response(callback_harness: CallbackHarness) -> None:
     job_id, job, prediction_id = await callback_harness.waiting()
     callback_harness.replicate.end(prediction_id, Scenario())
     url = job["callback"]["url"]
@@ -203,7 +203,7 @@ async def test_a_canceled_job_is_canceled_at_the_provider_and_its_late_callback_
     assert await callback_harness.worker_harness.balance(callback_harness.ann) == 100
 
 
-async def test_what_an_overtaken_worker_submitted_is_canceled_at_the_provider(
+async def test_a_prediction_of_an_overtaken_worker_is_canceled_at_the_provider(
     callback_harness: CallbackHarness,
 ) -> None:
     callback_harness.replicate.scenario = Scenario(held=True)

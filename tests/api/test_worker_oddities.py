@@ -172,7 +172,7 @@ async def test_a_report_on_a_cycle_that_expired_says_so_also_after_retries(
 
 
 @pytest.mark.parametrize("how", ["requeue", "defer", "canceled"])
-async def test_what_became_of_a_lease_is_its_own_workers_to_know(worker_harness: WorkerHarness, how: str) -> None:
+async def test_only_the_worker_of_a_lease_learns_its_outcome(worker_harness: WorkerHarness, how: str) -> None:
     worker, other = await worker_harness.worker(), await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
@@ -189,7 +189,7 @@ async def test_what_became_of_a_lease_is_its_own_workers_to_know(worker_harness:
     assert_refused(await other.heartbeat(job), 404, "not_found")
 
 
-async def test_what_ends_in_the_queue_took_no_time_to_run(worker_harness: WorkerHarness) -> None:
+async def test_a_job_that_ends_in_the_queue_has_no_run_time(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)

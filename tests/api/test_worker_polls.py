@@ -252,7 +252,7 @@ class TestLongPolls:
         submitted = await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         assert (await repeated)["job_id"] == submitted["id"]
 
-    async def test_what_a_poll_is_given_while_it_is_repeated_is_repeated(
+    async def test_a_job_leased_to_a_poll_that_is_being_repeated_goes_to_the_repetition(
         self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Not missed until its worker is found not to know it, a minute later."""
@@ -326,7 +326,7 @@ class TestLongPolls:
         await until(is_queued)
         assert (await worker.job())["job_id"] == submitted["id"]
 
-    async def test_a_worker_that_waits_hears_at_once_that_it_is_drained(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_waiting_poll_ends_at_once_when_its_worker_is_drained(self, worker_harness: WorkerHarness) -> None:
         worker, other = await worker_harness.worker(), await worker_harness.worker()
         polling = asyncio.create_task(worker.poll(wait_seconds=55))
         await waits(worker_harness)
@@ -342,7 +342,7 @@ class TestLongPolls:
         row = await worker_harness.dispatch(job)
         assert (row["attempts"], row["lease_seq"]) == (1, 1), "nobody had it before"
 
-    async def test_a_drained_worker_whose_poll_did_not_hear_of_it_is_leased_nothing(
+    async def test_a_drained_worker_whose_poll_missed_the_notification_gets_no_lease(
         self, worker_harness: WorkerHarness
     ) -> None:
         """The notification was lost; the wait goes on to its end, and the job to another worker."""
@@ -425,7 +425,7 @@ class TestLongPolls:
         assert job["job_id"] == submitted["id"]
         assert (await worker_harness.dispatch(job))["attempts"] == 1
 
-    async def test_a_worker_that_waits_hears_at_once_that_its_fleet_was_switched_off(
+    async def test_a_waiting_poll_ends_at_once_when_its_fleet_is_switched_off(
         self, worker_harness: WorkerHarness
     ) -> None:
         slug = f"fleet-{uuid4().hex}"
@@ -479,7 +479,7 @@ class TestLongPolls:
         assert (await worker.poll())["job"] is None
 
     @pytest.mark.parametrize("by_fleet", [True, False])
-    async def test_a_worker_that_waits_hears_at_once_that_it_was_assigned_other_workflows(
+    async def test_a_waiting_poll_learns_at_once_that_other_workflows_were_assigned(
         self, worker_harness: WorkerHarness, by_fleet: bool
     ) -> None:
         other = f"assigned-{uuid4().hex}"

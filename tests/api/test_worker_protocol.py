@@ -234,7 +234,7 @@ async def test_urls_expire_with_the_lease_and_are_replaced_by_a_heartbeat(worker
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
 
 
-async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(worker_harness: WorkerHarness) -> None:
+async def test_g3_a_worker_with_a_lost_lease_cannot_overwrite_an_accepted_output(worker_harness: WorkerHarness) -> None:
     """The signed URLs of its lease are still valid, but lead to an object of that lease alone."""
     zombie, other = await worker_harness.worker(), await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
@@ -266,7 +266,7 @@ async def swept(worker_harness: WorkerHarness, person: Person) -> None:
         pass
 
 
-async def test_what_was_accepted_cannot_be_replaced_by_its_own_worker(worker_harness: WorkerHarness) -> None:
+async def test_an_accepted_output_cannot_be_replaced_by_its_own_worker(worker_harness: WorkerHarness) -> None:
     """Its signed URL is still good, and nothing that it stores from now on is ever served."""
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
@@ -289,7 +289,7 @@ async def test_what_was_accepted_cannot_be_replaced_by_its_own_worker(worker_har
     assert await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}
 
 
-async def test_what_was_accepted_cannot_be_replaced_by_another_announcement_of_its_name(
+async def test_an_accepted_output_cannot_be_replaced_by_announcing_its_name_again(
     worker_harness: WorkerHarness,
 ) -> None:
     worker = await worker_harness.worker()

@@ -93,7 +93,7 @@ async def test_a_worker_may_name_workflows_instead_of_a_fleet(fleet_api: FleetAp
     assert (body["fleet_slug"], body["stage"]) == (None, "production")
 
 
-async def test_what_is_stored_of_a_token_is_its_hash(fleet_api: FleetApi) -> None:
+async def test_only_the_hash_of_a_token_is_stored(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     [row] = await fleet_api.rows("SELECT * FROM comfyui_workers WHERE worker_id = $1", agent.worker_id)
     assert row["token_hash"] == hashlib.sha256(agent.token.encode()).digest()
@@ -236,7 +236,7 @@ async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_an
     assert await fleet_api.events(new) == ["registered", "superseded", "registered", "lease_put_back"]
 
 
-async def test_what_is_held_under_an_id_that_is_new_goes_back_too(fleet_api: FleetApi) -> None:
+async def test_leases_held_under_the_id_of_a_new_worker_are_requeued(fleet_api: FleetApi) -> None:
     """Its worker was removed while a poll of it was under way."""
     ann = await fleet_api.jobs_api.person(tokens=10)
     await fleet_api.jobs_api.submit(ann)
@@ -292,7 +292,7 @@ async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"reason": null}'])
-async def test_a_good_bye_needs_no_words(fleet_api: FleetApi, content: bytes) -> None:
+async def test_deregistering_needs_no_body(fleet_api: FleetApi, content: bytes) -> None:
     agent = await fleet_api.agent()
     headers = agent.headers | ({"content-type": "application/json"} if content else {})
     assert (await fleet_api.client.post("/api/worker/deregister", content=content, headers=headers)).status_code == 204

@@ -342,7 +342,7 @@ class TestOutputs:
         refused = await worker.complete(job, output=described(OUTPUT, "video/mp4"), outputs=[there, missing])
         assert_refused(refused, 422, "content_mismatch", "output", "outputs.1")
 
-    async def test_what_does_not_look_like_its_type_is_accepted_with_a_warning(
+    async def test_an_output_that_does_not_look_like_its_type_is_accepted_with_a_warning(
         self, worker_harness: WorkerHarness
     ) -> None:
         worker = await worker_harness.worker()

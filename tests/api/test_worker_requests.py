@@ -101,7 +101,7 @@ class TestRequests:
         metrics = (await worker_harness.client.get("/metrics")).text
         assert 'callsheet_http_requests_total{method="POST",route="/api/worker/poll",status="200"}' in metrics
 
-    async def test_a_database_that_is_away_is_said_to_be_away(self, neighbour: ControlPlane) -> None:
+    async def test_an_unavailable_database_is_a_503(self, neighbour: ControlPlane) -> None:
         async with open_worker_harness(neighbour) as worker_harness:
             worker = await worker_harness.worker()
             async with closed(neighbour.databases.central):

@@ -129,7 +129,7 @@ async def test_versions_are_listed_page_by_page(catalog_api: CatalogApi) -> None
     assert ([each["version"] for each in rest["items"]], rest["next_cursor"]) == ([1], None)
 
 
-async def test_what_a_release_without_versions_wrote_is_kept_at_the_next_change(
+async def test_a_workflow_of_an_earlier_release_is_kept_as_a_version_at_the_next_change(
     catalog_api: CatalogApi, plane: ControlPlane
 ) -> None:
     made = await catalog_api.workflow()

@@ -480,7 +480,7 @@ async def test_a_page_of_the_catalog_fits_every_screen_and_is_accessible(
     await screenshots.take(page, name)
 
 
-async def test_what_another_operator_saved_is_not_overwritten(page: Page, stack: Stack) -> None:
+async def test_changes_of_another_operator_are_not_overwritten(page: Page, stack: Stack) -> None:
     slug = await painting(stack, "Shared painting")
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/workflows/{slug}?tab=settings")

@@ -353,7 +353,7 @@ GIVE_FILE = """async ([event, base64, name, type]) => {
 
 
 @pytest.mark.thorough
-async def test_who_presses_generate_during_the_upload_gets_a_job_after_it(signed_in: Page, stack: Stack) -> None:
+async def test_a_user_who_presses_generate_during_the_upload_gets_a_job_after_it(signed_in: Page, stack: Stack) -> None:
     page = signed_in
     await page.add_init_script(SLOW_UPLOAD)
     await page.goto("/effects/negative")
@@ -407,7 +407,7 @@ async def test_before_and_after_are_compared_with_the_keyboard(signed_in: Page) 
 
 
 @pytest.mark.thorough
-async def test_what_the_server_refuses_is_said_at_its_field(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_a_refusal_of_the_server_is_shown_at_its_field(signed_in: Page, stack: Stack, account: Account) -> None:
     page = signed_in
     await page.goto("/effects/caption")
     await chooser(page).set_input_files(clip_of(stack))

@@ -73,7 +73,7 @@ async def test_a_form_is_kept_when_the_server_fails_and_makes_one_job_when_it_is
         assert (await client.get("/api/wallet")).json()["balance"] == 995
 
 
-async def test_a_page_of_a_pool_that_is_away_comes_back_with_the_pool(
+async def test_a_page_of_an_unavailable_pool_recovers_with_the_pool(
     signed_in: Page, stack: Stack, account: Account, watch: Watch, screenshots: Screenshots
 ) -> None:
     page = signed_in

@@ -66,7 +66,7 @@ NO_CLIPBOARD = 'Object.defineProperty(Navigator.prototype, "clipboard", { get: (
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("script", ["", NO_CLIPBOARD], ids=["https or loopback", "http"])
-async def test_the_link_to_the_page_of_a_job_shows_a_stranger_nothing(
+async def test_the_url_of_a_job_page_shows_nothing_to_a_person_without_an_account(
     signed_in: Page, chromium: Browser, stack: Stack, account: Account, script: str
 ) -> None:
     page = signed_in

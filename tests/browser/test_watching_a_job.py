@@ -114,7 +114,7 @@ async def test_previews_come_while_it_renders_and_the_image_can_be_looked_at_clo
 
 
 @pytest.mark.thorough
-async def test_what_fails_comes_with_a_request_id_to_quote(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_an_error_shows_a_request_id_to_quote(signed_in: Page, stack: Stack, account: Account) -> None:
     page = signed_in
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     job_id = await submit(stack, account, await sell(stack, "Waits", is_served=False), prompt="a lighthouse")

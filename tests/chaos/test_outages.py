@@ -202,7 +202,7 @@ async def back(plane: ControlPlaneProcess, how: How) -> None:
 
 
 @pytest.mark.usefixtures("_scaled")
-async def test_g1_g2_storage_that_is_away_is_waited_for_on_both_ways(
+async def test_g1_g2_downloads_and_uploads_wait_for_unavailable_storage(
     settings: Settings,
     databases: Databases,
     logged: io.StringIO,

@@ -59,7 +59,7 @@ async def test_an_image_comes_back_as_it_was_made(engine_setup: EngineSetup, tmp
         assert colour_of(content) == COLOUR
 
 
-async def test_a_run_is_heard_to_start_once_to_progress_and_to_show_images(engine_setup: EngineSetup) -> None:
+async def test_a_run_reports_one_start_progress_and_images(engine_setup: EngineSetup) -> None:
     running = engine_setup.begin()
     await until(lambda: engine_setup.seen.previews)
     engine_setup.engine_server.release()

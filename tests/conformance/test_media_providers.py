@@ -102,7 +102,7 @@ async def test_files_are_in_the_given_directory_and_have_the_type_of_their_name(
     assert {file.path for file in made.files} == set(provider_setup.directory.iterdir())
 
 
-async def test_it_says_how_far_it_is_in_percent(provider_setup: ProviderSetup) -> None:
+async def test_progress_is_reported_in_percent(provider_setup: ProviderSetup) -> None:
     await provider_setup.make()
     percents = [percent for percent in provider_setup.said.percents if percent is not None]
     assert percents
@@ -148,7 +148,7 @@ async def test_two_runs_at_once_do_not_get_into_each_others_way(provider_setup: 
     assert len(list(provider_setup.directory.iterdir())) == len(list(other.directory.iterdir())) == 1
 
 
-async def test_what_is_logged_and_kept_has_no_secret_in_it(provider_setup: ProviderSetup, logged: io.StringIO) -> None:
+async def test_logs_and_details_contain_no_secret(provider_setup: ProviderSetup, logged: io.StringIO) -> None:
     made = await provider_setup.make()
     assert SECRET not in f"{logged.getvalue()} {made.details} {provider_setup.said}"
 

@@ -192,7 +192,7 @@ async def test_a_file_of_another_size_is_not_used(
     assert len(uploads) == 3
 
 
-async def test_what_a_run_leaves_is_removed_and_what_runs_share_only_after_days_without_use(
+async def test_files_of_a_run_are_removed_and_shared_files_only_after_days_without_use(
     tmp_path: Path, image_file: Path, uploads: list[str]
 ) -> None:
     async with open_engine_setup("self_hosted", "lightbox", tmp_path) as engine_setup:

@@ -32,7 +32,7 @@ def refused(response: httpx.Response) -> bool:
     return 400 <= response.status_code < 500
 
 
-async def test_what_is_put_is_what_is_read(storage: Storage, folder: str) -> None:
+async def test_a_stored_object_is_read_back_unchanged(storage: Storage, folder: str) -> None:
     key, content = f"{folder}/Clip=1+2@3.mp4", b"moving pictures"
     stored = await storage.put(key, content, content_type="video/mp4")
     assert await storage.read(key, 100) == content
@@ -98,7 +98,7 @@ async def test_a_peek_returns_the_info_and_the_first_bytes_of_an_object(storage:
         assert info == await storage.head(key)
 
 
-async def test_what_is_not_there_is_said_to_be_not_there(storage: Storage, folder: str) -> None:
+async def test_a_missing_object_is_not_found(storage: Storage, folder: str) -> None:
     missing = f"{folder}/missing"
     assert await storage.head(missing) is None
     with pytest.raises(NotFound):
@@ -351,7 +351,7 @@ async def test_a_download_gets_its_name(
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
-async def test_what_is_read_is_served_as_what_it_was_signed_for(
+async def test_a_signed_url_serves_the_type_it_was_signed_for(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     """A worker may announce one type, upload under it, and report the file as another."""

@@ -66,13 +66,15 @@ async def test_an_answer_that_was_lost_is_found_again_and_not_submitted_twice(
     assert list(replicate.predictions) == [found.id]
 
 
-async def test_what_was_never_submitted_is_not_found(replicate: ReplicateServer, provider: WebhookProvider) -> None:
+async def test_a_prediction_that_was_never_submitted_is_not_found(
+    replicate: ReplicateServer, provider: WebhookProvider
+) -> None:
     await provider.submit(A_CAT, nowhere())
     assert await provider.find(nowhere()) is None
 
 
 @pytest.mark.parametrize("lists_webhooks", [True, False])
-async def test_it_is_found_behind_many_others_whatever_the_list_says(
+async def test_a_prediction_is_found_behind_many_others_whatever_the_list_says(
     replicate: ReplicateServer, provider: WebhookProvider, lists_webhooks: bool
 ) -> None:
     callback = nowhere()

@@ -39,7 +39,7 @@ def impatient_service_setup(service_setup: ServiceSetup, provider_registry: Acto
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", ["picture.png", "film.mp4", "sound.wav"])
-async def test_what_was_made_comes_back_as_it_was_made(service_setup: ServiceSetup, name: str) -> None:
+async def test_files_are_delivered_unchanged(service_setup: ServiceSetup, name: str) -> None:
     output = service_setup.server.file(name)
     if not service_setup.calls_back or name == "picture.png":
         output = [output]
@@ -66,7 +66,7 @@ async def test_a_failure_is_one_and_says_why_without_paths(service_setup: Servic
 
 
 @pytest.mark.parametrize("outcome", ["canceled", "aborted"])
-async def test_one_that_the_service_ended_is_not_delivered(service_setup: ServiceSetup, outcome: Any) -> None:
+async def test_a_generation_that_the_service_ended_is_not_delivered(service_setup: ServiceSetup, outcome: Any) -> None:
     assert not (await service_setup.refused(Scenario(outcome))).retryable
 
 
@@ -128,7 +128,7 @@ async def test_the_key_goes_to_the_service_and_not_to_its_files(service_setup: S
         ("huge.png", "output_too_large"),
     ],
 )
-async def test_an_output_that_is_none_is_refused_and_leaves_nothing(
+async def test_an_invalid_output_is_refused_and_leaves_no_file(
     service_setup: ServiceSetup, name: str, type: str
 ) -> None:
     error = await service_setup.refused(Scenario(output=[service_setup.server.file(name)]))

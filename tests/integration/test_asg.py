@@ -147,7 +147,7 @@ async def test_without_fail_open_no_worker_registers_while_aws_is_unavailable(co
     assert await core.rows(core.databases.central, "SELECT 1 FROM comfyui_workers") == []
 
 
-async def test_an_instance_that_was_let_in_unasked_is_marked_counted_and_alerted_until_aws_knows_it(
+async def test_an_instance_that_registered_unchecked_is_marked_counted_and_alerted_until_aws_confirms_it(
     core: Core, unused_url: str, aws: str, groups: dict[str, str]
 ) -> None:
     room, instance = checking(core, unused_url), groups["upscale"]
@@ -161,7 +161,7 @@ async def test_an_instance_that_was_let_in_unasked_is_marked_counted_and_alerted
     assert await unverified(core) == 0
 
 
-async def test_instances_that_were_let_in_unasked_are_asked_about_again_when_aws_is_back(
+async def test_instances_that_registered_unchecked_are_checked_when_aws_is_available_again(
     core: Core, unused_url: str, aws: str, groups: dict[str, str]
 ) -> None:
     away, back, instance = checking(core, unused_url), checking(core, aws), groups["upscale"]
@@ -208,7 +208,7 @@ async def test_switched_off_nothing_is_asked(core: Core, unused_url: str) -> Non
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered"]
 
 
-async def test_where_aws_cannot_be_reached_the_worker_is_let_in_with_a_warning_and_a_line(
+async def test_if_aws_is_unreachable_the_worker_registers_with_a_warning_and_a_line_in_its_log(
     core: Core, unused_url: str, logged: io.StringIO
 ) -> None:
     await register(core, checking(core, unused_url), STRANGER)
@@ -218,7 +218,7 @@ async def test_where_aws_cannot_be_reached_the_worker_is_let_in_with_a_warning_a
     assert '"event": "asg.unreachable"' in logged.getvalue()
 
 
-async def test_where_aws_does_not_answer_the_worker_is_let_in(core: Core) -> None:
+async def test_if_aws_does_not_respond_the_worker_registers(core: Core) -> None:
     released = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -157,7 +157,7 @@ async def test_a_persons_drain_is_neither_undone_nor_ended(scaling: ScalingHarne
     assert scaling.cloud.calls == [("want", 1, 0), ("want", 2, 0)], "the machine is there, and one more may be"
 
 
-async def test_who_repeats_a_drain_of_the_autoscaler_keeps_the_worker(scaling: ScalingHarness) -> None:
+async def test_an_operator_who_repeats_a_drain_of_the_autoscaler_keeps_the_worker(scaling: ScalingHarness) -> None:
     fleet = await scaling.fleet(minimum=1)
     await scaling.look()
     [worker] = await scaling.register(fleet)
@@ -221,7 +221,7 @@ async def test_a_worker_that_never_registers_is_ended_and_replaced(
     assert [name for name in scaling.cloud.of(fleet.id) if name != "gpu-1"]
 
 
-async def test_an_unregistered_worker_stays_while_strangers_work_in_the_fleet(
+async def test_an_unregistered_worker_stays_while_workers_with_unknown_ids_are_in_the_fleet(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     """Where workers register under other ids than the driver has, ending by its ids would end those at work."""

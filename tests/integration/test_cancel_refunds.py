@@ -115,7 +115,7 @@ async def test_by_default_everything_goes_back(core: Core, ann: Member) -> None:
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
 
 
-async def test_what_fails_keeps_nothing(core: Core, ann: Member) -> None:
+async def test_a_failed_job_is_refunded_completely(core: Core, ann: Member) -> None:
     started = await running(core, ann, 80.0)
     await core.room.lease_reports.fail(report(started), Failure("broken", "it broke", retryable=False))
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]

@@ -179,7 +179,7 @@ async def _measure(connection: Connection) -> dict[str, Seen]:
 
 
 @pytest.mark.parametrize(("name", "when"), pairs({name: statement_of(name).text for name in CASES}, WHENS))
-async def test_g11_what_people_ask_of_a_run_is_found_by_its_index(
+async def test_g11_statements_about_candidates_of_a_run_use_an_index(
     seen: dict[tuple[str, str], Seen], name: str, when: str
 ) -> None:
     _, indexes, most = CASES[name]

@@ -63,7 +63,9 @@ async def test_only_workers_of_the_stage_and_the_provider_count(core: Core, room
     assert await only(core, room, stage="staging", provider="cloud") == NOBODY
 
 
-async def test_who_is_silent_draining_not_approved_or_revoked_takes_nothing(core: Core, room: FleetRoom) -> None:
+async def test_workers_that_are_silent_draining_not_approved_or_revoked_do_not_count(
+    core: Core, room: FleetRoom
+) -> None:
     slug = await slug_of(core, core.workflow)
     for worker_id in ("silent", "draining", "new", "revoked", "well"):
         await join(room, worker_id, slug)
@@ -77,7 +79,7 @@ async def test_who_is_silent_draining_not_approved_or_revoked_takes_nothing(core
     assert await only(core, room) == RouteCapacity(1, 1, 0, 1, False)
 
 
-async def test_what_workers_have_in_hand_is_counted(core: Core, room: FleetRoom, ann: Member) -> None:
+async def test_leases_of_workers_are_counted(core: Core, room: FleetRoom, ann: Member) -> None:
     await join(room, "gpu-1", await slug_of(core, core.workflow), max_concurrency=2)
     await core.submit(ann)
     await core.start("gpu-1")

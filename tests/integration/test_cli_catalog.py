@@ -317,7 +317,7 @@ def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_shown_says_why(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_a_preview_is_refused_with_the_reason(callsheet: Callsheet, tmp_path: Path) -> None:
     callsheet.succeed("workflows", "import", export(tmp_path), "--slug", "unshown", "--yes")
     callsheet.succeed("effects", "create", "unshown", "--workflow", "unshown")
     update = ("effects", "update", "unshown")

@@ -98,7 +98,7 @@ def test_the_stages_of_the_job_are_shown_in_their_order(first: tuple[Path, Resul
     assert shown == ["queue", "lease", "render", "upload", "done"]
 
 
-def test_what_is_on_offer_takes_images_videos_words_and_images(callsheet: Callsheet) -> None:
+def test_effects_of_the_demo_take_images_videos_and_texts(callsheet: Callsheet) -> None:
     effects = {each["slug"]: each for each in callsheet.call("effects", "list", "--json").json}
     workflows = {each["slug"]: each for each in callsheet.call("workflows", "list", "--json").json}
     assert len(effects) >= 6
@@ -114,7 +114,7 @@ def test_what_is_on_offer_takes_images_videos_words_and_images(callsheet: Callsh
     assert (logo["type"], bool(logo["default"])) == ("image", True)
 
 
-def test_its_key_and_its_password_are_for_its_owner_alone(home: Path) -> None:
+def test_key_and_password_of_the_demo_are_readable_by_their_owner_only(home: Path) -> None:
     for name in ("login.json", "password", "fleet_token.json"):
         assert stat.S_IMODE((home / "demo" / name).stat().st_mode) == 0o600
     assert json.loads((home / "demo" / "login.json").read_text())["api_key"].startswith("cs_")
@@ -146,7 +146,7 @@ def test_a_second_run_uses_what_the_first_one_made(
 
 
 @pytest.mark.thorough
-def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsheet, home: Path) -> None:
+def test_the_demo_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         url = demo.wait_for("/docs").split()[-1].removesuffix("/docs")
         assert httpx.get(f"{url}/readyz", trust_env=False, timeout=60).json()["databases"] == {
@@ -275,7 +275,7 @@ def test_a_data_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path, mo
         assert "set CALLSHEET_HOME to a directory of yours" in callsheet.call(*command).sentence
 
 
-def test_its_effects_get_previews_once(callsheet: Callsheet, home: Path) -> None:
+def test_effects_of_the_demo_get_previews_once(callsheet: Callsheet, home: Path) -> None:
     def shown() -> dict[str, Any]:
         listed = callsheet.call("effects", "list", "--json").json
         return {each["slug"]: each["preview"] and each["preview"]["after"]["width"] for each in listed}

@@ -113,7 +113,7 @@ async def test_workers_are_listed_drained_rotated_revoked_and_approved(
 
 
 @pytest.mark.thorough
-async def test_a_drained_worker_that_is_away_is_listed_and_undrained(
+async def test_a_drained_worker_that_deregistered_is_listed_and_undrained(
     callsheet: Callsheet, core: Core, room: FleetRoom
 ) -> None:
     registered = await join(room, "gpu-1", await slug_of(core))

@@ -189,7 +189,7 @@ async def test_a_job_is_canceled_by_the_short_command_too(jobs_api: JobsApi, ter
 
 
 @pytest.mark.thorough
-async def test_what_the_control_plane_refuses_is_an_object_for_programs(jobs_api: JobsApi, terminal: Terminal) -> None:
+async def test_a_refusal_of_the_control_plane_is_json_for_programs(jobs_api: JobsApi, terminal: Terminal) -> None:
     person, other = await jobs_api.person(tokens=100), await jobs_api.person(tokens=100)
     await terminal.login(person)
     theirs = (await jobs_api.submit(other))["id"]

@@ -230,14 +230,14 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callshee
         (("watermark", "my clip.mp4", "--set", f"logo={'a' * 5000}"), "logo: There is no file aaa"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_before_anything_is_sent(
+def test_a_wrong_command_prints_one_sentence_before_anything_is_sent(
     callsheet: Callsheet, clip: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
 ) -> None:
     monkeypatch.chdir(clip.parent)
     assert said in callsheet.call("submit", *arguments).sentence
 
 
-def test_what_the_control_plane_refuses_names_the_property(callsheet: Callsheet, clip: Path) -> None:
+def test_a_refusal_of_the_control_plane_names_the_property(callsheet: Callsheet, clip: Path) -> None:
     refused = callsheet.run("submit", "caption", clip.name, "--set", "prompt=\x07")
     assert (refused.code, refused.out) == (1, "")
     assert "callsheet: prompt: The text must not contain control characters." in refused.err

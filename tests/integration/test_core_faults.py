@@ -21,7 +21,7 @@ def soon(**time: float) -> datetime:
     return datetime.now(UTC) + timedelta(**time)
 
 
-async def test_a_pool_that_is_away_keeps_the_relay_of_no_other_waiting(core: Core) -> None:
+async def test_an_unavailable_pool_does_not_delay_the_relay_of_other_pools(core: Core) -> None:
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
     for member in (ann, bob):
         assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, core.submit(member))
@@ -34,7 +34,7 @@ async def test_a_pool_that_is_away_keeps_the_relay_of_no_other_waiting(core: Cor
     assert row["status"] == "queued"
 
 
-async def test_g1_a_pool_that_is_away_keeps_the_deadlines_of_no_other_waiting(core: Core) -> None:
+async def test_g1_an_unavailable_pool_does_not_delay_deadlines_of_other_pools(core: Core) -> None:
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
     job = await core.submit(bob)
     await core.rows(bob.pool, "UPDATE ai_jobs SET deadline_at = clock_timestamp()")
@@ -46,7 +46,7 @@ async def test_g1_a_pool_that_is_away_keeps_the_deadlines_of_no_other_waiting(co
     assert await core.status(bob, job.id) == "failed"
 
 
-async def test_a_pool_that_is_away_keeps_the_leases_of_no_other_from_being_reaped(core: Core) -> None:
+async def test_an_unavailable_pool_does_not_prevent_reaping_leases_of_other_pools(core: Core) -> None:
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
     for member in (ann, bob):
         await core.submit(member, max_attempts=1)

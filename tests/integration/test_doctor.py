@@ -217,7 +217,7 @@ async def test_an_s3_service_that_does_not_answer_is_a_problem(settings: Setting
     assert found.message
 
 
-async def test_a_data_directory_that_is_none_is_a_problem_of_each_part_that_needs_it(
+async def test_a_data_directory_that_is_a_file_is_a_problem_of_each_part_that_needs_it(
     settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -69,7 +69,7 @@ async def capacity(room: FleetRoom, of: WorkflowDetail) -> RouteCapacity:
     return (await room.capacity.of([route]))[route]
 
 
-async def test_what_a_graph_names_is_stored_with_the_workflow(catalog: CatalogRoom) -> None:
+async def test_node_classes_and_models_of_a_graph_are_stored_with_the_workflow(catalog: CatalogRoom) -> None:
     made = await workflow(catalog)
     assert made.required is not None
     assert (made.required.node_classes, [model.name for model in made.required.models]) == (

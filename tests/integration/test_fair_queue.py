@@ -95,7 +95,7 @@ async def test_a_tenant_with_little_work_leaves_the_rest_to_others(core: Core) -
     assert given == {flood.tenant_id: 18, little.tenant_id: 2}
 
 
-async def test_who_has_a_lease_does_not_wait_for_those_who_get_none(
+async def test_a_poll_that_got_a_lease_does_not_wait_for_polls_that_got_none(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await core.room.queue.lease(core.criteria(), "first to ask") is None
@@ -136,7 +136,7 @@ async def test_a_weight_is_a_share(core: Core) -> None:
     assert (share.weight, share.running, share.max_running) == (3, 12, None)
 
 
-async def test_what_ends_makes_room_for_the_tenant_again(core: Core) -> None:
+async def test_a_finished_job_makes_room_for_its_tenant_again(core: Core) -> None:
     one, two = await flooded(core, 10), await flooded(core, 10)
     first = await leased(core, 6)
     for lease in first:
@@ -164,7 +164,7 @@ async def test_in_the_order_of_arrival_where_that_is_the_setting(shared_database
     assert await whose(core, 6) == [flood.tenant_id] * 5 + [newcomer.tenant_id]
 
 
-async def test_another_control_plane_hears_of_a_newcomer(shared_databases: Databases) -> None:
+async def test_another_control_plane_is_notified_of_a_new_tenant(shared_databases: Databases) -> None:
     far = open_core(shared_databases, active_per_user=1000)
     told: list[tuple[str, str]] = []
     core = await open_core(shared_databases, lambda *message: told.append(message), active_per_user=1000).prepare()
@@ -180,7 +180,7 @@ async def test_another_control_plane_hears_of_a_newcomer(shared_databases: Datab
     assert await whose(far, 1) == [newcomer.tenant_id]
 
 
-async def test_one_that_missed_the_notification_finds_out_when_it_runs_short_or_looks_again(
+async def test_a_control_plane_that_missed_the_notification_finds_the_new_tenant_at_its_next_read(
     shared_databases: Databases,
 ) -> None:
     core = await open_core(shared_databases, active_per_user=1000).prepare()

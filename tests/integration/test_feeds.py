@@ -81,7 +81,7 @@ async def test_a_reader_that_comes_back_gets_what_it_has_not_seen(core: Core, af
     assert await reader == list(enumerate(everything, 1))[after:]
 
 
-async def test_what_is_refused_after_the_end_is_read_and_the_stream_ends_again(core: Core) -> None:
+async def test_a_transition_refused_after_the_end_is_streamed_and_the_stream_ends_again(core: Core) -> None:
     ann = await core.member("pool_2")
     job = await core.submit(ann)
     await core.complete(await core.start())

@@ -192,7 +192,7 @@ async def test_a_replay_is_the_same_though_the_workflow_was_changed_and_its_pric
     assert (again["cost"], await pipelines.core.balance(pipelines.ann)) == (25, before - 25)
 
 
-async def test_what_a_candidate_was_made_of_must_be_there_for_a_replay(pipelines: PipelineHarness) -> None:
+async def test_a_replay_needs_the_input_files_of_its_candidate(pipelines: PipelineHarness) -> None:
     run = await pipelines.finish(
         await pipelines.run(await pipelines.pipeline("one", "two", max_children=1), target_leaves=1)
     )

@@ -92,7 +92,7 @@ async def test_a_credit_leaves_room_for_what_active_jobs_hold(core: Core, end: s
     await core.check_drained()
 
 
-async def test_what_a_completed_job_spent_can_be_credited_again(core: Core) -> None:
+async def test_tokens_that_a_completed_job_spent_can_be_credited_again(core: Core) -> None:
     ann = await core.member("pool_1", tokens=MOST_TOKENS)
     await core.submit(ann, cost=1000)
     await core.complete(await core.start())

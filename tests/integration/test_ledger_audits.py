@@ -110,7 +110,7 @@ async def test_a_process_that_was_overtaken_writes_nothing(
     assert (await audits.get(requested.id)).state == "balanced"
 
 
-async def test_a_pool_that_is_away_leaves_the_audit_incomplete(
+async def test_an_unavailable_pool_leaves_the_audit_incomplete(
     core: Core, audits: LedgerAudits, auditor: LedgerAuditor
 ) -> None:
     requested = await audits.request(ACTOR)

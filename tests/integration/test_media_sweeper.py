@@ -54,7 +54,7 @@ async def test_an_upload_that_was_never_confirmed_is_swept_when_its_time_is_over
         await media.confirm(pending)
 
 
-async def test_an_upload_that_is_confirmed_late_is_as_good_as_any(media: MediaHarness) -> None:
+async def test_an_upload_that_is_confirmed_late_is_kept(media: MediaHarness) -> None:
     pending = await media.upload(confirmed=False)
     await media.sweep(WITHIN_HOLD)
     assert await media.confirm(pending) == "ready"
@@ -62,7 +62,7 @@ async def test_an_upload_that_is_confirmed_late_is_as_good_as_any(media: MediaHa
     assert (await media.files(), len(await media.paths())) == ({pending}, 1)
 
 
-async def test_what_a_late_put_brought_back_after_the_deletion_goes_too(media: MediaHarness) -> None:
+async def test_an_object_stored_again_after_the_deletion_is_deleted_too(media: MediaHarness) -> None:
     """The row stays, and names the object, as long as a signed URL could bring the object back."""
     file_id = await media.upload()
     [path] = await media.paths()
@@ -75,7 +75,7 @@ async def test_what_a_late_put_brought_back_after_the_deletion_goes_too(media: M
     assert (await media.files(), await media.paths()) == (set(), set())
 
 
-async def test_what_a_signed_url_stored_after_the_confirmation_is_swept_and_the_file_stays(media: MediaHarness) -> None:
+async def test_an_object_stored_after_the_confirmation_is_swept_and_the_file_stays(media: MediaHarness) -> None:
     file_id = await media.upload()
     [accepted] = await media.paths()
     late = f"tenants/{media.ann.tenant_id}/uploads/{file_id}/clip.mp4"
@@ -143,7 +143,7 @@ async def test_a_crash_between_row_and_object_leaves_nothing_that_no_row_names(
     assert (await media.files(), await media.paths()) == (set(), set())
 
 
-async def test_what_a_lost_lease_uploaded_is_swept_and_what_was_accepted_stays(media: MediaHarness) -> None:
+async def test_outputs_of_a_lost_lease_are_swept_and_accepted_outputs_stay(media: MediaHarness) -> None:
     job = await media.core.submit(media.ann)
     lost = await media.core.start()
     await media.put_output(job.id)
@@ -160,7 +160,7 @@ async def test_what_a_lost_lease_uploaded_is_swept_and_what_was_accepted_stays(m
     assert await media.core.rows(media.ann.pool, "SELECT * FROM output_sweeps") == []
 
 
-async def test_what_a_worker_uploaded_besides_the_files_it_reported_is_swept(media: MediaHarness, core: Core) -> None:
+async def test_uploads_that_a_worker_did_not_report_are_swept(media: MediaHarness, core: Core) -> None:
     job = await core.submit(media.ann)
     started = await core.start()
     reported, mask = await media.put_output(job.id), await media.put_output(job.id)
@@ -246,7 +246,9 @@ async def test_old_videos_and_lone_files_go_when_their_days_are_over(forgetful: 
     assert await core.rows(forgetful.ann.pool, "SELECT * FROM videos") == []
 
 
-async def test_what_a_job_needs_or_a_living_video_shows_outlives_its_days(forgetful: MediaHarness, core: Core) -> None:
+async def test_files_that_a_job_needs_or_a_video_shows_outlive_their_retention(
+    forgetful: MediaHarness, core: Core
+) -> None:
     video, lone = await forgetful.video(), await forgetful.upload()
     await core.submit(forgetful.ann, input_file_ids=(lone,))
     job = await core.submit(forgetful.ann, video_id=video.id, input_file_ids=(video.original_file_id,))

@@ -168,7 +168,7 @@ async def test_a_killed_listener_reconnects_and_reports_that_messages_may_have_b
     assert inbox.received == [None, "after"]
 
 
-async def test_a_listener_that_starts_while_the_database_is_away_hears_once_it_is_back(
+async def test_a_listener_that_starts_while_the_database_is_unavailable_receives_after_it_is_back(
     database: Database, notifier: Notifier
 ) -> None:
     async with database.connection() as connection:
@@ -267,7 +267,7 @@ async def test_a_notifier_whose_connections_were_killed_sends_on_new_ones(
     await inbox.until_received("after")
 
 
-async def test_what_cannot_be_sent_for_long_is_dropped_and_later_messages_go_out(
+async def test_messages_that_cannot_be_sent_for_long_are_dropped_and_later_messages_are_sent(
     listener: Listener, database: Database
 ) -> None:
     inbox = Inbox()

@@ -281,7 +281,7 @@ async def full_database(
 @pytest.mark.parametrize(
     ("name", "when"), pairs({name: case.statement.text for name, case in cases(SMALL).items()}, WHENS)
 )
-def test_g11_what_is_looked_at_is_found_by_its_index(full_database: FullDatabase, name: str, when: str) -> None:
+def test_g11_statements_of_the_overview_use_an_index(full_database: FullDatabase, name: str, when: str) -> None:
     for rows in (SMALL, full_database.rows):
         seen = full_database.seen[rows][when, name]
         assert seen.scanned & BIG == set()

@@ -82,7 +82,7 @@ async def test_a_job_that_cannot_be_canceled_holds_up_neither_the_others_nor_the
     assert len(await pipelines.candidates(run)) == 1
 
 
-async def test_what_is_found_again_and_again_is_logged_once(pipelines: PipelineHarness) -> None:
+async def test_a_problem_that_is_found_repeatedly_is_logged_once(pipelines: PipelineHarness) -> None:
     broken = await poisoned(pipelines)
     poor = await pipelines.run(await pipelines.pipeline("base", cost=20), budget=10)
     with capture_logs() as logs:

@@ -74,7 +74,7 @@ async def test_at_one_job_at_a_time_the_same_seed_makes_the_same_tree(pipelines:
     assert one != other
 
 
-async def test_what_a_job_gets_is_the_runs_prompt_its_parents_image_and_a_seed_of_its_own(
+async def test_a_job_gets_the_prompt_of_the_run_the_image_of_its_parent_and_a_seed_of_its_own(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.run(
@@ -288,7 +288,7 @@ async def test_a_canceled_run_gives_back_what_its_jobs_under_way_cost(pipelines:
     await pipelines.check(run)
 
 
-async def test_what_a_canceled_job_of_a_run_kept_stays_spent(pipelines: PipelineHarness) -> None:
+async def test_tokens_that_a_canceled_job_of_a_run_kept_stay_spent(pipelines: PipelineHarness) -> None:
     """A budget is what the user is ready to pay, and these tokens are paid."""
     core, pipeline = pipelines.core, await pipelines.pipeline("base")
     async with core.databases.central.connection() as connection:

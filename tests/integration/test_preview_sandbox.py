@@ -51,7 +51,7 @@ async def test_a_rotated_photograph_is_upright_and_its_preview_has_no_metadata()
     assert b"where I live" not in made.files[LARGE] + made.files[SMALL]
 
 
-async def test_what_is_transparent_stays_so() -> None:
+async def test_transparent_pixels_stay_transparent() -> None:
     target = io.BytesIO()
     Image.new("RGBA", (50, 50), (255, 0, 0, 0)).save(target, "PNG")
     made = await previews_of(target.getvalue(), "image")
@@ -180,7 +180,7 @@ async def test_a_video_that_breaks_off_has_what_there_is_of_it(tmp_path: Path) -
         *("no bytes", "playlist", "list of files", "broken", "image", "huge"),
     ],
 )
-async def test_what_cannot_be_read_says_why(kind: sandbox.Kind, content: bytes, reason: str) -> None:
+async def test_an_unreadable_file_is_refused_with_the_reason(kind: sandbox.Kind, content: bytes, reason: str) -> None:
     with pytest.raises(NoPreview, match=reason):
         await previews_of(content, kind)
 
@@ -214,7 +214,7 @@ async def test_of_a_million_frames_one_is_looked_at() -> None:
 
 
 @pytest.mark.thorough
-async def test_what_takes_for_ever_is_given_up() -> None:
+async def test_a_preview_that_takes_too_much_processor_time_is_given_up() -> None:
     with pytest.raises(NoPreview, match="more than 1 seconds of processor time"):
         await previews_of(endless_jpeg(), "image", effort=Effort(seconds=300, cpu_seconds=1))
 

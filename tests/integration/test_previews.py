@@ -139,7 +139,7 @@ async def test_an_upload_is_due_when_it_is_confirmed(preview_harness: PreviewHar
 
 
 @pytest.mark.parametrize("point", [Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, Failpoint.PREVIEW_OBJECTS_BEFORE_ROW])
-async def test_what_a_crash_left_is_made_again_and_leaves_no_object_behind(
+async def test_a_preview_is_made_again_after_a_crash_and_leaves_no_object_behind(
     preview_harness: PreviewHarness, point: Failpoint
 ) -> None:
     file_id = await preview_harness.file(image(50, 50))
@@ -152,7 +152,7 @@ async def test_what_a_crash_left_is_made_again_and_leaves_no_object_behind(
     assert await preview_harness.objects() == preview_harness.keys(file_id)
 
 
-async def test_what_ends_its_process_each_time_is_given_up(preview_harness: PreviewHarness) -> None:
+async def test_a_preview_that_ends_its_process_each_time_is_given_up(preview_harness: PreviewHarness) -> None:
     file_id = await preview_harness.file(image(50, 50))
     for attempt in range(MOST_ATTEMPTS):
         after = (CLAIM_SECONDS + 1) * attempt + 1
@@ -176,7 +176,7 @@ async def test_two_control_planes_make_it_once(preview_harness: PreviewHarness) 
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_one_that_was_so_slow_that_its_claim_ran_out_does_no_harm(preview_harness: PreviewHarness) -> None:
+async def test_a_maker_whose_claim_expired_does_no_harm(preview_harness: PreviewHarness) -> None:
     file_id = await preview_harness.file(image(50, 50))
     async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, preview_harness.make()) as slow:
         await preview_harness.make(CLAIM_SECONDS + 1, preview_harness.another())
@@ -207,7 +207,7 @@ async def test_a_file_that_is_deleted_while_its_preview_is_made_leaves_nothing(p
     assert await preview_harness.objects() == set()
 
 
-async def test_what_was_left_by_a_crash_after_the_deletion_is_swept(preview_harness: PreviewHarness) -> None:
+async def test_objects_left_by_a_crash_after_the_deletion_are_swept(preview_harness: PreviewHarness) -> None:
     file_id = await preview_harness.file(image(50, 50))
     async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, preview_harness.make()) as making:
         await preview_harness.media.delete_file(file_id)
@@ -256,7 +256,7 @@ async def test_the_newest_comes_first(preview_harness: PreviewHarness) -> None:
     assert (await preview_harness.status(old), await preview_harness.status(new)) == ("pending", "ready")
 
 
-async def test_storage_that_is_away_costs_no_attempt(
+async def test_unavailable_storage_costs_no_attempt(
     preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file_id = await preview_harness.file(image(50, 50))
@@ -274,7 +274,7 @@ async def test_storage_that_is_away_costs_no_attempt(
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_one_that_was_not_made_in_time_is_tried_again(
+async def test_a_preview_that_was_not_made_in_time_is_tried_again(
     preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy machine must not cost a file its preview for good."""
@@ -326,7 +326,7 @@ async def test_a_full_disk_costs_no_attempt(preview_harness: PreviewHarness, mon
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_without_pyav_images_get_theirs_and_videos_say_that_there_is_none(
+async def test_without_pyav_images_get_previews_and_videos_get_none(
     preview_harness: PreviewHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core
 ) -> None:
     picture = await preview_harness.file(image(50, 50))

@@ -64,7 +64,7 @@ class TestOpening:
         await call_harness.fail(handed)
         assert (await call_harness.breaker())["failures"] == 1
 
-    async def test_jobs_of_engines_are_none_of_its_business(self, call_harness: CallHarness) -> None:
+    async def test_the_breaker_does_not_affect_jobs_of_engines(self, call_harness: CallHarness) -> None:
         assert not call_harness.room.gate.concerns("self_hosted")
         criteria = call_harness.core.criteria(providers=("self_hosted", PROVIDER))
         assert call_harness.room.gate.narrowed(criteria) is criteria
@@ -95,7 +95,7 @@ class TestOpen:
         assert dispatch is not None
         assert dispatch["attempts"] == 0
 
-    async def test_it_is_known_when_it_is_tried_again(self, call_harness: CallHarness) -> None:
+    async def test_the_time_of_the_next_trial_is_known(self, call_harness: CallHarness) -> None:
         await opened(call_harness)
         pause = call_harness.room.gate.pause_of(PROVIDER, call_harness.ann.tenant_id)
         assert pause is not None
@@ -115,7 +115,7 @@ class TestOpen:
         await call_harness.call_back(handed, prediction.id)
         assert await call_harness.finished(handed) == "completed"
 
-    async def test_what_began_before_changes_nothing(self, call_harness: CallHarness) -> None:
+    async def test_calls_from_before_the_pause_change_nothing(self, call_harness: CallHarness) -> None:
         early, late = await call_harness.new_call(), await call_harness.new_call()
         await opened(call_harness)
         await call_harness.fail(early)
@@ -136,7 +136,7 @@ class TestHalfOpen:
         # Handed over once more, because the answer was lost on its way, it is the same call.
         assert (await call_harness.hand_over(first.started)).callback.may_exist
 
-    async def test_one_that_is_waited_for_is_tried_by_one_lease_too(self, call_harness: CallHarness) -> None:
+    async def test_a_synchronous_provider_is_tried_by_one_lease_too(self, call_harness: CallHarness) -> None:
         """No callback, no intent: the lease of its task alone."""
         waited_for = next(name for name, each in call_harness.registry.media.items() if each.finish is Finish.SYNC)
         criteria = call_harness.core.criteria(providers=(waited_for,))
@@ -156,7 +156,7 @@ class TestHalfOpen:
         await call_harness.room.gate.record(CallReport("completed", outcome.settled))
         assert await call_harness.room.gate.admit(started[1].lease) is None
 
-    async def test_its_success_closes_it(self, call_harness: CallHarness) -> None:
+    async def test_a_successful_trial_closes_the_breaker(self, call_harness: CallHarness) -> None:
         await half_opened(call_harness)
         await call_harness.submit()
         await call_harness.defer(await call_harness.hand_over(), "prediction-1")
@@ -164,7 +164,9 @@ class TestHalfOpen:
         assert (breaker["open_until"], breaker["failures"]) == (None, 0)
         assert call_harness.room.gate.pause_of(PROVIDER, call_harness.ann.tenant_id) is None
 
-    async def test_its_failure_opens_it_for_twice_as_long_up_to_a_limit(self, call_harness: CallHarness) -> None:
+    async def test_a_failed_trial_opens_the_breaker_for_twice_as_long_up_to_a_limit(
+        self, call_harness: CallHarness
+    ) -> None:
         await half_opened(call_harness)
         for seconds in (50, 50):
             await call_harness.submit()
@@ -233,7 +235,7 @@ class TestKnowing:
         assert started is not None
         assert started.lease.job_id == job_id
 
-    async def test_they_are_woken_once_until_a_worker_tries(self, call_harness: CallHarness) -> None:
+    async def test_waiting_workers_are_woken_once_until_a_worker_tries(self, call_harness: CallHarness) -> None:
         told: list[str] = []
         call_harness.room.breakers._is_back = told.append
         await opened(call_harness)
@@ -242,7 +244,7 @@ class TestKnowing:
             await call_harness.room.watch.tick(datetime.now(UTC))
         assert told == [PROVIDER]
 
-    async def test_other_processes_hear_of_it(self, call_harness: CallHarness, tmp_path: Path) -> None:
+    async def test_other_processes_are_notified_of_the_pause(self, call_harness: CallHarness, tmp_path: Path) -> None:
         await opened(call_harness)
         assert ("providers", PROVIDER) in call_harness.core.notifications
         async with open_call_harness(

@@ -55,7 +55,7 @@ class TestStrays:
         await call_harness.room.gate.record_stray(handed.started.lease.dispatch_id, prediction.id)
         return prediction.id
 
-    async def test_it_is_canceled_while_the_other_one_goes_on(self, call_harness: CallHarness) -> None:
+    async def test_a_stray_prediction_is_canceled_while_the_other_one_goes_on(self, call_harness: CallHarness) -> None:
         first = await self.overtaken(call_harness)
         second = await call_harness.hand_over()
         kept = await call_harness.provider.submit(Generation("txt2img", "a cat"), Callback(second.callback.url, False))
@@ -69,7 +69,9 @@ class TestStrays:
         assert (await call_harness.row(second))["strays"] == []
         await call_harness.core.check_drained()
 
-    async def test_it_waits_for_who_comes_next_to_say_which_one_it_found(self, call_harness: CallHarness) -> None:
+    async def test_a_stray_prediction_is_kept_until_the_next_worker_reports_which_one_it_uses(
+        self, call_harness: CallHarness
+    ) -> None:
         first = await self.overtaken(call_harness)
         second = await call_harness.hand_over()
         stray = await self.say_too_late(call_harness, first)
@@ -100,7 +102,7 @@ class TestStrays:
         row = await call_harness.row(second)
         assert (row["work"], row["strays"], row["ended_at"] is None) == (None, [], False)
 
-    async def test_a_report_that_is_repeated_is_none(self, call_harness: CallHarness) -> None:
+    async def test_a_repeated_report_is_not_a_stray_prediction(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.room.gate.record_stray(handed.started.lease.dispatch_id, prediction.id)
         await call_harness.work()
@@ -172,7 +174,7 @@ class TestIntent:
         assert second.callback == CallbackAddress(url=first.callback.url, may_exist=True)
         assert (await call_harness.row(second))["hand_overs"] == 2
 
-    async def test_what_was_submitted_before_a_crash_is_found_and_not_paid_twice(
+    async def test_a_prediction_submitted_before_a_crash_is_found_and_not_paid_twice(
         self, call_harness: CallHarness
     ) -> None:
         call_harness.replicate.scenario, call_harness.replicate.deliver = HELD, "never"
@@ -255,7 +257,7 @@ class TestCallbacks:
         assert job["result"]["result"] == {"text": "a cat"}
         assert job["result"]["outputs"] == []
 
-    async def test_one_that_comes_before_the_worker_said_so_is_kept_and_used_after(
+    async def test_a_callback_before_the_report_of_the_worker_is_kept_and_used_later(
         self, call_harness: CallHarness
     ) -> None:
         call_harness.replicate.scenario, call_harness.replicate.deliver = HELD, "never"
@@ -312,7 +314,7 @@ class TestCallbacks:
             ("aborted", None, "provider_failed"),
         ],
     )
-    async def test_one_that_did_not_succeed_ends_the_job_and_gives_the_tokens_back(
+    async def test_a_callback_about_a_failure_ends_the_job_and_refunds_it(
         self, call_harness: CallHarness, outcome: str, error: str | None, error_type: str
     ) -> None:
         handed, prediction = await call_harness.waiting()
@@ -358,7 +360,7 @@ class TestRefusals:
             ({"body": b"\xff"}, "not a prediction"),
         ],
     )
-    async def test_what_is_not_the_providers_or_too_old_is_refused_and_noted(
+    async def test_a_forged_or_old_callback_is_refused_and_recorded(
         self, call_harness: CallHarness, options: dict[str, object], reason: str, logged: io.StringIO
     ) -> None:
         handed, prediction = await call_harness.waiting()
@@ -376,7 +378,7 @@ class TestRefusals:
         other = {**call_harness.replicate.predictions[prediction.id], "id": new_id()}
         await self.refused_and_then_taken(call_harness, handed, prediction.id, body=other)
 
-    async def test_one_that_belongs_to_another_tenants_job_is_refused(self, call_harness: CallHarness) -> None:
+    async def test_a_callback_about_a_job_of_another_tenant_is_refused(self, call_harness: CallHarness) -> None:
         """Signed by the provider, but sent to the URL of another user's job."""
         handed, prediction = await call_harness.waiting()
         bob = replace(call_harness, ann=await call_harness.core.member("pool_2"))
@@ -406,7 +408,7 @@ class TestRefusals:
         handed, prediction = await call_harness.waiting()
         assert await call_harness.refused(handed, prediction.id, provider=provider) == "not_found"
 
-    async def test_one_that_cannot_be_verified_now_is_asked_to_come_again(self, call_harness: CallHarness) -> None:
+    async def test_a_callback_that_cannot_be_verified_now_must_be_sent_again(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         call_harness.replicate.end(prediction.id, PICTURE)
         call_harness.replicate.refuse(1, 503, calls="webhooks/default/secret")
@@ -460,7 +462,7 @@ class TestOutputs:
         await self.outcome_of(call_harness, ["{files}/picture.png", "{files}/page.png"])
 
     @pytest.mark.parametrize("name", ["flaky.png", "broken.png", "slow.png"])
-    async def test_what_fails_for_a_moment_is_fetched_again(self, call_harness: CallHarness, name: str) -> None:
+    async def test_a_temporary_failure_of_a_download_is_retried(self, call_harness: CallHarness, name: str) -> None:
         call_harness.room.client._timeout_seconds = 0.3
         handed, prediction = await call_harness.waiting()
         await call_harness.call_back(handed, prediction.id, Scenario(output=f"{{files}}/{name}"))
@@ -472,7 +474,7 @@ class TestOutputs:
         if name == "flaky.png":
             assert await call_harness.finished(handed) == "completed"
 
-    async def test_what_cannot_be_fetched_within_the_window_ends_the_job(
+    async def test_a_file_that_cannot_be_fetched_in_time_ends_the_job(
         self, core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer
     ) -> None:
         async with open_call_harness(core, ann, tmp_path, replicate, fetch_window_seconds=0) as call_harness:
@@ -499,7 +501,7 @@ class TestFollowing:
         assert await call_harness.lines(handed) == []
         await call_harness.core.check_drained()
 
-    async def test_who_is_still_at_it_is_asked_later_and_later(self, call_harness: CallHarness) -> None:
+    async def test_a_running_prediction_is_polled_at_growing_intervals(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         call_harness.replicate.progress(prediction.id, "  30%|███       | 2/4")
         assert await call_harness.finished(handed) == "processing"
@@ -528,9 +530,7 @@ class TestFollowing:
         assert call_harness.replicate.predictions[prediction.id]["status"] == "canceled"
         assert (await call_harness.row(handed))["work"] is None
 
-    async def test_what_was_submitted_by_a_worker_that_died_is_found_and_canceled(
-        self, call_harness: CallHarness
-    ) -> None:
+    async def test_a_prediction_of_a_worker_that_died_is_found_and_canceled(self, call_harness: CallHarness) -> None:
         call_harness.replicate.scenario, call_harness.replicate.deliver = HELD, "never"
         handed = await call_harness.new_call()
         prediction = await call_harness.call(handed)
@@ -611,7 +611,7 @@ class TestSharing:
         await call_harness.work()
         assert await call_harness.core.status(call_harness.ann, handed.job_id) == "completed"
 
-    async def test_who_lost_its_claim_cannot_put_the_call_off(self, call_harness: CallHarness) -> None:
+    async def test_a_process_that_lost_its_claim_cannot_postpone_the_call(self, call_harness: CallHarness) -> None:
         handed, _ = await call_harness.waiting()
         await call_harness.hurry()
         worklist = Worklist(call_harness.core.databases)

@@ -383,7 +383,7 @@ async def test_nothing_is_touched_before_a_second_look(core: Core, ann: Member) 
     assert await core.dispatch(job.id) is not None
 
 
-async def test_what_is_well_again_at_the_second_look_is_left_alone(core: Core, ann: Member) -> None:
+async def test_a_difference_that_is_gone_at_the_second_look_is_left_alone(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     await crashed(Failpoint.COMPLETE_BEFORE_CLOSE, core.complete(started))
     lost = await never_relayed(core, ann)
@@ -426,7 +426,7 @@ async def test_a_round_is_bounded_and_the_next_goes_on_behind_it(core: Core) -> 
     await core.check()
 
 
-async def test_a_pool_that_is_away_does_not_keep_the_others_from_being_healed(databases: Databases) -> None:
+async def test_an_unavailable_pool_does_not_prevent_repairs_in_other_pools(databases: Databases) -> None:
     core = await open_core(databases).prepare()
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
     jobs = [await core.submit(member) for member in (ann, bob)]

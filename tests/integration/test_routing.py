@@ -80,7 +80,7 @@ async def test_the_highest_priority_comes_first_and_then_the_oldest(shared_datab
     assert [started.lease.job_id async for started in leases(core, criteria)] == [job for *_, job in sorted(wanted)]
 
 
-async def test_one_that_was_put_back_keeps_its_place(shared_databases: Databases) -> None:
+async def test_a_requeued_job_keeps_its_place(shared_databases: Databases) -> None:
     core = await open_core(shared_databases, active_per_user=100).prepare()
     ann = await core.member("pool_1")
     jobs = [await core.submit(ann) for _ in range(6)]

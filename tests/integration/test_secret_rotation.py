@@ -222,7 +222,7 @@ def test_both_keys_verify_and_the_first_one_signs(purpose: str) -> None:
     assert not new.verify(old.sign("a", "b"), "a", "b")
 
 
-def test_what_is_sealed_is_opened_by_either_key() -> None:
+def test_a_sealed_text_is_opened_with_either_key() -> None:
     both = KeyPair(NEW.encode(), OLD.encode())
     assert unseal(both, "pool dsn", seal(OLD.encode(), "pool dsn", "text")) == "text"
     assert unseal(NEW.encode(), "pool dsn", seal(both, "pool dsn", "text")) == "text"

@@ -35,7 +35,7 @@ async def crowd(core: Core, job: Job, count: int) -> None:
     await core.rows(core.databases.central, COPY, job.id, count)
 
 
-async def test_who_came_first_and_who_is_more_urgent_is_ahead(core: Core, ann: Member) -> None:
+async def test_earlier_and_more_urgent_jobs_are_ahead(core: Core, ann: Member) -> None:
     jobs = [await core.submit(ann, priority=priority) for priority in (0, 5, 0, -1)]
     assert [await ahead(core, ann, job) for job in jobs] == [1, 0, 2, 3]
     # As a worker takes them.
@@ -43,7 +43,7 @@ async def test_who_came_first_and_who_is_more_urgent_is_ahead(core: Core, ann: M
         assert (await core.start()).lease.job_id == jobs[number].id
 
 
-async def test_only_what_the_same_workers_would_take_is_ahead(core: Core, ann: Member) -> None:
+async def test_only_jobs_for_the_same_workers_are_ahead(core: Core, ann: Member) -> None:
     other = await core.add_workflow()
     changes: list[dict[str, Any]] = [{"workflow_id": other}, {"stage": "staging"}, {"provider": "cloud"}]
     for change in changes:
@@ -52,7 +52,7 @@ async def test_only_what_the_same_workers_would_take_is_ahead(core: Core, ann: M
     assert await ahead(core, ann, job) == 0
 
 
-async def test_what_is_out_or_waits_for_its_time_is_not_ahead(shared_databases: Databases) -> None:
+async def test_running_and_delayed_jobs_are_not_ahead(shared_databases: Databases) -> None:
     core = await open_core(shared_databases, active_per_user=100).prepare()
     ann = await core.member()
     running, delayed, job = [await core.submit(ann) for _ in range(3)]

@@ -81,7 +81,7 @@ async def test_an_end_that_is_committed_late_is_counted(core: Core) -> None:
     assert completed(await read(core, "30d")) == 1
 
 
-async def test_what_finished_while_no_control_plane_ran_is_counted_hour_by_hour(core: Core) -> None:
+async def test_jobs_that_finished_while_no_control_plane_ran_are_counted_hour_by_hour(core: Core) -> None:
     async with core.databases.central.connection() as connection:
         await keeper(core).tick(NOW)
         await connection.execute("UPDATE statistics_progress SET counted_until = clock_timestamp() - interval '5 h'")

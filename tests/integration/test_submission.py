@@ -289,7 +289,9 @@ async def test_job_reserve_event_and_outbox_are_one_commit(core: Core, pool: str
 
 
 @POOLS
-async def test_a_job_accepted_while_central_is_away_is_delivered_by_the_relay_loop(core: Core, pool: str) -> None:
+async def test_a_job_accepted_while_central_is_unavailable_is_delivered_by_the_relay_loop(
+    core: Core, pool: str
+) -> None:
     ann = await core.member(pool)
     await core.submit(ann)
     await core.complete(await core.start())
@@ -311,7 +313,7 @@ async def test_a_job_accepted_while_central_is_away_is_delivered_by_the_relay_lo
     await core.check()
 
 
-async def test_a_cancel_while_central_is_away_reaches_it_later(core: Core) -> None:
+async def test_a_cancel_while_central_is_unavailable_reaches_it_later(core: Core) -> None:
     ann = await core.member("pool_2")
     job = await core.submit(ann)
     await core.databases.central.close()

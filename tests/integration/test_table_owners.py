@@ -66,7 +66,7 @@ def test_no_room_writes_a_table_of_another_room() -> None:
         ("SELECT 'DELETE FROM files'", set()),
     ],
 )
-def test_what_a_text_writes(text: str, tables: set[str]) -> None:
+def test_tables_that_a_statement_writes_are_found(text: str, tables: set[str]) -> None:
     assert written(text) == tables
 
 

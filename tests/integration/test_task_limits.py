@@ -34,7 +34,7 @@ async def test_a_limit_an_admin_took_away_comes_back_after_a_while(core: Core, m
     assert await limit_of(core, "gpu") == 2
 
 
-async def test_what_is_remembered_of_limits_is_bounded(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_limits_is_bounded(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits_module, "MOST_REMEMBERED", 3)
     limits = Limits(core.room.overview)
     for number in range(7):

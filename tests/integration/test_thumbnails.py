@@ -80,7 +80,7 @@ async def test_each_candidate_gets_one(thumbnail_harness: ThumbnailHarness) -> N
     await thumbnail_harness.media.core.check()
 
 
-async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind(
+async def test_a_thumbnail_is_made_again_after_a_crash_and_leaves_no_object_behind(
     thumbnail_harness: ThumbnailHarness,
 ) -> None:
     candidate = await thumbnail_harness.candidate()

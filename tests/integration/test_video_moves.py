@@ -141,7 +141,7 @@ async def test_a_lease_whose_start_was_cut_off_is_started_when_it_is_asked_for_a
     await core.check()
 
 
-async def test_a_worker_that_says_good_bye_gives_its_jobs_back_with_their_attempts(core: Core, ann: Member) -> None:
+async def test_a_worker_that_deregisters_returns_its_jobs_with_their_attempts(core: Core, ann: Member) -> None:
     jobs = [await core.submit(ann) for _ in range(2)]
     other = await core.submit(ann, priority=-1)
     for _ in jobs:

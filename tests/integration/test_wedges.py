@@ -17,7 +17,7 @@ async def later(core: Core) -> None:
     await core.room.queue.promote(datetime.now(UTC) + timedelta(days=1))
 
 
-async def test_what_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(core: Core, ann: Member) -> None:
+async def test_a_job_that_stopped_an_engine_goes_behind_younger_jobs_of_its_priority(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     younger = await core.submit(ann)
     outcome = await core.room.lease_reports.fail(report(started), WEDGE)

@@ -105,7 +105,7 @@ def test_as_a_process_it_ends_with_1_and_leaves_nothing_behind(nowhere: Path, co
 
 
 @pytest.mark.thorough
-async def test_one_that_was_made_is_found_from_below_and_named_to_those_who_ask(
+async def test_an_installation_is_found_from_subdirectories_and_named_on_request(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with quick_directory(nowhere / "quick") as project:

@@ -84,7 +84,7 @@ async def test_a_session_sums_up_its_leases_of_every_outcome(core: Core) -> None
     assert (lines[0]["session_id"], lines[0]["dispatch_id"], lines[0]["details"]) == (session, 1, {"n": 1})
 
 
-async def test_what_arrives_together_is_one_statement(core: Core) -> None:
+async def test_events_that_arrive_together_are_one_statement(core: Core) -> None:
     audit = Audit(core.databases)
     await asyncio.gather(*(audit.record(Event("gpu-1", None, "polled", "worker:gpu-1")) for _ in range(50)))
     assert audit._batcher.items == 50

@@ -172,7 +172,7 @@ async def test_hashes_of_removed_tokens_are_forgotten_after_a_month(registry_har
     assert await refusal_of(registry_harness, second.token) == "registration_expired"
 
 
-async def test_workers_that_were_heard_of_and_revoked_ones_stay(registry_harness: RegistryHarness) -> None:
+async def test_workers_that_were_seen_recently_and_revoked_workers_stay(registry_harness: RegistryHarness) -> None:
     for worker_id in ("alive", "revoked"):
         await registry_harness.join(worker_id)
         await registry_harness.silent_for(STALE / 2, worker_id)
@@ -198,7 +198,7 @@ async def test_an_approved_worker_that_never_came_back_is_forgotten_in_the_end(
     assert await registry_harness.workers() == []
 
 
-async def test_after_a_restart_or_an_outage_workers_get_the_time_to_be_heard_of(
+async def test_after_a_restart_or_an_outage_workers_get_time_for_their_next_request(
     registry_harness: RegistryHarness,
 ) -> None:
     clock = ManualClock()

@@ -393,7 +393,7 @@ async def test_a_branch_that_is_being_killed_is_not_restored_meanwhile(
     assert len(await tree.active()) == 8
 
 
-async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(voters: TwoVoters) -> None:
+async def test_tokens_of_a_killed_job_return_to_the_budget_of_its_run(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     await tree.begin(parent)

@@ -81,7 +81,9 @@ def narrowed() -> UpdateWorkflow:
     return UpdateWorkflow.model_validate({"properties": narrower})
 
 
-async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of_it(catalogs: TwoCatalogs) -> None:
+async def test_an_effect_that_waits_for_a_change_of_its_workflow_is_checked_against_the_changed_workflow(
+    catalogs: TwoCatalogs,
+) -> None:
     slug = await catalogs.workflow()
     effect = catalogs.effect(slug, overrides={"strength": 9})
     works: list[Any] = [

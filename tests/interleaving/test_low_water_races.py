@@ -66,7 +66,7 @@ async def wedged_then_raised(race: Race) -> Requeue:
     return Requeue(back.dispatch_id, back.token, attempt_counts=True, wedged=True)
 
 
-async def test_what_goes_behind_lowers_the_mark_of_its_new_lane(race: Race) -> None:
+async def test_a_dispatch_requeued_behind_others_lowers_the_mark_of_its_new_lane(race: Race) -> None:
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
@@ -77,7 +77,7 @@ async def test_what_goes_behind_lowers_the_mark_of_its_new_lane(race: Race) -> N
     assert (lease.dispatch_id, lease.wedges) == (back.dispatch_id, 1)
 
 
-async def test_what_goes_behind_waits_for_its_lanes_before_it_holds_its_dispatch(race: Race) -> None:
+async def test_requeueing_behind_others_locks_the_lanes_before_the_dispatch(race: Race) -> None:
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         # As an operator who changes its priority at this moment: the lane first, then the dispatch.

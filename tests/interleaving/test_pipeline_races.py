@@ -79,7 +79,7 @@ async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_o
 
 
 @pytest.mark.parametrize("what", ["kill", "pause", "cancel"])
-async def test_what_a_person_did_meanwhile_counts_for_a_job_that_was_chosen_before(planes: Planes, what: str) -> None:
+async def test_an_action_of_a_user_counts_for_a_job_that_was_chosen_before_it(planes: Planes, what: str) -> None:
     run = await planes.with_base()
     ann = principal_of(planes.two.ann)
     async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:

@@ -175,7 +175,7 @@ async def test_a_put_back_of_a_leased_row_is_not_crossed_by_a_change(race: Race)
     await everything_is_leased(race, 1)
 
 
-async def test_a_delayed_row_that_is_moved_while_it_is_let_in_waits_for_the_next_round(race: Race) -> None:
+async def test_a_delayed_row_that_is_moved_while_it_becomes_due_waits_for_the_next_round(race: Race) -> None:
     _, started = await race.started()
     await race.one.fail(started, retryable=True)
     moved = started.lease.dispatch_id

@@ -172,7 +172,7 @@ async def test_a_lease_given_before_a_revocation_is_taken_back_by_it(two_registr
     assert await two_registries.race.one.status(two_registries.race.ann, job.id) == "queued"
 
 
-async def test_a_poll_that_was_let_in_before_a_revocation_keeps_nothing(two_registries: TwoRegistries) -> None:
+async def test_a_poll_authenticated_before_a_revocation_keeps_no_lease(two_registries: TwoRegistries) -> None:
     job = await two_registries.race.submit()
     registered = await two_registries.join()
     await two_registries.one.authentication.of(bearer(registered.token), for_poll=True)
@@ -186,7 +186,9 @@ async def test_a_poll_that_was_let_in_before_a_revocation_keeps_nothing(two_regi
     assert await two_registries.race.one.status(two_registries.race.ann, job.id) == "queued"
 
 
-async def test_a_poll_that_crosses_a_good_bye_keeps_nothing_and_costs_no_attempt(two_registries: TwoRegistries) -> None:
+async def test_a_poll_during_a_deregistration_keeps_no_lease_and_costs_no_attempt(
+    two_registries: TwoRegistries,
+) -> None:
     job = await two_registries.race.submit()
     registered = await two_registries.join()
     worker = await two_registries.one.authentication.of(bearer(registered.token), for_poll=True)
@@ -197,7 +199,7 @@ async def test_a_poll_that_crosses_a_good_bye_keeps_nothing_and_costs_no_attempt
     assert await two_registries.race.one.status(two_registries.race.ann, job.id) == "queued"
 
 
-async def test_what_an_earlier_session_holds_goes_back_and_the_new_sessions_own_stays(
+async def test_leases_of_an_earlier_session_are_requeued_and_those_of_the_new_session_stay(
     two_registries: TwoRegistries,
 ) -> None:
     for _ in range(2):
@@ -212,7 +214,7 @@ async def test_what_an_earlier_session_holds_goes_back_and_the_new_sessions_own_
     assert (statuses[earlier.lease.dispatch_id], statuses[own.lease.dispatch_id]) == ("queued", "leased")
 
 
-async def test_two_first_uses_of_a_new_token_are_both_let_in_and_make_it_the_token_once(
+async def test_two_first_uses_of_a_new_token_are_both_accepted_and_replace_the_old_token_once(
     two_registries: TwoRegistries,
 ) -> None:
     old = (await two_registries.join()).token
@@ -377,7 +379,7 @@ async def test_a_lease_that_another_worker_has_by_now_is_left_to_it(two_registri
     assert await two_registries.sessions() == ["registered anew", None]
 
 
-async def test_a_worker_that_is_heard_of_again_while_it_is_swept_stays(two_registries: TwoRegistries) -> None:
+async def test_a_worker_that_is_seen_again_while_it_is_swept_stays(two_registries: TwoRegistries) -> None:
     registered = await two_registries.join()
     await two_registries.silent_for(301)
     async with paused_at(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, two_registries.one.sweeper.sweep()) as sweeping:
@@ -398,7 +400,7 @@ async def test_a_worker_that_registers_anew_while_it_is_swept_stays(two_registri
     assert (await two_registries.one.authentication.of(bearer(again.token))).worker_id == "gpu-1"
 
 
-async def test_a_good_bye_of_an_old_session_does_not_end_the_new_one(two_registries: TwoRegistries) -> None:
+async def test_a_deregistration_of_an_old_session_does_not_end_the_new_one(two_registries: TwoRegistries) -> None:
     old = await two_registries.one.authentication.of(bearer((await two_registries.join()).token))
     async with paused_at(
         Failpoint.DEREGISTER_BEFORE_REMOVE, two_registries.one.registry.deregister(old, "too late")
@@ -410,7 +412,7 @@ async def test_a_good_bye_of_an_old_session_does_not_end_the_new_one(two_registr
     assert (await two_registries.one.authentication.of(bearer(again.token))).worker_id == "gpu-1"
 
 
-async def test_an_id_that_says_good_bye_may_come_back_at_once(two_registries: TwoRegistries) -> None:
+async def test_an_id_that_deregisters_may_register_again_at_once(two_registries: TwoRegistries) -> None:
     registered = await two_registries.join()
     principal = await two_registries.one.authentication.of(bearer(registered.token))
     async with paused_at(

@@ -64,7 +64,7 @@ async def test_of_two_autoscalers_one_acts_and_the_other_follows_when_it_dies(
         await second.stop()
 
 
-async def test_who_lost_the_lock_records_nothing(race: Race) -> None:
+async def test_a_process_that_lost_the_lock_records_nothing(race: Race) -> None:
     one, two = (Leadership(each.databases.central, "a test") for each in (race.one, race.two))
     try:
         assert await one.take()

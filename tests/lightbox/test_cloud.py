@@ -162,7 +162,7 @@ async def test_an_unknown_job_is_not_found(cloud_account: httpx.AsyncClient) -> 
     assert (await cloud_account.get("/prompt")).status_code == 404
 
 
-async def test_every_socket_of_the_account_hears_every_run(
+async def test_every_socket_of_the_account_gets_messages_of_every_run(
     cloud_account: httpx.AsyncClient, cloud_engine: RunningLightbox
 ) -> None:
     address = f"{cloud_engine.url.replace('http', 'ws')}/ws?clientId=any&token={KEY}"

@@ -304,7 +304,7 @@ async def test_a_node_with_an_input_it_does_not_know_runs_again_as_recorded(fres
 
 
 @pytest.mark.parametrize("name", ["missing_class", "cycle"])
-async def test_what_cannot_be_run_is_refused_as_recorded(fresh_client: httpx.AsyncClient, name: str) -> None:
+async def test_a_graph_that_cannot_be_run_is_refused_as_recorded(fresh_client: httpx.AsyncClient, name: str) -> None:
     graph = still(1, "x")
     if name == "missing_class":
         graph["2"]["class_type"] = "FancyNodeThatIsNotHere"

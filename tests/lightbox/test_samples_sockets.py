@@ -182,7 +182,7 @@ async def test_messages_of_an_interrupted_run_are_as_recorded(
     assert differences(expected, by_kind["execution_interrupted"]) == []
 
 
-async def test_a_run_that_waits_hears_the_queue_move_first(
+async def test_messages_of_the_queue_come_before_those_of_a_waiting_run(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run("ws_queued_behind")
@@ -202,7 +202,7 @@ async def test_a_run_that_waits_hears_the_queue_move_first(
     assert {kind(each) for each in heard[:mine]} == {"status", "progress_state", "progress"}
 
 
-async def test_a_listener_that_comes_back_hears_where_the_run_is(
+async def test_a_listener_that_reconnects_gets_the_current_node_of_the_run(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded = sample("ws_reconnect")

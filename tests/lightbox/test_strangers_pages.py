@@ -50,7 +50,7 @@ async def test_a_page_from_elsewhere_is_refused(tmp_path: Path, headers: dict[st
         assert (await client.post("/api/prompt", json={"prompt": EMPTY}, headers=headers)).status_code == 403
 
 
-async def test_own_pages_and_programs_are_let_in(
+async def test_own_pages_and_programs_are_accepted(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     port = urlsplit(lightbox_engine.url).port

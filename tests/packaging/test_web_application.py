@@ -31,7 +31,7 @@ def test_a_lock_of_npm_names_no_registry_and_pins_everything_with_hashes(lock: P
         assert re.fullmatch(r"\d+\.\d+\.\d+\S*", package["version"]), name
 
 
-def test_what_the_lock_installs_is_what_is_asked_for() -> None:
+def test_the_lock_installs_exactly_the_declared_versions() -> None:
     declared, locked = (json.loads((ROOT / "web" / name).read_text()) for name in ("package.json", "package-lock.json"))
     for kind in ("dependencies", "devDependencies"):
         assert locked["packages"][""][kind] == declared[kind]

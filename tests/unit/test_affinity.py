@@ -170,7 +170,7 @@ def test_shares_are_those_of_the_weights_whatever_is_warm(weights: dict[int, flo
 
 
 @given(st.lists(st.tuples(st.sampled_from(["serve", "end", "leave", "arrive"]), st.integers(0, 7)), max_size=80))
-def test_those_who_are_equally_due_are_found_in_their_order(steps: list[tuple[str, int]]) -> None:
+def test_equally_due_tenants_are_found_in_their_order(steps: list[tuple[str, int]]) -> None:
     shares, turn, ranking = [Share() for _ in range(8)], Turn(), Ranking[int]()
     for what, name in steps:
         share = shares[name]
@@ -190,7 +190,7 @@ def test_those_who_are_equally_due_are_found_in_their_order(steps: list[tuple[st
         assert ranking.first() == (orders[0] if orders else None), "looking changes nothing"
 
 
-def test_who_needs_no_models_is_neither_passed_over_nor_preferred() -> None:
+def test_a_tenant_whose_jobs_need_no_models_is_neither_overtaken_nor_preferred() -> None:
     cold: Cold = {1: 0.0, 2: 1.0}
     of = {"warm": [1], "cold": [2], "free": [9]}
     assert warmest(["free", "warm"], of.__getitem__, cold) == "free"
@@ -208,7 +208,7 @@ def test_a_tenant_that_was_overtaken_often_enough_is_the_last_that_can_be_reache
     assert reachable(shares, 5) == shares
 
 
-def test_what_is_cold_is_the_share_of_the_models_to_load() -> None:
+def test_the_cold_share_is_the_share_of_models_to_load() -> None:
     models = {1: frozenset("ab"), 2: frozenset("bc"), 3: frozenset("cd")}
     assert cold_shares([1, 2, 3, 4], models, frozenset("ab")) == {1: 0.0, 2: 0.5, 3: 1.0}
     assert cold_shares([3, 4], models, frozenset("ab")) == {}, "where nothing is warm there is nothing to prefer"

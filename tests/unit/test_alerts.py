@@ -125,7 +125,7 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(reconciled={"missing_dispatch": 3}), [("reconciled", "warning", "missing_dispatch")]),
     ],
 )
-def test_what_is_an_alert(facts: AlertFacts, found: list[tuple[str, str, str]]) -> None:
+def test_each_fact_raises_its_alert(facts: AlertFacts, found: list[tuple[str, str, str]]) -> None:
     raised = alerts(facts)
     assert [(alert.code, alert.severity, alert.subject) for alert in raised] == found
     assert all(alert.message.endswith(".") and alert.action.endswith(".") for alert in raised)

@@ -183,7 +183,7 @@ def test_every_benchmark_is_described() -> None:
     assert [name for name in BENCHMARKS if f"| `{name}` |" not in page] == []
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_values_that_were_not_measured_are_left_out() -> None:
     assert Result(name="a", value=3.0, unit="s").as_json() == {"name": "a", "value": 3.0, "unit": "s"}
     compared = Result(name="a", value=3.0, unit="s", ceiling=6.0, peer=1.5, target=4.0).as_json()
     assert (compared["ratio_to_ceiling"], compared["ratio_to_peer"], compared["ratio"]) == (0.5, 2.0, 0.75)

@@ -51,7 +51,7 @@ def test_the_failure_of_another_tenant_shuts_it_for_all() -> None:
     assert (wide.shut_for, wide.pause_seconds) == (None, shut.pause_seconds)
 
 
-def test_what_began_before_it_opened_says_nothing_new() -> None:
+def test_calls_from_before_the_breaker_opened_change_nothing() -> None:
     shut = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3))
     assert failed(shut, (ANN, 4)) == shut
 

@@ -47,5 +47,5 @@ def test_every_cycle_job_tenant_and_installation_has_another_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "a" * 42, "a" * 44, "a" * 42 + "\n", "é" * 43, "a" * 42 + "/"])
-def test_what_cannot_be_an_id_has_no_hash(text: str) -> None:
+def test_a_text_that_cannot_be_an_id_has_no_hash(text: str) -> None:
     assert hash_of(text) is None

@@ -56,7 +56,7 @@ def test_a_file_that_follows_the_rules_has_no_findings() -> None:
         ("SELECT 1 ", "The line has a tab, or ends with a blank."),
     ],
 )
-def test_what_breaks_a_rule_is_found(sql: str, found: str) -> None:
+def test_a_broken_rule_is_found(sql: str, found: str) -> None:
     [text] = texts(sql)
     assert text.startswith(found)
 

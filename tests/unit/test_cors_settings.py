@@ -35,7 +35,7 @@ def test_origins_are_comma_separated(text: str, origins: tuple[str, ...]) -> Non
         ],
     ],
 )
-def test_what_no_browser_sends_is_refused(text: str) -> None:
+def test_an_origin_that_no_browser_sends_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="cors_origins"):
         ServerSettings(cors_origins=text)  # type: ignore[arg-type]
 

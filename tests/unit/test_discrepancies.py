@@ -67,7 +67,7 @@ def finished(status: str, *, settled: bool = True, error: str | None = None) -> 
         (job("failed"), finished("failed"), None),
     ],
 )
-def test_what_is_wrong_between_a_job_and_its_dispatch(
+def test_each_difference_between_a_job_and_its_dispatch_is_found(
     side: JobSide | None, central: CentralState, found: Discrepancy | None
 ) -> None:
     suspicion = compare(CYCLE, side, central)

@@ -96,7 +96,7 @@ async def test_arming_applies_to_the_tasks_of_the_block_only() -> None:
     assert hits == [SOME, OTHER]
 
 
-def test_what_the_settings_arm_ends_the_process_without_a_chance_to_clean_up() -> None:
+def test_a_failpoint_armed_by_settings_ends_the_process_without_cleanup() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", END_AT, f" {SOME}, {OTHER} "],
         capture_output=True,

@@ -182,7 +182,7 @@ def test_work_that_came_after_a_lane_was_seen_empty_is_not_forgotten() -> None:
     assert view.draw(1) == []
 
 
-def test_what_is_seen_in_flight_corrects_what_was_believed() -> None:
+def test_leases_read_from_the_database_correct_the_view() -> None:
     turns = Turns(lambda tenant_id: Terms())
     view = turns.view(GPU)
     for tenant in (0, 1):
@@ -199,7 +199,7 @@ def test_what_is_seen_in_flight_corrects_what_was_believed() -> None:
     assert [(seat.tenant_id, count) for seat, count in view.draw(2)] == [(uuid(0), 2)]
 
 
-def test_those_who_are_gone_are_forgotten() -> None:
+def test_tenants_without_jobs_are_forgotten() -> None:
     view = QueueView(GPU, lambda tenant_id: Terms())
     for tenant in range(100):
         view.arrive(lane(tenant), tenant)

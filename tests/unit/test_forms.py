@@ -56,7 +56,7 @@ def _kinds(schema: dict[str, Any]) -> set[str]:
     return {kind.get("type", "") for kind in schema.get("anyOf", [schema])}
 
 
-def test_what_is_documented_as_a_boolean_takes_nothing_else() -> None:
+def test_a_field_documented_as_a_boolean_takes_nothing_else() -> None:
     switches = []
     for request in _requests():
         for name, field in request.model_fields.items():

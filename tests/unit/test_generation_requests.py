@@ -77,7 +77,7 @@ def test_a_video_needs_a_script_or_a_product() -> None:
         (GenerateSpeech, {"text": "x", "idempotency_key": ""}, "idempotency_key"),
     ],
 )
-def test_what_is_wrong_is_named(model: type[UserRequest], body: dict[str, Any], field: str) -> None:
+def test_a_wrong_field_is_named(model: type[UserRequest], body: dict[str, Any], field: str) -> None:
     assert wrong_fields(model, **body) == [field]
 
 

@@ -63,7 +63,7 @@ async def test_whatever_keeps_it_from_starting_it_is_tried_again(tmp_path: Path,
     assert not doors.is_registered
 
 
-async def test_one_that_could_not_start_is_stopped_at_once(tmp_path: Path) -> None:
+async def test_a_runner_that_could_not_start_is_stopped_at_once(tmp_path: Path) -> None:
     doors = Doors([Unreachable("away")])
     runner = runner_of(doors, tmp_path)
     runner.start()

@@ -127,7 +127,7 @@ def test_an_env_file_of_another_program_does_not_mark_an_installation(user: Path
 
 
 @pytest.mark.parametrize("planted", [".callsheet", ".env", "callsheet.toml"])
-def test_what_another_user_planted_on_the_way_is_not_used(
+def test_files_that_another_user_planted_in_parent_directories_are_not_used(
     user: Path, owned_by_another: set[Path], planted: str
 ) -> None:
     trap = user / "project" / planted
@@ -148,7 +148,7 @@ def test_what_another_user_planted_on_the_way_is_not_used(
     assert load_settings().client.url is None
 
 
-def test_what_is_in_the_working_directory_is_looked_at_as_closely(user: Path, owned_by_another: set[Path]) -> None:
+def test_files_of_another_user_in_the_working_directory_are_not_used(user: Path, owned_by_another: set[Path]) -> None:
     Path("callsheet.toml").write_text("[client]\nurl = 'http://attacker'\n")
     Path(".env").write_text("API_BASE_URL=http://attacker\n")
     owned_by_another |= {Path("callsheet.toml").absolute(), Path(".env").absolute()}

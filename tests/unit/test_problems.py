@@ -8,7 +8,7 @@ from callsheet.plumbing.problems import problem_response
 from callsheet.wire.errors import WrongState
 
 
-def test_what_a_refusal_adds_changes_nothing_that_every_problem_has() -> None:
+def test_extra_data_of_a_refusal_does_not_replace_standard_fields() -> None:
     refusal = WrongState("It is over.", status="completed", code="mine", type="mine", title="mine", place=3)
     body = json.loads(problem_response(refusal, "request-1").body)
     assert body == {

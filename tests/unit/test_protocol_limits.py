@@ -103,7 +103,7 @@ def is_on_page(message: str, field: str, limit: str) -> bool:
 
 
 @pytest.mark.parametrize(("message", "field", "limit", "most", "request_"), REFUSED, ids=lambda value: str(value)[:20])
-def test_what_is_larger_than_the_page_says_is_refused(
+def test_a_value_above_the_documented_limit_is_refused(
     message: str, field: str, limit: str, most: int, request_: Any
 ) -> None:
     assert is_on_page(message, field, limit)

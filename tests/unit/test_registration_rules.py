@@ -33,7 +33,7 @@ TOKEN = TokenCredential(b"1" * 32)
         (REMOTE, True, True, True, False),
     ],
 )
-def test_who_is_approved_without_a_person(
+def test_workers_are_approved_automatically_by_the_rules(
     credential: Credential, auto_approve: bool | None, by_person: bool, secret_was_revoked: bool, approved: bool
 ) -> None:
     verdict = is_approved_at_once(
@@ -98,7 +98,7 @@ def request(peer: str, **headers: str) -> Request:
         (request("127.0.0.1"), "https://callsheet.example.com", False),
     ],
 )
-def test_who_counts_as_a_program_of_this_machine(asked: Request, public_url: str, here: bool) -> None:
+def test_requests_of_this_machine_are_recognized(asked: Request, public_url: str, here: bool) -> None:
     assert comes_from_here(asked, public_url) is here
 
 

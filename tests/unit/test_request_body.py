@@ -116,13 +116,13 @@ class TestRequestBody:
         gone.set()
         assert (await waiting)["type"] == "http.disconnect"
 
-    async def test_nothing_of_a_large_body_is_read_for_a_stranger(self) -> None:
+    async def test_nothing_of_a_large_body_is_read_without_valid_credentials(self) -> None:
         sender = Sender([piece(b"x" * 101)])
         with pytest.raises(NotAuthenticated):
             await RequestBody(sender.receive, RULES, unknown, declared=101).receive()
         assert sender.taken == 0
 
-    async def test_a_large_body_without_a_length_is_read_up_to_the_limit_of_strangers(self) -> None:
+    async def test_without_valid_credentials_a_body_without_a_length_is_read_up_to_the_small_limit(self) -> None:
         sender = Sender([piece(b"x" * 100, more=True), piece(b"x", more=True), piece(b"x")])
         body = RequestBody(sender.receive, RULES, unknown)
         await body.receive()

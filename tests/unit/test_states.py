@@ -72,7 +72,7 @@ def test_every_transition_but_the_first_is_a_step_of_a_use_case() -> None:
     assert set(TRANSITIONS) - taken == {(None, "pending")}
 
 
-def test_what_ends_a_job_settles_it_and_a_retry_reserves_again() -> None:
+def test_statements_that_end_a_job_settle_it_and_a_retry_reserves_again() -> None:
     written = {name: set(re.findall(r"JOB_\w+|wallet_refund", one.text)) for name, one in TRANSITION_SQL.items()}
     assert written == {
         "queue_jobs": set(),

@@ -19,7 +19,7 @@ def test_a_url_is_at_every_place_of_the_file_when_the_task_is_leased() -> None:
     assert without_files("replay", stored) == PAYLOAD
 
 
-def test_what_a_user_calls_files_is_the_users_own_word() -> None:
+def test_task_files_in_the_payload_of_a_user_are_not_read_as_files() -> None:
     said = {"task_files": [{"path": "tenants/t/somebody/secret.png"}]}
     assert files_of("task", said) == []
     assert without_files("task", said) == said

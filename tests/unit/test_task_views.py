@@ -64,7 +64,7 @@ def test_a_task_that_says_nothing_is_spoken_for(
     assert (progress.percent, progress.message, progress.elapsed_ms, progress.updated_at) == shown
 
 
-def test_what_a_running_task_says_is_shown() -> None:
+def test_progress_of_a_running_task_is_shown() -> None:
     said = JobProgress(job_id=ID, percent=40, message="Mixing", elapsed_ms=7, updated_at=AT)
     progress = task_view(row(lease_seq=1), job(JobStatus.PROCESSING, progress=said)).progress
     assert (progress.percent, progress.message, progress.elapsed_ms, progress.updated_at) == (40, "Mixing", 7, AT)

@@ -225,7 +225,9 @@ def test_an_unsafe_combination_is_named_and_a_safe_one_is_not(
 
 
 @pytest.mark.parametrize(("name", "given", "codes"), WORKER_CASES, ids=[name for name, _, _ in WORKER_CASES])
-def test_what_is_unsafe_of_a_worker(tmp_path: Path, name: str, given: dict[str, Any], codes: set[str]) -> None:
+def test_unsafe_settings_of_a_worker_are_found(
+    tmp_path: Path, name: str, given: dict[str, Any], codes: set[str]
+) -> None:
     assert {found.code for found in unsafe_worker_settings(load_settings(home=tmp_path, **given))} == codes
 
 

@@ -114,7 +114,7 @@ async def test_a_poller_whose_time_is_over_returns_and_is_forgotten() -> None:
     assert len(waiters) == 0
 
 
-async def test_one_that_left_is_not_counted_as_woken() -> None:
+async def test_a_poller_that_left_does_not_count_as_woken() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, *[GPU] * 4)
     tasks[0].cancel()
@@ -139,7 +139,7 @@ async def test_a_woken_poller_that_leaves_without_looking_wakes_another() -> Non
     assert await woken(tasks) == [0, 1]
 
 
-async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed() -> None:
+async def test_work_that_arrives_between_an_empty_lease_and_the_wait_is_not_missed() -> None:
     waiters = Waiters()
 
     class RecordingStarter(Starter):

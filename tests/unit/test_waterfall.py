@@ -59,7 +59,7 @@ TRACE = {
 }
 
 
-def test_it_shows_each_wait_and_each_attempt_with_its_worker() -> None:
+def test_a_waterfall_shows_each_wait_and_each_attempt_with_its_worker() -> None:
     spans = waterfall_of(job(30), HISTORY, {}, [], at(100))
     assert brief(spans) == [
         ("accepted", "queued", 0.1),
@@ -93,7 +93,7 @@ def test_parts_of_an_attempt_belong_to_the_attempt_that_its_report_ended() -> No
     assert spans.index(parts[0]) == spans.index(attempt) + 1
 
 
-def test_what_goes_on_has_no_end_and_lasts_until_now() -> None:
+def test_a_running_part_has_no_end_and_lasts_until_now() -> None:
     spans = waterfall_of(job(5), HISTORY[:3], {}, [], at(65))
     assert (spans[-1].kind, spans[-1].name, spans[-1].ended_at, spans[-1].duration_ms) == (
         "attempt",

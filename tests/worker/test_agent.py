@@ -280,7 +280,7 @@ async def test_without_prefetch_no_lease_is_held_beyond_the_engines_places(agent
         await agent_harness.ends(person, job_id)
 
 
-async def test_an_engine_that_is_away_costs_no_job_its_attempt(agent_harness: AgentHarness) -> None:
+async def test_an_unavailable_engine_costs_no_job_its_attempt(agent_harness: AgentHarness) -> None:
     agent = agent_harness.agent()
     person = await agent_harness.person()
     await until(lambda: agent._plane.is_registered)

@@ -115,7 +115,7 @@ async def test_a_process_that_was_drained_earlier_ends_with_a_code_that_keeps_it
     assert await agent_harness.workers() == []
 
 
-async def test_a_control_plane_that_is_away_is_outlived(agent_harness: AgentHarness) -> None:
+async def test_an_agent_survives_an_outage_of_the_control_plane(agent_harness: AgentHarness) -> None:
     async with cuttable_proxy_to(agent_harness.worker_harness.plane.settings.public_url) as wire:
         agent_harness.engine.scenario = "held"
         person = await agent_harness.person()
@@ -256,7 +256,7 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     assert len(await agent_harness.worker_harness.central(repeated)) == 1
 
 
-async def test_a_killed_agents_jobs_do_not_wait_for_an_engine_that_is_away_as_well(agent_harness: AgentHarness) -> None:
+async def test_jobs_of_a_killed_agent_do_not_wait_for_an_unavailable_engine(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "held"
     person = await agent_harness.person()
     await agent_harness.submit(person)

@@ -93,7 +93,7 @@ async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other
     assert attempts == [1, 1, 2], "only the job that wedged its engine pays for it"
 
 
-async def test_when_an_engine_is_away_its_next_job_is_put_back_and_the_others_wait_on(
+async def test_if_an_engine_is_unavailable_its_next_job_is_requeued_and_the_others_keep_waiting(
     agent_harness: AgentHarness, second_engine: ReplayingEngine
 ) -> None:
     agent_harness.engine.scenario = second_engine.scenario = "held"

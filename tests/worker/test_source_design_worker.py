@@ -71,7 +71,7 @@ async def program(agent_harness: AgentHarness, **environment: str) -> AsyncItera
     assert await agent_harness.workers() == []
 
 
-async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_type(
+async def test_a_source_design_worker_completes_jobs_and_names_outputs_by_their_type(
     agent_harness: AgentHarness,
 ) -> None:
     async with program(agent_harness):
@@ -91,7 +91,9 @@ async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_t
         assert spans[2]["worker_id"] == "i-0source"
 
 
-async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(agent_harness: AgentHarness) -> None:
+async def test_a_source_design_worker_keeps_its_lease_and_requeues_the_job_when_it_is_stopped(
+    agent_harness: AgentHarness,
+) -> None:
     agent_harness.engine.scenario = "held"
     person = await agent_harness.person()
     async with program(agent_harness):

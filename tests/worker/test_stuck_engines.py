@@ -474,7 +474,7 @@ async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory
         await engine.close()
 
 
-async def test_what_a_run_that_would_not_stop_leaves_behind_is_removed_when_it_has_ended(
+async def test_files_of_a_run_that_did_not_stop_are_removed_when_it_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(self_hosted, "CANCEL_ATTEMPTS", 1)

@@ -55,7 +55,7 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(agent_harness
     ],
     ids=["fleet", "server", "no secret", "wrong secret", "engine"],
 )
-async def test_what_is_missing_is_a_problem_with_advice(
+async def test_a_missing_part_is_a_problem_with_advice(
     agent_harness: AgentHarness, tmp_path: Path, part: str, changes: dict[str, Any], said: str, advice: str
 ) -> None:
     found = (await examined(agent_harness, tmp_path, **changes))[part]

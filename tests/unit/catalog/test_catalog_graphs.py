@@ -74,7 +74,9 @@ def test_the_ui_format_is_refused_with_the_way_to_the_right_one() -> None:
         ({"1": {"class_type": "A", "inputs": {"x": json.loads("[" * 40 + "]" * 40)}}}, "graph.1.inputs", "deeply"),
     ],
 )
-def test_what_an_engine_would_refuse_or_die_of_is_named(graph: dict[str, Any], field: str, words: str) -> None:
+def test_a_graph_that_an_engine_would_refuse_or_crash_on_is_refused_by_its_field(
+    graph: dict[str, Any], field: str, words: str
+) -> None:
     found, reason = problem(graph)
     assert found == field
     assert words in reason

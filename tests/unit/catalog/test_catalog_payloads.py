@@ -77,7 +77,7 @@ def test_a_missing_text_is_empty_unless_it_is_required() -> None:
     assert resolve(recipe({"prompt": "of the effect"}), {}).values["{{prompt}}"] == "of the effect"
 
 
-def test_only_what_users_may_set_comes_from_users_and_every_mistake_is_named() -> None:
+def test_users_set_only_properties_they_may_set_and_every_mistake_is_named() -> None:
     given = {"seed": 1, "nothing": 1, "input": str(uuid7()), "strength": 11, "tiled": "yes", "style": "x", "prompt": 5}
     found = refused({}, given)
     assert found == {

@@ -81,7 +81,7 @@ def test_properties_of_every_type_fit_together() -> None:
         ({0: {"placeholder": "__OVERLAY__X"}}, "properties.6.placeholder", "a part of"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_field(changes: dict[int, dict[str, Any]], field: str, words: str) -> None:
+def test_a_wrong_property_is_named_by_its_field(changes: dict[int, dict[str, Any]], field: str, words: str) -> None:
     found = [reason for name, reason in problems(changes) if name == field]
     assert any(words in reason for reason in found), problems(changes)
 

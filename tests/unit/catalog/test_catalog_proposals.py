@@ -133,7 +133,7 @@ def test_placeholders_that_are_in_the_graph_already_keep_their_names() -> None:
     }
 
 
-def test_what_cannot_be_a_default_is_left_alone() -> None:
+def test_values_that_cannot_be_a_default_are_not_proposed() -> None:
     graph = copy.deepcopy(EXPORT)
     graph["6"]["inputs"]["text"] = "bell \x07"
     graph["7"]["inputs"]["text"] = "x" * 20_001
@@ -158,7 +158,7 @@ def test_what_cannot_be_a_default_is_left_alone() -> None:
         ("KSampler", {}, None),
     ],
 )
-def test_what_a_node_saves_is_known_by_its_class_and_format(
+def test_the_type_of_a_saved_file_follows_from_class_and_format_of_the_node(
     class_type: str, inputs: dict[str, Any], extension: str | None
 ) -> None:
     found = [output.extension for output in outputs_of({"1": {"class_type": class_type, "inputs": inputs}})]

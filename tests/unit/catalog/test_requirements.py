@@ -45,7 +45,7 @@ def test_no_graph_requires_nothing() -> None:
     assert required_of(None, [], Requirements()) is None
 
 
-def test_what_the_graph_names_can_be_narrowed_switched_off_and_added_to() -> None:
+def test_requirements_of_a_graph_can_be_narrowed_switched_off_and_extended() -> None:
     assert required(ignore=["VHS_LoadVideo", "sd15.safetensors"]) == Required(
         node_classes=["CheckpointLoaderSimple", "LoraLoader"]
     )
@@ -64,12 +64,12 @@ def test_a_model_named_by_the_graph_and_by_hash_is_required_once_with_its_hash()
     assert model.sha256 == HASH
 
 
-def test_who_says_nothing_lacks_nothing() -> None:
+def test_a_worker_that_reports_nothing_lacks_nothing() -> None:
     assert missing(required(engine_version=">=9")) == []
     assert missing(required(), models=[{"name": "sd15.safetensors"}]) == []
 
 
-def test_what_is_lacking_is_named() -> None:
+def test_missing_requirements_are_named() -> None:
     classes = ["CheckpointLoaderSimple", "LoraLoader"]
     assert missing(required(), node_classes=classes, models=[]) == [
         ("node_class", "VHS_LoadVideo"),

@@ -132,7 +132,7 @@ def test_the_kind_of_a_file_is_known_on_a_system_that_does_not_know_it(
     assert media_type(Path(name)) == kind
 
 
-async def test_what_is_not_callsheet_is_named_in_one_sentence() -> None:
+async def test_a_server_that_is_not_callsheet_is_reported_in_one_sentence() -> None:
     async def page(request: web.Request) -> web.StreamResponse:
         return web.Response(text="<html>", status=200 if request.path.endswith("x") else 404)
 

@@ -83,11 +83,11 @@ def test_a_file_is_read_as_the_request_it_declares(tmp_path: Path) -> None:
     assert read_declaration(tmp_path / "portraits.toml") == declared()
 
 
-def test_what_was_applied_differs_in_nothing() -> None:
+def test_an_applied_declaration_has_no_changes() -> None:
     assert changes_shown(there(declared()), declared()) == []
 
 
-def test_what_is_not_there_is_all_new() -> None:
+def test_a_missing_pipeline_is_shown_as_new() -> None:
     assert changes_shown(None, declared()) == [
         "+ pipeline portraits",
         '+ step Base {"workflow": "paint", "needs_run_prompt": true}',
@@ -171,7 +171,7 @@ def test_a_file_that_declares_no_pipeline_is_refused_with_the_reason(tmp_path: P
     assert len(str(refused.value)) < 500
 
 
-def test_what_an_editor_on_windows_writes_is_read_as_well(tmp_path: Path) -> None:
+def test_a_file_with_bom_and_windows_line_ends_is_read(tmp_path: Path) -> None:
     (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + FILE.replace("\n", "\r\n").encode())
     assert read_declaration(tmp_path / "windows.toml").slug == "portraits"
 

@@ -40,7 +40,7 @@ def test_other_columns_wrap_between_words_and_ids_stay_whole() -> None:
     assert " ".join(line[46:].strip() for line in lines[1:-1]).split() == SENTENCE.split()
 
 
-def test_what_cannot_be_a_table_is_shown_line_by_line() -> None:
+def test_rows_that_do_not_fit_a_table_are_shown_line_by_line() -> None:
     address = "https://storage.example/" + "x" * 100
     lines = shown(80, ("id", "address", "note"), (ID, address, "two words"), (ID, address, ""))
     assert lines == [

@@ -35,7 +35,7 @@ def test_dotted_keys_are_members_and_values_json_where_they_are_json() -> None:
         (["title=\udc80"], "title: its value is not text in UTF-8."),
     ],
 )
-def test_what_cannot_be_read_is_said_before_anything_is_sent(said: list[str], sentence: str) -> None:
+def test_an_unreadable_value_is_refused_before_anything_is_sent(said: list[str], sentence: str) -> None:
     with pytest.raises(OperatorError) as refused:
         read_payload(said)
     assert str(refused.value) == sentence

@@ -32,7 +32,7 @@ async def written(*entries: Entry) -> bytes:
     return b"".join([piece async for piece in zipped(listed(*entries))])
 
 
-async def test_what_went_in_comes_out() -> None:
+async def test_entries_are_read_back_unchanged() -> None:
     made = await written(
         Entry("base/1.png", AT, pieces(b"one", b"two")),
         Entry("empty.bin", AT, pieces()),

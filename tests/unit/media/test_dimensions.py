@@ -88,7 +88,7 @@ async def test_a_huge_image_is_measured_without_being_there() -> None:
     ],
     ids=repr,
 )
-async def test_what_has_no_header_that_can_be_read_has_no_size(content: bytes) -> None:
+async def test_a_file_without_a_readable_header_has_no_size(content: bytes) -> None:
     assert await read_from(content) is None
 
 

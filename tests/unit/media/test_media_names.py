@@ -96,7 +96,7 @@ def test_looking_at_bytes_never_fails(beginning: bytes, mime_type: str) -> None:
         ("application/zip", b"<html>", None),
     ],
 )
-def test_only_what_is_clearly_something_else_contradicts_its_type(
+def test_only_content_of_clearly_another_type_contradicts_the_declared_type(
     mime_type: str, beginning: bytes, found: str | None
 ) -> None:
     assert contradiction(mime_type, beginning) == found

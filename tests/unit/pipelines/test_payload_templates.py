@@ -39,7 +39,7 @@ def test_a_text_that_is_one_placeholder_becomes_the_value_with_its_type() -> Non
     }
 
 
-def test_what_was_put_in_is_not_looked_at_again() -> None:
+def test_placeholders_inside_values_are_not_replaced() -> None:
     given = {"prompt": '{{style}}", "width": 9, "{{parent_image_path}}', "style": "noir", "seed": 1, "width": True}
     made = filled(PAYLOAD, given)
     assert made["prompt"] == '{{style}}", "width": 9, "{{parent_image_path}}, noir'
@@ -75,7 +75,7 @@ def test_a_payload_that_fits_has_no_problem() -> None:
         ({"a": ["{{seed}}"] * 1001}, Needs(), "payload", "The limit is 1000."),
     ],
 )
-def test_what_a_payload_cannot_have_is_named_by_its_place(
+def test_a_problem_in_a_payload_is_named_by_its_place(
     payload: dict[str, Any], needs: Needs, field: str, reason: str
 ) -> None:
     assert reason in problems(payload, needs)[field]
@@ -86,7 +86,7 @@ def test_a_first_step_has_no_parent() -> None:
     assert found == {"needs_parent_image_path": "The first step has no parent."}
 
 
-def test_who_wrote_what_is_refused_is_found_by_its_place() -> None:
+def test_the_variables_behind_a_refused_field_are_found() -> None:
     placed = placed_names(PAYLOAD)
     assert names_behind(placed, "payload.params.width") == {"width"}
     assert names_behind(placed, "payload.params") == {"seed", "width", "parent_image_path"}

@@ -160,7 +160,7 @@ def test_breadth_first_goes_on_only_from_a_step_that_is_filled(tree: Tree) -> No
 
 
 @given(trees(), some.booleans())
-def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted_and_more_where_too_few_came_of_them(
+def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted_and_more_if_too_few_leaves_result(
     tree: Tree, narrowed: bool
 ) -> None:
     run = tree.state(BREADTH)

@@ -74,7 +74,7 @@ def test_values_go_in_with_their_type_and_text_stays_text() -> None:
 
 
 @given(some.text(max_size=50), some.text(max_size=50))
-def test_what_was_put_in_is_not_looked_at_again(prompt: str, style: str) -> None:
+def test_placeholders_inside_values_are_not_replaced(prompt: str, style: str) -> None:
     assert fill("{{style}}" + prompt, {"style": style, "strength": 1})["text"] == "{{style}}" + prompt + ", " + style
 
 

@@ -85,7 +85,7 @@ async def test_the_model_writes_what_is_asked_for(service: Service, actor: Actor
     assert all(word in asked for word in ("playful", "warm", "language de", "Paper lamp", "19.90 EUR"))
 
 
-async def test_its_jobs_are_of_a_provider_with_a_limit(registry: ActorRegistry, actor: Actor) -> None:
+async def test_copy_jobs_have_a_provider_with_a_limit(registry: ActorRegistry, actor: Actor) -> None:
     plan = actor.plan({"product": LAMP})
     assert (plan.provider, plan.concurrency and plan.concurrency.limit) == ("copywriting", 4)
     assert "copywriting" in registry.provider_names

@@ -37,7 +37,7 @@ def test_keys_and_items_without_a_value_are_left_out_at_any_depth() -> None:
 
 
 @given(st.text())
-def test_what_was_put_in_is_not_looked_at_again(prompt: str) -> None:
+def test_placeholders_inside_values_are_not_replaced(prompt: str) -> None:
     sent = json.loads(json.dumps(filled({"a": "{prompt}", "b": ["x {prompt} {params.y}"]}, {"prompt": prompt})))
     assert sent == {"a": prompt, "b": [f"x {prompt} "]}
 

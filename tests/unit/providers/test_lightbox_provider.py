@@ -176,7 +176,7 @@ async def test_a_run_that_is_stopped_or_takes_too_long_is_stopped_at_the_engine(
         assert not await running()
 
 
-async def test_what_the_engine_refuses_fails_for_good(engine_url: str, tmp_path: Path) -> None:
+async def test_a_graph_that_the_engine_refuses_is_not_retried(engine_url: str, tmp_path: Path) -> None:
     unknown = Generation("graph", "", {"graph": graph(class_type="NoSuchNode")})
     with pytest.raises(ProviderError) as failed:
         await made(engine_url, tmp_path, unknown, allow_graphs=True)

@@ -85,7 +85,7 @@ def test_the_callers_own_fields_are_let_through(registry: ActorRegistry) -> None
         ({"source_data": {}}, {}),
     ],
 )
-def test_what_cannot_be_run_is_refused_by_field(
+def test_a_payload_that_cannot_be_run_is_refused_by_field(
     registry: ActorRegistry, changes: dict[str, Any], wrong: dict[str, str]
 ) -> None:
     if wrong:
@@ -175,7 +175,7 @@ def test_comfyui_becomes_the_job_of_an_effect(registry: ActorRegistry) -> None:
         ("upscale", "a prompt", {}, {"payload.prompt"}),
     ],
 )
-def test_what_no_effect_can_take_is_refused(
+def test_a_payload_that_no_effect_can_take_is_refused(
     registry: ActorRegistry, action: str, prompt: str, params: dict[str, Any], fields: set[str]
 ) -> None:
     payload = {"provider": "comfyui", "action_type": action, "prompt": prompt, "params": params}

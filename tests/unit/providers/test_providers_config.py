@@ -120,7 +120,7 @@ def test_names_of_blocked_providers_are_a_list_or_comma_separated(monkeypatch: p
         (SERVICE, "[providers.plugins]\nx = 1", "providers.plugins.x (from callsheet.toml): "),
     ],
 )
-def test_what_is_wrong_inside_a_table_is_named_with_its_whole_path(old: str, new: str, sentence: str) -> None:
+def test_a_wrong_value_in_a_table_is_named_with_its_whole_path(old: str, new: str, sentence: str) -> None:
     assert old in SERVICE
     written(SERVICE.replace(old, new))
     assert sentence in refusal()
@@ -144,7 +144,7 @@ def test_a_wrong_variable_inside_a_table_says_where_it_comes_from(monkeypatch: p
         (f'{{"tiny": "{SECRET}"}}', "providers.{}.tiny (from the environment): it should be a valid dictionary"),
     ],
 )
-def test_a_table_in_a_variable_that_is_none_is_refused_without_being_printed(
+def test_an_invalid_table_in_a_variable_is_refused_without_being_printed(
     monkeypatch: pytest.MonkeyPatch, table: str, value: str, sentence: str
 ) -> None:
     monkeypatch.setenv(f"CALLSHEET_PROVIDERS__{table}", value)

@@ -44,7 +44,7 @@ def stops(**config: Any) -> str:
     return str(stopped.value)
 
 
-async def test_what_is_built_in_is_there_without_any_settings() -> None:
+async def test_built_in_actors_and_providers_need_no_settings() -> None:
     async with opened() as registry:
         assert {"comfyui", "lightbox", "replicate"} <= set(registry.media)
         assert "media" in registry.actors

@@ -200,7 +200,7 @@ def test_a_file_of_too_many_pieces_is_not_put_together(tmp_path: Path, monkeypat
     assert stripped(path) is None
 
 
-def test_it_stops_when_the_job_is_canceled(tmp_path: Path) -> None:
+def test_stripping_stops_when_the_job_is_canceled(tmp_path: Path) -> None:
     path = tmp_path / "result.mp4"
     FILMS["mp4"](path)
     stop = threading.Event()

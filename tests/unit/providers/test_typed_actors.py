@@ -78,7 +78,7 @@ async def test_plans_say_who_executes_and_how_many_at_once(registry: ActorRegist
     assert plans["tts"].concurrency == plans["static_ad"].concurrency == Concurrency("media:replicate", 10)
 
 
-async def test_one_that_may_exist_is_looked_for_and_not_submitted_again(
+async def test_a_prediction_that_may_exist_is_looked_up_and_not_submitted_again(
     server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     first = await run(registry, "tts", tmp_path)
@@ -119,7 +119,7 @@ async def test_a_payload_that_cannot_be_run_is_refused_by_its_field(
         ({"replicate": {"token": TOKEN, "models": MODELS}, "blocked": ["replicate"]}, "providers.blocked"),
     ],
 )
-async def test_what_is_not_set_up_is_refused_with_the_name_of_the_setting(
+async def test_a_kind_without_a_model_is_refused_with_the_name_of_the_setting(
     config: dict[str, Any], missing: str, tmp_path: Path
 ) -> None:
     registry = open_registry(ProvidersConfig.model_validate(config))

@@ -78,7 +78,7 @@ def test_a_machine_that_has_not_registered_is_coming_and_later_overdue() -> None
     assert late.to_order(POLICY, a_decision(1)) == 2, "one more than the one that does not come"
 
 
-def test_an_overdue_machine_is_not_named_while_strangers_are_registered() -> None:
+def test_an_overdue_machine_is_not_named_while_unknown_workers_are_registered() -> None:
     memory = Memory(unregistered_since={"a": 0.0})
     assert look(POLICY, memory, 101.0, [a_worker("by hand")], exists("a")).overdue == ()
 

@@ -126,7 +126,7 @@ def test_all_go_when_the_fleet_was_idle_for_the_idle_time() -> None:
     assert decision.history.last_in_at == NOW
 
 
-def test_those_go_that_the_busiest_moment_did_without() -> None:
+def test_workers_that_were_idle_at_the_busiest_moment_are_removed() -> None:
     busy_once = replace(QUIET, peaks=((NOW - 299, 2),))
     assert look(workers=some(3), history=busy_once).drain == ("w0",)
     busy_earlier = replace(QUIET, peaks=((NOW - 301, 2),))

@@ -233,7 +233,7 @@ def test_nothing_is_paid_while_nothing_is_there_and_the_minimum_is_paid_always()
     assert kept.paid_seconds == {False: kept.seconds, True: 0.0}
 
 
-def test_spot_workers_that_live_shorter_than_a_job_are_said_to_be_the_reason() -> None:
+def test_a_job_that_runs_longer_than_spot_workers_live_is_reported() -> None:
     trace = trace_of([(0.0, 8 * HOUR, LaneKey())])
     with pytest.raises(OperatorError, match=rf"A job that runs for 28800 s was interrupted {MOST_INTERRUPTIONS} times"):
         Replay(trace, Policy(maximum=1), Conditions(interruptions_per_hour=60.0)).run()

@@ -48,7 +48,7 @@ def test_json_lines_are_read(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["trace.csv", "trace.jsonl"])
 @pytest.mark.parametrize("started_at", [None, datetime(2026, 3, 31, tzinfo=UTC)])
-def test_what_is_written_is_read_as_it_was(tmp_path: Path, name: str, started_at: datetime | None) -> None:
+def test_a_written_trace_is_read_back_unchanged(tmp_path: Path, name: str, started_at: datetime | None) -> None:
     trace = Trace(started_at)
     trace.add(0.0, 3.5, LaneKey("a, b", 'the "user"', -3, "ünï"))
     trace.add(1.25, 0.0, LaneKey())

@@ -62,7 +62,7 @@ async def test_calls_that_arrive_together_are_one_batch_in_their_order() -> None
     assert work.batches == [list(range(20))]
 
 
-async def test_what_arrives_while_a_batch_runs_makes_the_next_one() -> None:
+async def test_calls_that_arrive_while_a_batch_runs_are_the_next_batch() -> None:
     work = Work()
     first = await work.busy()
     others = [asyncio.create_task(work.batcher(number)) for number in (1, 2, 3)]

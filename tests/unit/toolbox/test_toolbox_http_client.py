@@ -423,7 +423,9 @@ async def test_callers_cannot_set_the_headers_that_frame_a_request(client: Guard
     ("method", "headers"),
     [("GET", {"x": "a\r\nhost: b"}), ("GET", {"x y": "1"}), ("GET", {"x": "é"}), ("GET /\r\n", {}), ("CONNECT", {})],
 )
-async def test_what_cannot_be_sent_is_refused(client: GuardedClient, method: str, headers: dict[str, str]) -> None:
+async def test_a_request_that_cannot_be_sent_is_refused(
+    client: GuardedClient, method: str, headers: dict[str, str]
+) -> None:
     async with serving(hello) as server:
         with pytest.raises(RequestFailed):
             await client.fetch(method, server.url(), headers=headers)

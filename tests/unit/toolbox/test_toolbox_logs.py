@@ -145,7 +145,7 @@ def test_auto_is_text_on_a_terminal_and_json_elsewhere() -> None:
 
 @pytest.mark.parametrize("format", ["json", "console"])
 @pytest.mark.parametrize("make", [io.StringIO, Terminal])
-def test_no_text_of_strangers_begins_a_line_or_speaks_to_the_terminal(
+def test_text_from_requests_cannot_start_a_line_or_control_the_terminal(
     format: Literal["json", "console"], make: type[io.StringIO]
 ) -> None:
     """Text as it comes from the path of a request, `/%0a%1b[2J`, and from a library's message."""

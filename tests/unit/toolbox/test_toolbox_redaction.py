@@ -85,7 +85,7 @@ def test_headers_as_pairs_are_masked() -> None:
     assert redact(headers) == [["authorization", "***"], ["Cookie", "***"], ["accept", "*/*"]]
 
 
-def test_what_lies_too_deep_is_not_shown() -> None:
+def test_deeply_nested_values_are_not_shown() -> None:
     value: object = {"Authorization": SECRET}
     for _ in range(100):
         value = {"inside": value}
@@ -118,10 +118,10 @@ def test_masking_twice_changes_nothing_more(text: str) -> None:
 
 
 @given(st.from_regex(_PLAIN_NAME, fullmatch=True) | st.uuids().map(str))
-def test_what_is_not_looked_at_has_nothing_to_mask(text: str) -> None:
+def test_texts_that_skip_the_search_contain_nothing_to_mask(text: str) -> None:
     assert redact_text(text) == text == mask_shapes(mask_named(text))
 
 
 @pytest.mark.parametrize("text", ["hvs.abcdefghijklmnopqrstuvwxyz", "password=abc", "token: abc", "a b"])
-def test_what_may_hold_a_secret_is_looked_at(text: str) -> None:
+def test_texts_that_may_contain_a_secret_are_searched(text: str) -> None:
     assert _PLAIN_NAME.fullmatch(text) is None

@@ -31,7 +31,7 @@ def test_an_empty_master_is_refused() -> None:
 
 
 @given(PARTS)
-def test_what_was_signed_verifies_and_is_url_safe(parts: list[str | bytes]) -> None:
+def test_a_signature_verifies_and_is_url_safe(parts: list[str | bytes]) -> None:
     signature = sign(KEY, *parts)
     assert verify(KEY, signature, *parts)
     assert len(signature) == 43

@@ -17,7 +17,7 @@ async def test_results_come_in_the_order_of_the_work() -> None:
     assert await all_of(answer(number) for number in range(4)) == [0, 1, 2, 3]
 
 
-async def test_one_that_fails_neither_stops_the_others_nor_leaves_them_behind() -> None:
+async def test_a_failure_neither_stops_the_others_nor_leaves_them_running() -> None:
     done = []
 
     async def fail() -> None:

@@ -23,7 +23,7 @@ def unpack(data: bytes, encoding: str, chunk_bytes: int) -> list[bytes]:
     st.integers(1, 70_000),
     st.sampled_from([("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes), ("", bytes)]),
 )
-def test_what_was_packed_comes_out_in_bounded_pieces(
+def test_compressed_text_is_decompressed_in_bounded_pieces(
     text: bytes, chunk_bytes: int, kind: tuple[str, Callable[[bytes], bytes]]
 ) -> None:
     encoding, pack = kind

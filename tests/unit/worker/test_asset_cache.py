@@ -49,7 +49,7 @@ async def test_other_bytes_than_promised_are_not_used_and_not_kept(tmp_path: Pat
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-async def test_what_was_unused_longest_goes_first_and_a_job_keeps_its_copy(tmp_path: Path) -> None:
+async def test_the_least_recently_used_file_is_removed_first_and_a_job_keeps_its_copy(tmp_path: Path) -> None:
     cache = AssetCache(tmp_path / "cache", 250)
     stored = [Storage(bytes([number]) * 100) for number in range(3)]
     for number, storage in enumerate(stored):

@@ -82,7 +82,7 @@ async def test_registering_waits_for_retry_after_if_the_id_was_active_a_moment_a
 
 
 @pytest.mark.parametrize(("status", "said"), [(401, "fleet secret"), (404, "No, thanks."), (422, "No, thanks.")])
-async def test_what_will_never_work_stops_it_with_a_sentence(tmp_path: Path, status: int, said: str) -> None:
+async def test_a_permanent_refusal_stops_the_worker_with_a_sentence(tmp_path: Path, status: int, said: str) -> None:
     async with talking(Scripted(register=[problem(status, "some_code")]), tmp_path) as plane:
         with pytest.raises(OperatorError, match=said):
             await plane.enter()
@@ -120,7 +120,7 @@ async def test_the_kept_token_is_used_by_the_next_start_unless_it_was_given_for_
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"token": 3}', '{"token": ""}'])
-async def test_a_broken_token_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+async def test_a_broken_token_file_is_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / "token.json").write_text(content)
     scripted = Scripted(register=[REGISTERED])
     async with talking(scripted, tmp_path) as plane:

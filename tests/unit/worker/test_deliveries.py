@@ -66,7 +66,7 @@ async def test_many_files_are_announced_by_as_many_as_one_message_takes() -> Non
     assert len(found) == len(set(store.taken)) == 2 * MOST_ANNOUNCED + 5
 
 
-async def test_storage_that_is_away_is_asked_until_it_is_back_and_only_for_what_is_missing() -> None:
+async def test_uploads_are_retried_until_storage_is_back_and_only_for_missing_files() -> None:
     store = Store(*[None, 503, 429] * 10)
     keeper, found = await delivered(3, store)
     assert len(keeper.announced) > 10

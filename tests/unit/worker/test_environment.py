@@ -106,7 +106,7 @@ async def look_and_report(watch: EnvironmentWatch, plane: FakePlane) -> None:
     await watch.report(cast("ControlPlane", plane))
 
 
-async def test_only_what_is_new_is_reported(engine: FakeEngine, plane: FakePlane) -> None:
+async def test_only_a_changed_environment_is_reported(engine: FakeEngine, plane: FakePlane) -> None:
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     await look_and_report(watch, plane)
     await look_and_report(watch, plane)
@@ -116,7 +116,7 @@ async def test_only_what_is_new_is_reported(engine: FakeEngine, plane: FakePlane
     assert [report.node_classes for report in plane.reports] == [["A"], ["A", "B"]]
 
 
-async def test_what_is_known_stays_while_an_engine_is_away(engine: FakeEngine, plane: FakePlane) -> None:
+async def test_the_known_environment_stays_while_an_engine_is_unavailable(engine: FakeEngine, plane: FakePlane) -> None:
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     await watch.look()
     engine.has = None

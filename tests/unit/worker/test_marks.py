@@ -26,7 +26,7 @@ def recorded(name: str) -> list[tuple[Run, list[Any], set[str]]]:
 
 
 @pytest.mark.parametrize("name", ["preview_marked", "save_marked_same_prefix", "linked_prefix_marked"])
-def test_what_a_marked_node_wrote_is_taken(name: str) -> None:
+def test_outputs_of_a_marked_node_are_taken(name: str) -> None:
     earlier, names = EarlierOutputs(), set()
     for run, outputs, cached in recorded(name):
         assert cached, "what comes before the output was computed once"

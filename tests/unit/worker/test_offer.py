@@ -35,7 +35,9 @@ MIXED = {"self_hosted": 2, "cloud": 1}
         (ONE, {"cloud": 1}, Offer(1, ("self_hosted",), wants=True, prefetch=True)),
     ],
 )
-def test_what_is_asked_for(places: dict[str, int], held: dict[str, int], expected: Offer) -> None:
+def test_the_offer_of_a_poll_follows_from_free_places(
+    places: dict[str, int], held: dict[str, int], expected: Offer
+) -> None:
     assert offer_of(places, held, prefetch=True) == expected
 
 

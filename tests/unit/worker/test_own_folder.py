@@ -23,7 +23,7 @@ def names_in(parent: Path) -> list[str]:
     return sorted(path.name for path in parent.iterdir())
 
 
-def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_is_not(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "plane:dead.host:1")], check=False)
     later = time.time() + 2 * YOUNG_SECONDS
     with own_folder(tmp_path / "plane:alive:2"):

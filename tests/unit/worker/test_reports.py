@@ -13,7 +13,7 @@ LEASE: dict[str, Any] = {"dispatch_id": 7, "lease_token": str(uuid4())}
 RUN = str(uuid4())
 
 
-def test_what_was_kept_is_read_again() -> None:
+def test_a_stored_report_is_read_again() -> None:
     kept = {"kind": "requeue", "body": {**LEASE, "reason": "killed"}, "run": {"provider": "self_hosted", "id": RUN}}
     assert report_in(kept) == Report("requeue", {**LEASE, "reason": "killed"}, RunOf("self_hosted", RUN))
 
@@ -38,5 +38,5 @@ def test_a_damaged_report_is_not_read(damaged: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "run", [None, [], {"id": RUN}, {"provider": "self_hosted", "id": "../../etc"}, {"provider": 1}]
 )
-def test_a_run_that_is_none_of_ours_is_not_touched(run: object) -> None:
+def test_an_invalid_run_in_a_report_is_ignored(run: object) -> None:
     assert report_in({"kind": "requeue", "body": LEASE, "run": run}) == Report("requeue", LEASE)

@@ -170,7 +170,7 @@ async def test_an_engine_whose_port_is_taken_says_so_and_is_tried_again(tmp_path
     assert not process.is_running
 
 
-async def test_what_a_process_prints_is_kept_and_its_children_end_with_it(tmp_path: Path) -> None:
+async def test_output_of_a_process_is_kept_and_its_children_end_with_it(tmp_path: Path) -> None:
     script = "import subprocess, sys; p = subprocess.Popen(['sleep', '600']); print('child', p.pid); p.wait()"
     launch = Launch((sys.executable, "-uc", script), dict(os.environ), tmp_path, tmp_path, free_port())
     process = EngineProcess(launch, 10_000)
@@ -291,7 +291,9 @@ def test_engines_of_one_directory_share_input_and_nothing_else(tmp_path: Path) -
         ({"arguments": "'--fast"}, "engine.arguments cannot be read"),
     ],
 )
-def test_what_cannot_be_started_is_said_before(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+def test_a_directory_that_cannot_be_started_is_refused_before_the_start(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
     (tmp_path / "main.py").touch()
     given = {"path": ".", "python": None, "arguments": "", **changes}
     with pytest.raises(OperatorError, match=said):

@@ -157,7 +157,7 @@ async def test_a_poll_whose_answer_was_lost_is_asked_again_under_the_same_id(tmp
     assert [kind for kind, _ in plane.reports] == ["complete"]
 
 
-async def test_an_actor_that_does_not_hear_of_its_cancel_is_left_behind_and_its_slot_goes_on(
+async def test_an_actor_that_ignores_its_cancel_is_abandoned_and_its_slot_is_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_run, "LET_GO_SECONDS", 0.01)
@@ -261,7 +261,7 @@ async def test_a_drained_worker_waits_or_leaves_with_a_code_of_its_own(tmp_path:
     assert agent.departure.exit_code == 0
 
 
-def test_what_was_left_behind_has_no_say_in_how_long_the_end_takes() -> None:
+def test_an_abandoned_actor_does_not_delay_the_end() -> None:
     assert task_run.LET_GO_SECONDS < task_agent.REPORT_SECONDS < task_agent.END_SECONDS
 
 

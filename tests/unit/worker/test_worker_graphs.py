@@ -197,7 +197,7 @@ def test_a_history_may_keep_anything_as_a_prompt(prompt: object) -> None:
     assert marked_nodes(prompt, "run-1") == set()
 
 
-def test_what_a_node_needs_is_everything_before_it_also_in_a_circle() -> None:
+def test_a_node_needs_everything_before_it_also_in_a_circle() -> None:
     graph: dict[str, dict[str, Any]] = {
         "1": {"class_type": "A", "inputs": {"x": ["2", 0]}},
         "2": {"class_type": "B", "inputs": {"x": ["1", 0]}},

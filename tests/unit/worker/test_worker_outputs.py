@@ -84,7 +84,7 @@ def test_every_recorded_refusal_is_read_and_shows_no_choices_and_no_paths() -> N
         ),
     ],
 )
-def test_what_is_missing_at_the_engine_is_named_and_what_to_install(name: str, message: str, advice: str) -> None:
+def test_a_missing_node_or_model_is_named_with_what_to_install(name: str, message: str, advice: str) -> None:
     recorded = sample("output_marker_and_refusals")[name]
     error = of_refused_prompt(recorded["http_status"], recorded["body"])
     assert error.message == message

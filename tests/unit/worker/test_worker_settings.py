@@ -78,7 +78,7 @@ def test_a_wrong_value_is_named_as_it_was_given(
     assert said in str(refused.value)
 
 
-def test_an_empty_short_name_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_CONCURRENCY", "")
     assert load_settings().worker.max_concurrency == 1
 
