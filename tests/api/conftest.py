@@ -1,4 +1,4 @@
-"""Control planes for many tests: `plane`, and `strict` with its `neighbour`; `started` gives a test one of its own."""
+"""Control planes for many tests: `plane`, `strict_plane` with its `neighbour_plane`; `started` starts another one."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def s3_plane(
 
 
 @pytest.fixture(scope="session")
-async def strict(
+async def strict_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """With the settings of STRICT. Its user is known to no other test, and has a client of its own.
@@ -134,26 +134,26 @@ async def strict(
 
 
 @pytest.fixture
-async def strict_client(strict: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(strict) as client:
+async def strict_client(strict_plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(strict_plane) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-async def neighbour(strict: ControlPlane) -> AsyncIterator[ControlPlane]:
-    """Another control plane of the installation of `strict`, whose pages may also use the cookie.
+async def neighbour_plane(strict_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """Another control plane of the installation of `strict_plane`, whose pages may also use the cookie.
 
     Tests may take its databases away if they give them back.
     """
     server = {"port": free_port(), "cors_credentials": True}
-    async with running_control_plane(changed(strict.settings, server=server)) as plane:
+    async with running_control_plane(changed(strict_plane.settings, server=server)) as plane:
         await plane.loops.stop()
         yield plane
 
 
 @pytest.fixture
-async def neighbour_client(neighbour: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
-    async with calling(neighbour) as client:
+async def neighbour_client(neighbour_plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(neighbour_plane) as client:
         yield client
 
 

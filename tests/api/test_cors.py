@@ -25,9 +25,9 @@ def allowed(answer: httpx.Response) -> str | None:
 
 
 async def test_a_named_origin_may_call_and_reads_every_answer(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person = await People(strict.accounts, strict.keys).user()
+    person = await People(strict_plane.accounts, strict_plane.keys).user()
     origin = {"origin": SHOP}
     answers = [
         await strict_client.get("/api/me", headers=person.headers | origin),
@@ -35,7 +35,9 @@ async def test_a_named_origin_may_call_and_reads_every_answer(
         await strict_client.get("/api/ai-jobs/none", headers=person.headers | origin),
         await strict_client.get("/no/such/path", headers=origin),
         await strict_client.post(
-            "/api/task", content=b"{" * (strict.settings.server.max_body_bytes + 1), headers=person.headers | origin
+            "/api/task",
+            content=b"{" * (strict_plane.settings.server.max_body_bytes + 1),
+            headers=person.headers | origin,
         ),
         await strict_client.put("/api/me", headers=origin),
         await strict_client.get("/healthz", headers=origin),
@@ -50,9 +52,9 @@ async def test_a_named_origin_may_call_and_reads_every_answer(
 
 
 async def test_a_stream_and_its_refusal_have_the_headers(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person = await People(strict.accounts, strict.keys).user()
+    person = await People(strict_plane.accounts, strict_plane.keys).user()
     headers = person.headers | {"origin": SHOP}
     async with (
         strict_client.stream("GET", "/api/ai-jobs/stream", headers=headers) as stream,
@@ -81,9 +83,9 @@ async def test_a_browser_asks_first_without_credentials_and_body_limits(strict_c
 
 
 async def test_other_origins_get_the_reason_and_no_cors_headers(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person = await People(strict.accounts, strict.keys).user()
+    person = await People(strict_plane.accounts, strict_plane.keys).user()
     for origin in (
         OTHER,
         "null",
@@ -133,9 +135,9 @@ async def test_workers_and_providers_need_no_page(strict_client: httpx.AsyncClie
 
 
 async def test_a_page_uploads_and_reads_files_of_local_storage(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    catalog_api = await CatalogApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+    catalog_api = await CatalogApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
     person = await catalog_api.person()
     declared = {"name": "clip.mp4", "mime_type": "video/mp4", "size": len(MP4)}
     created = await catalog_api.made("/api/videos/uploads", declared, person=person)
@@ -160,9 +162,9 @@ async def test_a_page_uploads_and_reads_files_of_local_storage(
 
 @pytest.mark.parametrize("credentials", [False, True])
 async def test_only_a_named_origin_uses_the_cookie_and_only_with_credentials(
-    strict: ControlPlane, neighbour: ControlPlane, credentials: bool
+    strict_plane: ControlPlane, neighbour_plane: ControlPlane, credentials: bool
 ) -> None:
-    plane = neighbour if credentials else strict
+    plane = neighbour_plane if credentials else strict_plane
     assert plane.settings.server.cors_credentials is credentials
     async with calling(plane) as client:
         person = await People(plane.accounts, plane.keys).user()

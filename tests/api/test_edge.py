@@ -180,9 +180,9 @@ async def test_metrics_show_loops_and_connections(plane: ControlPlane, client: h
 
 
 async def test_metrics_ask_for_their_token_where_one_is_set(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    key = (await People(strict.accounts, strict.keys).admin()).key
+    key = (await People(strict_plane.accounts, strict_plane.keys).admin()).key
     for value in (None, b"open sesame", b"Bearer open", b"Bearer " + key.encode(), b"Bearer \xff", b"Basic x"):
         headers = [] if value is None else [(b"authorization", value)]
         assert_refused(await strict_client.get("/metrics", headers=headers), 401, "not_authenticated")
@@ -276,10 +276,10 @@ async def test_every_refusal_has_a_status_and_a_sentence() -> None:
 
 
 async def test_requests_get_a_503_while_the_database_is_unavailable(
-    neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
+    neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person = await People(neighbour.accounts, neighbour.keys).user()
-    async with closed(neighbour.databases.central):
+    person = await People(neighbour_plane.accounts, neighbour_plane.keys).user()
+    async with closed(neighbour_plane.databases.central):
         for method, path, body in [
             ("GET", "/api/me", None),
             ("POST", "/api/keys", {"name": "x"}),
@@ -297,14 +297,14 @@ async def test_requests_get_a_503_while_the_database_is_unavailable(
 
 
 async def test_a_database_that_accepts_no_connections_is_a_503(
-    neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
+    neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person = await People(neighbour.accounts, neighbour.keys).user()
-    async with accepting_no_connections(neighbour.databases.central):
+    person = await People(neighbour_plane.accounts, neighbour_plane.keys).user()
+    async with accepting_no_connections(neighbour_plane.databases.central):
         problem = assert_refused(await neighbour_client.get("/api/me", headers=person.headers), 503, "unavailable")
         assert problem["detail"] == "The database cannot be reached."
         with pytest.raises(DatabaseError, match="ALTER DATABASE … ALLOW_CONNECTIONS true"):
-            await neighbour.databases.central.open()
+            await neighbour_plane.databases.central.open()
     assert (await neighbour_client.get("/api/me", headers=person.headers)).status_code == 200
 
 

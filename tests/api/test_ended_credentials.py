@@ -125,15 +125,15 @@ def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.few_forms
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 async def test_a_credential_ends_on_all_control_planes_at_once(
-    strict: ControlPlane,
+    strict_plane: ControlPlane,
     strict_client: httpx.AsyncClient,
     neighbour_client: httpx.AsyncClient,
-    neighbour: ControlPlane,
+    neighbour_plane: ControlPlane,
     end: Callable[[SignedInUser], Awaitable[None]],
 ) -> None:
-    await neighbour.listener.connected.wait()
-    people = People(strict.accounts, strict.keys)
-    signed_in_user = SignedInUser(strict, strict_client, await people.user(), await people.admin())
+    await neighbour_plane.listener.connected.wait()
+    people = People(strict_plane.accounts, strict_plane.keys)
+    signed_in_user = SignedInUser(strict_plane, strict_client, await people.user(), await people.admin())
     signed_in_user.session = await session_of(strict_client, signed_in_user.ann)
     colleague = await people.user(signed_in_user.ann.tenant)
     watching = {"key": signed_in_user.ann.headers, "session": {"cookie": signed_in_user.session["cookie"]}}

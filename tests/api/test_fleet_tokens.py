@@ -191,9 +191,9 @@ async def test_a_deleted_fleet_takes_its_tokens_with_it(fleet_api: FleetApi) -> 
 
 
 async def test_wrong_tokens_are_limited_by_ip_address_and_right_ones_never_are(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    fleet_api = await crew_of(strict, strict_client)
+    fleet_api = await crew_of(strict_plane, strict_client)
     token = (await new_token(fleet_api, await fleet_api.fleet()))["token"]
     wrong = [await come(fleet_api, "csf_" + "A" * 43, "guest") for _ in range(4)]
     assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]

@@ -26,9 +26,9 @@ async def test_readyz_has_asked_every_database(client: httpx.AsyncClient) -> Non
 
 
 async def test_readyz_names_the_database_that_does_not_answer(
-    neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
+    neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
-    first, second = [await neighbour.databases.pool(name) for name in ("pool_1", "pool_2")]
+    first, second = [await neighbour_plane.databases.pool(name) for name in ("pool_1", "pool_2")]
     async with away(second):
         # The tenants of the other pool are served.
         answer = await neighbour_client.get("/readyz")

@@ -226,12 +226,12 @@ async def test_a_lower_role_takes_the_power_of_its_keys(
 
 
 async def test_looking_a_key_up_is_one_statement_and_nothing_is_written(
-    strict: ControlPlane, strict_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a control plane whose loops do not run; the loops of other tests run statements of their own. The route reads
     nothing itself."""
-    person = await People(strict.accounts, strict.keys).user()
-    central, running, run = strict.databases.central, ContextVar("running", default=False), list[str]()
+    person = await People(strict_plane.accounts, strict_plane.keys).user()
+    central, running, run = strict_plane.databases.central, ContextVar("running", default=False), list[str]()
     connected, arguments = central.connection, Statement._arguments
 
     @asynccontextmanager

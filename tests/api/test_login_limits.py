@@ -176,20 +176,20 @@ async def test_successful_logins_do_not_count_as_failures(
 
 
 async def test_one_ip_address_may_not_guess_passwords_of_many_accounts(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person, address = await people_of(strict).user(), new_ip_address()
+    person, address = await people_of(strict_plane).user(), new_ip_address()
     assert_refused(await guess(strict_client, f"{uuid4()}@example.com", address), 401, "invalid_credentials")
     assert_refused(await guess(strict_client, person.user.email, address, PASSWORD), 429, "rate_limited")
 
 
 async def test_one_ip_address_cannot_fill_the_table_of_attempts(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     """An attempt that is refused for its IP address is not counted for any account."""
 
     async def rows() -> int:
-        async with strict.databases.central.connection() as connection:
+        async with strict_plane.databases.central.connection() as connection:
             return int(await connection.fetchval("SELECT count(*) FROM login_attempts"))
 
     address = new_ip_address()
@@ -262,9 +262,9 @@ def test_an_ipv4_proxy_is_known_by_a_server_that_listens_on_ipv6(
 
 @pytest.mark.thorough
 async def test_attempts_are_counted_for_all_control_planes_together(
-    strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person, address = await people_of(strict).user(), new_ip_address()
+    person, address = await people_of(strict_plane).user(), new_ip_address()
     assert_refused(await guess(strict_client, person.user.email, address), 401, "invalid_credentials")
     for client in (strict_client, neighbour_client):
         assert_refused(await guess(client, person.user.email, address, PASSWORD), 429, "rate_limited")

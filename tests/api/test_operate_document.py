@@ -20,10 +20,10 @@ def rows_under(heading: str) -> dict[str, str]:
     return found
 
 
-async def test_the_page_names_every_loop_and_how_often_it_runs(strict: ControlPlane) -> None:
+async def test_the_page_names_every_loop_and_how_often_it_runs(strict_plane: ControlPlane) -> None:
     told = rows_under("What runs in the background")
-    assert told.keys() == {loop.name for loop in strict.loops}
-    for loop in strict.loops:
+    assert told.keys() == {loop.name for loop in strict_plane.loops}
+    for loop in strict_plane.loops:
         assert spoken(loop.interval_seconds) in told[loop.name]
 
 

@@ -78,9 +78,9 @@ async def test_a_wrong_current_password_is_forbidden_and_named(client: httpx.Asy
 
 
 async def test_guesses_are_counted_with_those_at_the_login(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    ann = await People(strict.accounts, strict.keys).user()
+    ann = await People(strict_plane.accounts, strict_plane.keys).user()
     guess = {"current_password": "a guess", "new_password": CHANGED}
     assert (await sign_in(strict_client, ann, "a guess")).status_code == 401
     changed = await strict_client.post("/api/me/password", json=guess, headers=ann.headers)

@@ -56,9 +56,9 @@ async def everything_kept(plane: ControlPlane) -> str:
 
 @pytest.mark.parametrize("retryable", [False, True])
 async def test_no_secret_of_a_failure_is_left_anywhere(
-    strict: ControlPlane, logged: io.StringIO, retryable: bool
+    strict_plane: ControlPlane, logged: io.StringIO, retryable: bool
 ) -> None:
-    async with open_worker_harness(strict) as worker_harness:
+    async with open_worker_harness(strict_plane) as worker_harness:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)
         job_id = (await worker_harness.engine_job(person))["id"]
@@ -90,7 +90,7 @@ async def test_no_secret_of_a_failure_is_left_anywhere(
             assert answer.status_code == 200, answer.text
             seen.append(answer.text)
         error_kept = (await worker_harness.row(person, job_id))["error"]
-        kept = await everything_kept(strict)
+        kept = await everything_kept(strict_plane)
     assert str(job_id) in kept
     assert retryable or error_kept["type"] == "RuntimeError"
     assert "engine.failed" in logged.getvalue()

@@ -152,8 +152,10 @@ async def test_a_session_that_ended_ends_its_streams(jobs_api: JobsApi, ann: Per
         assert await stream.rest() == []
 
 
-async def test_a_user_has_only_so_many_streams_open(strict: ControlPlane, strict_client: httpx.AsyncClient) -> None:
-    jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+async def test_a_user_has_only_so_many_streams_open(
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    jobs_api = await JobsApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
     ann, bob = await jobs_api.person(), await jobs_api.person()
     async with opened(strict_client, ann, ALL) as one, opened(strict_client, ann, ALL) as two:
         await one.comment("open")
@@ -201,16 +203,16 @@ async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, jobs_api
 
 
 async def test_changes_by_another_control_plane_are_streamed_at_once(
-    strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient, neighbour_plane: ControlPlane
 ) -> None:
-    jobs_api = await JobsApi.open(strict, strict_client, People(strict.accounts, strict.keys))
+    jobs_api = await JobsApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
     ann = await jobs_api.person("pool_1", tokens=100)
     job = await jobs_api.submit(ann)
     async with opened(strict_client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
         await stream.next(2)
-        leased = await neighbour.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
+        leased = await neighbour_plane.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
-        await neighbour.jobs.lease_reports.complete(report(leased), {})
+        await neighbour_plane.jobs.lease_reports.complete(report(leased), {})
         # Well before the reader would have looked by itself.
         seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
         assert [event.to_status for event in seen] == ["processing", "completed"]

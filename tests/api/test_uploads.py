@@ -143,16 +143,16 @@ async def test_everything_that_is_over_its_limit_is_named_at_once(local_media_ap
     assert "video/*, image/*, audio/*" in problem["detail"]
 
 
-async def test_the_limits_come_from_the_settings(strict: ControlPlane) -> None:
-    most = strict.settings.storage.max_upload_bytes
-    async with MediaApi.opened(strict) as media_api:
+async def test_the_limits_come_from_the_settings(strict_plane: ControlPlane) -> None:
+    most = strict_plane.settings.storage.max_upload_bytes
+    async with MediaApi.opened(strict_plane) as media_api:
         assert_refused(await media_api.create(size=most + 1, mime_type="image/png"), 422, "invalid_request", "size")
         for mime_type, status in (("image/png", 201), ("audio/x", 201), ("image/jpeg", 422), ("video/webm", 422)):
             assert (await media_api.create(size=most, mime_type=mime_type)).status_code == status
 
 
-async def test_only_so_many_uploads_of_a_user_are_waited_for_also_at_once(strict: ControlPlane) -> None:
-    async with MediaApi.opened(strict) as media_api:
+async def test_only_so_many_uploads_of_a_user_are_waited_for_also_at_once(strict_plane: ControlPlane) -> None:
+    async with MediaApi.opened(strict_plane) as media_api:
         answers = await asyncio.gather(*(media_api.create() for _ in range(10)))
         assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 7
         refused = next(answer for answer in answers if answer.status_code == 429)

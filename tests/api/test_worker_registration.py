@@ -166,9 +166,9 @@ async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(fleet_api: Flee
 
 
 async def test_wrong_secrets_are_limited_by_ip_address_and_the_right_one_never_is(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    fleet_api = await crew_of(strict, strict_client)
+    fleet_api = await crew_of(strict_plane, strict_client)
     wrong = [
         await strict_client.post("/api/worker/register", json={}, headers={"x-fleet-secret": "wrong"}) for _ in range(4)
     ]
@@ -181,12 +181,12 @@ async def test_wrong_secrets_are_limited_by_ip_address_and_the_right_one_never_i
 
 
 async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
-    strict: ControlPlane, strict_client: httpx.AsyncClient
+    strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    fleet_api = await crew_of(strict, strict_client)
+    fleet_api = await crew_of(strict_plane, strict_client)
     assert fleet_api.secret == {"x-fleet-secret": "sixteen-or-more!"}
     assert (await fleet_api.register()).status_code == 201
-    derived = {"x-fleet-secret": fleet_secret(FleetSettings(), master_secret(strict.settings))}
+    derived = {"x-fleet-secret": fleet_secret(FleetSettings(), master_secret(strict_plane.settings))}
     body = {"worker_id": "late", "workflow_slugs": [fleet_api.jobs_api.workflow]}
     answer = await strict_client.post("/api/worker/register", json=body, headers=derived)
     assert_refused(answer, 401, "not_authenticated")

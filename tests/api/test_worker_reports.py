@@ -356,8 +356,8 @@ class TestOutputs:
         assert metadata == {"warnings": ["output.mp4: The output looks like image/png, but video/mp4 was declared."]}
         assert await warnings(worker_harness) == before + 1
 
-    async def test_warn_accepts_what_was_not_delivered_and_says_so(self, strict: ControlPlane) -> None:
-        async with open_worker_harness(strict) as worker_harness:
+    async def test_warn_accepts_what_was_not_delivered_and_says_so(self, strict_plane: ControlPlane) -> None:
+        async with open_worker_harness(strict_plane) as worker_harness:
             worker = await worker_harness.worker()
             person = await worker_harness.jobs_api.person(tokens=10)
             submitted = await worker_harness.engine_job(person)

@@ -101,10 +101,10 @@ class TestRequests:
         metrics = (await worker_harness.client.get("/metrics")).text
         assert 'callsheet_http_requests_total{method="POST",route="/api/worker/poll",status="200"}' in metrics
 
-    async def test_an_unavailable_database_is_a_503(self, neighbour: ControlPlane) -> None:
-        async with open_worker_harness(neighbour) as worker_harness:
+    async def test_an_unavailable_database_is_a_503(self, neighbour_plane: ControlPlane) -> None:
+        async with open_worker_harness(neighbour_plane) as worker_harness:
             worker = await worker_harness.worker()
-            async with closed(neighbour.databases.central):
+            async with closed(neighbour_plane.databases.central):
                 answer = await worker.post("/api/worker/poll", {})
             assert_refused(answer, 503, "unavailable")
             assert answer.headers["retry-after"] == "1"
