@@ -21,6 +21,7 @@ LINK_TARGET = re.compile(r"\]\([^)\s]*\)")
 LITERAL = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`")
 INSERTED = re.compile(r"\$\{[^}]*\}")
 COMMENT = re.compile(r"(?<!:)//[^\n]*|/\*.*?\*/", re.DOTALL)
+LITERAL_OR_COMMENT = re.compile(rf"{LITERAL.pattern}|(?P<comment>{COMMENT.pattern})", re.DOTALL)
 CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 SQL_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
@@ -128,6 +129,13 @@ def typescript_texts(source: str) -> Iterator[Text]:
         yield Text(source.count("\n", 0, literal.start()) + 1, INSERTED.sub("", literal[0]))
 
 
+def comments_of_typescript(source: str) -> Iterator[Text]:
+    # A literal such as "image/*" does not start a comment, so both are looked for from left to right.
+    for found in LITERAL_OR_COMMENT.finditer(source):
+        if found["comment"]:
+            yield Text(source.count("\n", 0, found.start()) + 1, CODE.sub("", found["comment"]))
+
+
 def toml_texts(source: str) -> Iterator[Text]:
     for number, line in enumerate(source.splitlines(), start=1):
         yield Text(number, CODE.sub("", line.partition("=")[2]))
@@ -155,20 +163,30 @@ PLACES = (
 COMMENTS_ONLY = ("bench", "tests", "tools")
 
 
+WEB_COMMENTS = ("web/src/**/*.ts", "web/src/**/*.tsx")
+# It is generated from the API's own texts.
+WEB_SCHEMA = ROOT / "web" / "src" / "api" / "schema.ts"
+
+
 def files() -> list[Path]:
     # Migrations that were released are never changed, not even their comments.
-    places = (*PLACES, *(f"{directory}/**/*.py" for directory in COMMENTS_ONLY))
+    places = (*PLACES, *WEB_COMMENTS, *(f"{directory}/**/*.py" for directory in COMMENTS_ONLY))
     found = {file for place in places for file in ROOT.glob(place) if "migrations" not in file.parts}
-    return sorted(found - {STYLE})
+    return sorted(found - {STYLE, WEB_SCHEMA})
 
 
 def texts_of(file: Path) -> Iterator[Text]:
     source = file.read_text(encoding="utf-8")
-    if file.relative_to(ROOT).parts[0] not in COMMENTS_ONLY:
+    place = file.relative_to(ROOT)
+    if file.suffix in (".ts", ".tsx"):
+        yield from comments_of_typescript(source)
+        if place.parent.name != "texts":
+            return
+    if place.parts[0] not in COMMENTS_ONLY:
         yield from READERS[file.suffix](source)
     if file.suffix == ".py":
         yield from comments_of_python(source)
-    if file.relative_to(ROOT).parts[0] == "tests":
+    if place.parts[0] == "tests":
         yield from names_in_tests(source)
 
 

@@ -11,6 +11,7 @@ from tools.check_words import (
     STYLE,
     Words,
     comments_of_python,
+    comments_of_typescript,
     files,
     markdown_texts,
     names_in_tests,
@@ -87,6 +88,14 @@ def test_comments_of_sql_values_of_toml_and_texts_of_the_web_application_are_rea
     assert [found(text.words) for text in typescript_texts(script)] == [["nobody"]]
 
 
+def test_comments_of_the_web_application_are_read_and_literals_are_not() -> None:
+    script = 'const told = "image/*"; // nobody\n/** `begun` by\n somebody */\nconst url = "https://whoever";\n'
+    assert [(text.line, found(text.words)) for text in comments_of_typescript(script)] == [
+        (1, ["nobody"]),
+        (2, ["somebody"]),
+    ]
+
+
 def test_names_of_tests_are_read_as_words() -> None:
     source = (
         '@pytest.mark.parametrize("told", [pytest.param(1, id="by nobody"), 2], ids=["whoever", "a user"])\n'
@@ -129,3 +138,15 @@ def test_each_directory_is_checked_for_what_people_read_there(
     assert files() == [file]
     found_lines = {int(line.split(":")[1]) for line in violations(WORDS, file)}
     assert found_lines == set(lines)
+
+
+@pytest.mark.parametrize(("name", "lines"), [("texts/jobs.ts", [1, 2]), ("pages/jobs/JobRow.tsx", [1])])
+def test_literals_of_the_web_application_are_checked_in_texts_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, lines: list[int]
+) -> None:
+    monkeypatch.setattr(check_words, "ROOT", tmp_path)
+    file = tmp_path / "web" / "src" / name
+    file.parent.mkdir(parents=True)
+    file.write_text('// Nobody calls it.\nexport const text = "told by the worker";\n')
+    assert files() == [file]
+    assert {int(line.split(":")[1]) for line in violations(WORDS, file)} == set(lines)

@@ -1,4 +1,4 @@
-// Routes and what stands around them. A page is added in its own folder, and named here once.
+// Routes and what surrounds them. A page is added in its own folder, and named here once.
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRouter, RouterProvider } from "@tanstack/react-router";
 import { queryClient } from "./api/query-client";

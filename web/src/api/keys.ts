@@ -1,4 +1,4 @@
-// The names under which answers are kept. A list and its items share the first word, so that one call refreshes both.
+// The names under which responses are kept. A list and its items share the first word, so that one call refreshes both.
 export const keys = {
   me: ["me"] as const,
   wallet: ["wallet"] as const,

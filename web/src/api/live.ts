@@ -1,4 +1,4 @@
-// What happens to jobs, brought into the answers that pages show: rows change in place, lists are asked again.
+// What happens to jobs, brought into the responses that pages show: rows change in place, lists are asked again.
 import { useEffect } from "react";
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import { keys } from "./keys";

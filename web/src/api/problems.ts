@@ -42,7 +42,7 @@ export async function readProblem(response: Response): Promise<ApiError> {
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds : null;
   const body: unknown = await response.json().catch(() => null);
   if (isProblem(body)) return new ApiError(body, retryAfter);
-  // A proxy in between answered with a page of its own.
+  // A proxy in between returned a page of its own.
   const title = response.status >= 500 ? problemTexts.unavailable : problemTexts.unexpected(response.status);
   return new ApiError({ type: "about:blank", title, status: response.status, code: "unexpected" }, retryAfter);
 }

@@ -7,7 +7,7 @@ interface Props {
   /** Above the title: a badge, or where one comes from. */
   above?: ReactNode;
   actions?: ReactNode;
-  /** The actions are few and short: they stand beside the title on a phone, too. */
+  /** The actions are few and short: they are beside the title on a phone, too. */
   isTight?: boolean;
 }
 
@@ -16,7 +16,7 @@ export function PageHead({ title, text, above, actions, isTight = false }: Props
     <div className={classes("mb-6 flex gap-4", isTight ? "items-start justify-between md:items-end" : "flex-col lg:flex-row lg:items-end lg:justify-between")}>
       <div className="min-w-0">
         {above !== undefined && <div className="mb-2">{above}</div>}
-        {/* A long name is cut; it stands whole in its tooltip and in the title of the tab. */}
+        {/* A long name is cut; it is whole in its tooltip and in the title of the tab. */}
         <h1 className="line-clamp-3 break-words md:line-clamp-2" title={typeof title === "string" ? title : undefined}>
           {title}
         </h1>

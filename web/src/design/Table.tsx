@@ -6,7 +6,7 @@ export interface Column<Row> {
   /** What the head shows; the name where it is left out. */
   head?: ReactNode;
   cell: (row: Row) => ReactNode;
-  /** Numbers stand to the right. */
+  /** Numbers are aligned to the right. */
   right?: boolean;
   className?: string;
 }

@@ -55,7 +55,7 @@ function useLiveSession(): void {
   useEffect(
     () =>
       onSessionEnd(() => {
-        // Several answers may say it; the first has led to the sign-in page, which is no place to come back to.
+        // Several responses may say it; the first has led to the sign-in page, which is not a place to come back to.
         if (router.state.location.pathname === "/sign-in") return;
         const next = router.state.location.href;
         client.clear();

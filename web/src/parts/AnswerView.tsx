@@ -4,7 +4,7 @@ import { jobTexts } from "@/texts/job";
 
 const LONG_TEXT = 80;
 
-/** What a task answered: a text to read, a table, or named values. */
+/** What a task returned: a text to read, a table, or named values. */
 export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: boolean }) {
   switch (answer.form) {
     case "text":

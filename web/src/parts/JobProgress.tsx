@@ -6,7 +6,7 @@ import { stagesOf, type Stage } from "./job/stages";
 
 interface Props {
   job: Job;
-  /** Whether it makes pictures; other work is not called rendering. */
+  /** Whether it makes images; other work is not called rendering. */
   isMedia: boolean;
   now: number;
 }

@@ -8,7 +8,7 @@ import { useLessMotion } from "./useLessMotion";
 
 const ICONS = { image: ImageIcon, video: Clapperboard, audio: AudioLines, text: FileText, other: FileText };
 
-/** A small picture of what a job made, or works on until then. Clips play under the pointer, unless the system asks for less motion. */
+/** A small image of what a job made, or works on until then. Clips play under the pointer, unless the system asks for less motion. */
 export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "medium" | "status" | "kind"> }) {
   const [isOver, setOver] = useState(false);
   const wantsLessMotion = useLessMotion();

@@ -18,7 +18,7 @@ export function SearchField({ label, value, onChange, className = "min-w-52 grow
   const [typed, setTyped] = useState(value);
   const input = useRef<HTMLInputElement>(null);
   const sent = useRef(value);
-  // The address changed by another way: the back button, or a cleared filter.
+  // The URL changed in another way: the back button, or a cleared filter.
   useEffect(() => {
     if (value !== sent.current) setTyped(value);
     sent.current = value;

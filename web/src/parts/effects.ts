@@ -3,7 +3,7 @@ import type { Effect, Shown } from "@/api/types";
 import { effectTexts } from "@/texts/effects";
 import type { Media } from "./media";
 
-/** What stands on a card: "Video", "Image", or "Text to image" where nothing is uploaded. */
+/** What a card shows: "Video", "Image", or "Text to image" where nothing is uploaded. */
 export function kindName(effect: Effect): string {
   const made = effect.output.type;
   const name = effectTexts.kinds[made] ?? made;

@@ -38,7 +38,7 @@ export function mediaOf(file: ShownFile): Media | null {
   return { kind: kindOf(file.mime_type), url: file.url, name: file.name, poster: file.poster_url, width: file.width, height: file.height };
 }
 
-/** Width by height of the box that a medium stands in. It is the same before and after it has loaded. */
+/** Width by height of the box that a medium is in. It is the same before and after it has loaded. */
 export function ratioOf(...media: ({ width?: number | null; height?: number | null } | null | undefined)[]): number {
   const known = media.find((each) => each?.width && each.height);
   if (!known?.width || !known.height) return DEFAULT_RATIO;

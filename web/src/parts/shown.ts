@@ -4,7 +4,7 @@ import { kindOf } from "./media";
 
 type Pictured = Pick<Schemas["ListedFile"], "mime_type" | "url" | "thumbnails" | "poster_url">;
 
-/** A picture of a file, where there is one: never the video itself. */
+/** An image of a file, where there is one: never the video itself. */
 export function stillOf(file: Pictured, size: "small" | "large"): string | null {
   return file.thumbnails?.[size] ?? file.poster_url ?? (kindOf(file.mime_type) === "image" ? (file.url ?? null) : null);
 }

@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 
 export interface Selection<Row> {
   ids: ReadonlySet<string>;
-  /** Those of them that are in the list, as they stand now. */
+  /** Those of them that are in the list, as they are now. */
   jobs: Row[];
   /** Whether boxes are shown beside all rows: something is selected, or the user is about to select. */
   isOn: boolean;

@@ -1,4 +1,4 @@
-/** Words of the design system, which stand on every page. */
+/** Words of the design system, which are on every page. */
 export const commonTexts = {
   required: "required",
   chosen: "chosen",

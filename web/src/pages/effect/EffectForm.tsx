@@ -29,7 +29,7 @@ interface Props {
   isEarlierGone: boolean;
 }
 
-// The main file stands beside the values, and no property can have this key.
+// The main file is beside the values, and no property can have this key.
 const INPUT = "input_file_id";
 
 export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {

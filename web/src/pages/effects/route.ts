@@ -12,7 +12,7 @@ export const effectsRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/effects",
   validateSearch: (search: Record<string, unknown>): EffectsSearch => ({ q: text(search.q), category: text(search.category) }),
-  // Started here and not awaited, so that answers and the page's script come at the same time.
+  // Started here and not awaited, so that responses and the page's script come at the same time.
   loader: ({ context }) => void context.queryClient.prefetchQuery(effectsQuery()),
   component: lazyRouteComponent(() => import("./EffectsPage"), "EffectsPage"),
 });

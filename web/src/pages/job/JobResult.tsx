@@ -11,7 +11,7 @@ import { useSteadyUrls } from "@/parts/useSteadyUrls";
 import { jobTexts } from "@/texts/job";
 import { OutputStrip } from "./OutputStrip";
 
-/** What a completed job made: its files, compared with what they were made of, and what it answered. */
+/** What a completed job made: its files, compared with what they were made of, and what it returned. */
 export function JobResult({ job }: { job: Job }) {
   const outputs = useSteadyUrls(job.outputs ?? []);
   const [input] = useSteadyUrls(job.inputs ?? []);
@@ -40,7 +40,7 @@ export function JobResult({ job }: { job: Job }) {
   );
 }
 
-/** What stands beside the files: most people came for those. */
+/** What is beside the files: most people came for those. */
 function Returned({ answer }: { answer: Answer }) {
   return (
     <details className="group panel">

@@ -19,7 +19,7 @@ export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
         <div className="relative overflow-hidden bg-hover" style={{ aspectRatio: isMediaJob(summary) ? ratioOf(input) : 16 / 7, maxHeight: "62dvh", width: "100%" }}>
           {still ? (
             <>
-              {/* The sides of a picture of another shape. */}
+              {/* The sides of an image of another shape. */}
               <img src={still} alt="" aria-hidden className="absolute inset-0 size-full scale-125 object-cover opacity-40 blur-2xl" />
               <img src={still} alt={isPreview ? jobTexts.previewAlt : ""} className={`absolute inset-0 size-full object-contain ${isPreview ? "" : "opacity-50"}`} />
             </>

@@ -4,7 +4,7 @@ import { JobProgress } from "@/parts/JobProgress";
 import { useNow } from "@/parts/useNow";
 import { isMediaJob } from "./names";
 
-/** Where the job stands, and why it waits. */
+/** The stage of the job, and why it waits. */
 export function JobStages({ job, summary }: { job: Job; summary: JobSummary }) {
   const now = useNow(1000);
   return (

@@ -14,7 +14,7 @@ const SIZE = "w-auto! min-w-28 max-sm:min-w-0! max-lg:max-w-none! max-lg:grow ma
 const KINDS: readonly Choice[] = [{ value: ANY, label: jobsTexts.anyKind }, ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }))];
 const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ value, label: jobsTexts.times[value] }));
 
-/** Everything it says stands in the URL. */
+/** Everything it says is in the URL. */
 export function FilterBar({ search }: { search: JobsSearch }) {
   const navigate = useNavigate({ from: "/jobs" });
   const effects = useQuery(effectsQuery());

@@ -49,7 +49,7 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
       >
         <JobThumb job={job} />
         <Words job={job} />
-        {/* A phone has no room for it beside the box; the picture and the name say which job it is. */}
+        {/* A phone has no room for it beside the box; the image and the name say which job it is. */}
         <span className={classes("grid justify-items-end gap-1", isSelecting && "max-sm:hidden")}>
           <StatusBadge status={job.status} />
           <span className="num flex gap-3 text-xs text-muted">

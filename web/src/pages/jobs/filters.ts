@@ -1,4 +1,4 @@
-// The filters of the list, as they stand in the URL and as the API takes them. Pure: the clock is a parameter.
+// The filters of the list, as they are in the URL and as the API takes them. Pure: the clock is a parameter.
 import type { JobStatus } from "@/api/types";
 
 export const STATUS_FILTERS = ["all", "active", "completed", "failed", "canceled"] as const;
@@ -61,7 +61,7 @@ export function countsOf(byStatus: Partial<Record<JobStatus, number>>): Record<S
 }
 
 function text(value: unknown): string | undefined {
-  // A search for 2026 comes out of the address as a number.
+  // A search for 2026 comes out of the URL as a number.
   const given = typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
   return given.trim().slice(0, LONGEST_TEXT) || undefined;
 }

@@ -41,7 +41,7 @@ export function useLiveList(search: JobsSearch): LiveList {
     },
     [client],
   );
-  /** The newest page tells what is new, and how the rows that it has stand. */
+  /** The newest page shows what is new, and the state of its rows. */
   const look = useCallback(
     async (isFirst: boolean) => {
       const asked = latest.current;

@@ -5,7 +5,7 @@ import { isActive, type Schemas } from "@/api/types";
 
 export type AdminJob = Schemas["AdminJob"];
 
-// No stream tells operators of other users' jobs.
+// No stream shows operators the jobs of other users.
 const ACTIVE_MS = 2_000;
 
 /** With its payload, which may be large: asked for again only when the job has another status. */

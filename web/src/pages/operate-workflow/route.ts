@@ -25,7 +25,7 @@ export const workflowRoute = createRoute({
   path: "/operate/workflows/$slug",
   validateSearch: (search: Record<string, unknown>): WorkflowSearch => ({
     tab: WORKFLOW_TABS.find((tab) => tab === search["tab"]),
-    // Ids of nodes look like numbers, and a URL does not tell.
+    // Ids of nodes look like numbers, and a URL does not distinguish them.
     node: typeof search["node"] === "string" || typeof search["node"] === "number" ? String(search["node"]) : undefined,
     version: number(search["version"]),
     against: number(search["against"]),

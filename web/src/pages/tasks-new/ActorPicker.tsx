@@ -30,7 +30,7 @@ export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chos
             </span>
             <span>
               <span className="block font-[550]">{actor.title}</span>
-              {/* A phone has the form in its place: what the chosen one does stands there. */}
+              {/* A phone has the form in its place: what the chosen one does is there. */}
               <span className="block text-s text-balance text-muted max-sm:hidden">{actor.description}</span>
             </span>
           </Link>

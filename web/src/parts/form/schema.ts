@@ -35,7 +35,7 @@ export interface SchemaField {
   required: boolean;
 }
 
-/** Without references, and without "or null", which an empty field stands for. */
+/** Without references, and without "or null", which an empty field means. */
 export function resolved(schema: Schema, root: Schema): Schema {
   let found = schema;
   if (found.$ref !== undefined) {

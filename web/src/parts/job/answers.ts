@@ -1,4 +1,4 @@
-// What a task answered, in the form it is best read in. Pure.
+// What a task returned, in the form it is best read in. Pure.
 export type Cell = string | number | boolean | null;
 export interface Table {
   columns: string[];
@@ -12,7 +12,7 @@ export type Answer =
 
 const DEEPEST = 5;
 
-/** `result` of a job: what its actor returned stands in `result.result`; files are shown by themselves. */
+/** `result` of a job: what its actor returned is in `result.result`; files are shown by themselves. */
 export function answerOf(result: Record<string, unknown> | null | undefined): Answer | null {
   if (!result) return null;
   const answered = result["result"];
@@ -21,7 +21,7 @@ export function answerOf(result: Record<string, unknown> | null | undefined): An
   if (Object.keys(whole).length === 0) return null;
   const { text, ...rest } = whole;
   if (typeof text === "string" && Object.keys(rest).length === 0) return { form: "text", text };
-  // The text comes first, whatever stands beside it.
+  // The text comes first, whatever is beside it.
   return read(typeof text === "string" ? { text, ...rest } : whole, 0);
 }
 

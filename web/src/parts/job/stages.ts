@@ -57,7 +57,7 @@ function spaced(name: string): string {
   return name.replace(/^Lightbox(?=[A-Z])/, "").replace(/([a-z0-9])([A-Z])/g, "$1 $2");
 }
 
-/** `about 22 s` counts down between two answers. */
+/** `about 22 s` counts down between two responses. */
 export function secondsLeft(job: Pick<Job, "eta_seconds">, answeredAt: number, now: number): number | null {
   if (job.eta_seconds == null) return null;
   return Math.max(0, job.eta_seconds - (now - answeredAt) / 1000);

@@ -61,7 +61,7 @@ export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): str
   return parts.join(", ");
 }
 
-/** Why this file is refused, with what would be accepted; null where it is fine as far as one can tell without reading it. */
+/** Why this file is refused, with what would be accepted; null if nothing but its content could be wrong. */
 export function refusal(file: { name: string; type: string; size: number }, wanted: Acceptance): string | null {
   const type = typeOf(file);
   const isKind = type.startsWith(`${wanted.kind}/`);

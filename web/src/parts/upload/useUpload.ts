@@ -62,7 +62,7 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
     } catch (error) {
       if (!isCurrent() || stop.signal.aborted) return;
       if (fieldReason(error, "mime_type") === null) return setState({ step: "failed", ...base, reason: reasonOf(error) });
-      // The server has read the bytes: they are no better the next time.
+      // The server has read the bytes: they are not better the next time.
       kept.keep(null);
       setLocal(null);
       setState({ step: "refused", reason: wrongFile(upload.file.name, latest.current.accepts) });
