@@ -7,6 +7,7 @@ async with replaying() as engine:
     engine.scenario = "held"; …; engine.release.set()
     engine.scenario = "deaf"                      # held, and does not hear that it shall stop
     engine.scenario = "wedged_between"            # its executor dies after the first node
+    engine.scenario = "late"                      # its messages come after the response that has the result
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class ReplayingEngine:
     version: str = "0.7.0"
     # A held run goes on when this is set.
     release: asyncio.Event = field(default_factory=asyncio.Event)
+    # A late run sends its messages when this is set: a client has read its result.
+    result_read: asyncio.Event = field(default_factory=asyncio.Event)
     files: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
     # The body of every output file, unless it is the little image.
     content: bytes = PNG
@@ -230,6 +233,8 @@ class ReplayingEngine:
     async def _history(self, request: web.Request) -> web.Response:
         await self._note(request)
         found = self.history.get(request.match_info["id"])
+        if found is not None:
+            self.result_read.set()
         return web.json_response({request.match_info["id"]: found} if found and not self.forgets else {})
 
     async def _upload(self, request: web.Request) -> web.Response:
@@ -312,6 +317,7 @@ class ReplayingEngine:
             return web.Response(status=404)
         body = self._listed(item) | {"workflow": {"prompt": item.graph, "extra_data": item.extra}}
         if entry is not None:
+            self.result_read.set()
             errors = [data for event, data in entry["status"]["messages"] if event == "execution_error"]
             body |= {"status": "completed", "outputs": entry["outputs"]}
             body |= {"status": "failed", "execution_error": errors[0]} if errors else {}
@@ -387,6 +393,9 @@ class ReplayingEngine:
             for message in messages[: 1 + next(n for n, each in enumerate(messages) if _all_finished(each))]:
                 await self._send(item, message)
             await asyncio.Event().wait()
+        if scenario == "late":
+            await self._end_late(item, messages, entry)
+            return
         for message in messages[:HELD_AFTER]:
             await self._send(item, message)
         if scenario in ("held", "deaf"):
@@ -405,6 +414,16 @@ class ReplayingEngine:
         self.history[item.id] = entry
         status = entry["status"]["status_str"]
         self.ended[item.id] = "cancelled" if item.interrupted.is_set() else status
+
+    async def _end_late(self, item: Item, messages: list[Json], entry: Json) -> None:
+        """As where a client is so busy that it reads the result before the messages."""
+        started = 1 + next(n for n, each in enumerate(messages) if each.get("type") == "execution_start")
+        for message in messages[:started]:
+            await self._send(item, message)
+        self.history[item.id], self.ended[item.id] = entry, "success"
+        await self.result_read.wait()
+        for message in messages[started:]:
+            await self._send(item, message)
 
     def _recorded(self, item: Item, scenario: str) -> tuple[list[Json], Json]:
         run, end = ENDINGS.get(scenario, ("ws_progress_with_preview_flags", None))

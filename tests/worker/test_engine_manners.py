@@ -16,6 +16,7 @@ from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
 from callsheet.providers.engine import EngineError, EngineUnreachable, NodeState, Output, Run
 from tests.support.breaking_line import breaking_line_to
+from tests.support.engine_stages import Seen
 from tests.support.engines import KEY, PNG, replaying
 from tests.support.waiting import until
 
@@ -235,3 +236,17 @@ async def test_an_engine_that_takes_too_long_to_answer_is_not_waited_for() -> No
     await engine.close()
     server.close()
     await server.wait_closed()
+
+
+@pytest.mark.parametrize("as_cloud", [False, True], ids=["self_hosted", "cloud"])
+async def test_messages_that_are_read_after_the_result_still_say_when_each_node_ran(as_cloud: bool) -> None:
+    async with replaying(as_cloud=as_cloud) as server:
+        server.scenario = "late"
+        engine = ComfyCloud(server.url, KEY, patience=QUICK) if as_cloud else ComfyUI(server.url, patience=QUICK)
+        seen = Seen()
+        await engine.run(new_run(), seen)
+        assert {node for node, state in seen.nodes if state == "started"} == {
+            node for node, state in seen.nodes if state == "finished"
+        }
+        assert {node for node, _ in seen.nodes} >= {"1", "2"}
+        await engine.close()

@@ -79,6 +79,11 @@ class Following:
         """Whether the engine is known to have worked on it."""
         return self._started
 
+    @property
+    def has_heard_end(self) -> bool:
+        """Whether the engine has said how the run ended: it says nothing of its nodes after that."""
+        return self.over.is_set() or self.succeeded or self.error is not None
+
     def begun(self) -> None:
         if not self._started:
             self._started = True

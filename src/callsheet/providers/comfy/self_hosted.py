@@ -78,6 +78,8 @@ class Patience:
     queue: float = 900.0
     # For the next piece of an answer.
     answer: float = 60.0
+    # For the next message of a run that has ended.
+    last_messages: float = 10.0
     # How often an upload or a fetch is repeated after its connection failed.
     retries: int = 3
 
@@ -172,6 +174,7 @@ class ComfyUI:
             await submitted(lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent)
             entry = await self._finished(following)
             await self._give_up_silent_socket(following)
+            await self._socket.hear_out(following, self._patience.last_messages)
         error = errors.of_history(entry)
         if error is not None:
             raise error

@@ -104,6 +104,20 @@ class EngineSocket:
         """Open, and no message came, not even of a change of the queue: the engine has forgotten it."""
         return self._connected.is_set() and self._heard_at < since
 
+    async def hear_out(self, following: Following, seconds: float) -> None:
+        """Waits for the last messages of a run whose end was seen elsewhere, until none came for so many seconds.
+
+        On a busy machine the history is there before they are read: a graph of 200 nodes sends 8 MB. They say when each
+        node ran, and may carry images.
+        """
+        while not following.has_heard_end and not following.missed and not self.is_silent(following.since):
+            last_sign = following.last_sign
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await following.over.wait()
+            if following.last_sign == last_sign:
+                return
+
     async def reopen(self) -> None:
         """Closed first: of two that are open the engine forgets the second."""
         if self._socket is not None:
