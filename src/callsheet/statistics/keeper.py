@@ -27,10 +27,9 @@ OLDEST = timedelta(days=30)
 MOST_QUEUED = 100_000
 ALIVE_SECONDS = 90.0
 # To add up the held tokens of a pool reads its open jobs. It takes at most this share of the time.
-TOKENS_SHARE = 0.002
+TOKENS_SHARE = 0.01
 LONGER_STEPS = (600, 3600)
 WORKER_HOURS_KEPT = timedelta(days=2)
-MINUTE_SECONDS = 60
 
 
 class Progress(NamedTuple):
@@ -53,12 +52,13 @@ class StatisticsKeeper(Loop):
             for step, steps in RESOLUTIONS.values()
         }
         self._sampled_minute: datetime | None = None
-        self._tokens: float | None = None
         self._tokens_due = 0.0
 
     async def tick(self, now: datetime) -> bool:
         """Whether there is more to count."""
-        tokens = await self._held_tokens()
+        # Only what is true at this moment is a sample: on a busy machine, a sum that was kept was minutes old.
+        is_new_minute = now.replace(second=0, microsecond=0) != self._sampled_minute
+        tokens = await self._held_tokens() if is_new_minute else None
         async with self._databases.central.ordinary() as connection, connection.transaction():
             if not await SQL["try_lock"].value(connection):
                 return False
@@ -104,14 +104,14 @@ class StatisticsKeeper(Loop):
             await SQL["delete_old_fleet_samples"].run(connection, step_seconds=step, before=before)
 
     async def _held_tokens(self) -> float | None:
-        """The held tokens of all pools; None if a pool is not available."""
+        """The held tokens of all pools; None if a pool is not available, or if the last sum took too long."""
         started = time.monotonic()
-        if started < self._tokens_due:
-            return self._tokens
-        self._tokens = None if self._databases.unavailable else await self._sum_tokens()
-        taken = time.monotonic() - started
-        self._tokens_due = time.monotonic() + max(MINUTE_SECONDS / 2, taken / TOKENS_SHARE)
-        return self._tokens
+        if started < self._tokens_due or self._databases.unavailable:
+            return None
+        tokens = await self._sum_tokens()
+        ended = time.monotonic()
+        self._tokens_due = ended + (ended - started) / TOKENS_SHARE
+        return tokens
 
     async def _sum_tokens(self) -> float | None:
         total = 0.0
