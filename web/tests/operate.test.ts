@@ -3,6 +3,7 @@ import { bars, busyShare } from "@/pages/operate-worker/hours";
 import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
 import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
+import { queuedText, waitingText } from "@/parts/queued-jobs";
 import { stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
 
 const START = Date.parse("2026-03-04T12:00:00Z");
@@ -14,6 +15,24 @@ function point(minute: number, values: Partial<Point> = {}): Point {
 function worker(values: Partial<Worker> = {}): Worker {
   return { is_live: true, is_approved: true, is_draining: false, revoked_at: null, current_load: 0, capabilities: {}, ...values } as Worker;
 }
+
+describe("jobs that wait", () => {
+  const queue = (queued: number, delayed = 0) => ({ queued, delayed });
+
+  it("are counted exactly, workflow by workflow", () => {
+    expect(queuedText([])).toBe("0");
+    expect(queuedText([queue(990), queue(190, 7)])).toBe("1.2K");
+    expect(waitingText(queue(12, 3))).toBe("15");
+  });
+
+  it("are more than the server counts of one workflow", () => {
+    expect(queuedText([queue(1000), queue(20)])).toBe("1K+");
+    expect(waitingText(queue(1000, 3))).toBe("1K+");
+    // The last sample counts further.
+    expect(queuedText([queue(1000), queue(20)], 48_200)).toBe("48.2K");
+    expect(queuedText([queue(1000), queue(20)], 300)).toBe("1K+");
+  });
+});
 
 describe("figures of the overview", () => {
   it("counts finished jobs over the time that has passed, not over the last step that is not over", () => {

@@ -229,8 +229,9 @@ export const workflowsTexts = {
   retired: (name: string) => `${name} is inactive.`,
   retireTitle: (name: string) => `Deactivate ${name}?`,
   retireEffects: (count: number) => (count === 0 ? "No published effect uses it." : `${count === 1 ? "1 published effect accepts" : `${count} published effects accept`} no more jobs:`),
-  retireQueued: (waiting: number, running: number) =>
-    waiting + running === 0 ? "No job of it waits or runs." : `${waiting === 1 ? "1 job waits" : `${waiting} jobs wait`} until it is active again or the deadline ends the job with a refund. ${running === 1 ? "1 running job goes" : `${running} running jobs go`} on.`,
+  /** `waiting` is a text, because the server does not count long queues to their end: `1K+`. */
+  retireQueued: (waiting: string, running: number) =>
+    waiting === "0" && running === 0 ? "No job of it waits or runs." : `${waiting === "1" ? "1 job waits" : `${waiting} jobs wait`} until it is active again or the deadline ends the job with a refund. ${running === 1 ? "1 running job goes" : `${running} running jobs go`} on.`,
   delete: "Delete…",
   deleteIt: "Delete",
   deleted: (name: string) => `${name} is deleted.`,

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { duration, Table, type Column } from "@/design";
 import { Section } from "@/pages/operate-worker/Section";
+import { queuedText } from "@/parts/queued-jobs";
 import { fleetTexts } from "@/texts/fleets";
 
 type Row = { slug: string; numbers: Schemas["WorkflowMetrics"] | undefined };
@@ -16,7 +17,7 @@ const COLUMNS: readonly Column<Row>[] = [
       </Link>
     ),
   },
-  { name: texts.waiting, right: true, cell: ({ numbers }) => numbers?.queued ?? 0 },
+  { name: texts.waiting, right: true, cell: ({ numbers }) => queuedText(numbers ? [numbers] : []) },
   { name: texts.oldest, right: true, cell: ({ numbers }) => (numbers?.oldest_wait_seconds ? duration(numbers.oldest_wait_seconds) : "–") },
   { name: texts.running, right: true, cell: ({ numbers }) => numbers?.leased ?? 0 },
   { name: texts.completed, right: true, className: "max-sm:hidden", cell: ({ numbers }) => numbers?.completed_last_hour ?? 0 },

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Button, Dialog, Skeleton } from "@/design";
 import { metricsQuery } from "@/pages/operate/queries";
+import { waitingText } from "@/parts/queued-jobs";
 import { effectRecordsQuery, type WorkflowDetail } from "@/parts/workflow/queries";
 import { workflowsTexts } from "@/texts/workflows";
 import { useSwitchWorkflow } from "./useWorkflowActions";
@@ -43,7 +44,7 @@ export function RetireDialog({ workflow, onClose }: { workflow: WorkflowDetail; 
               ))}
             </ul>
           </div>
-          <p>{workflowsTexts.retireQueued((queue?.queued ?? 0) + (queue?.delayed ?? 0), (queue?.leased ?? 0) + (queue?.waiting ?? 0))}</p>
+          <p>{workflowsTexts.retireQueued(queue ? waitingText(queue) : "0", (queue?.leased ?? 0) + (queue?.waiting ?? 0))}</p>
         </>
       )}
     </Dialog>

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { Badge, Table, Time, type Column } from "@/design";
+import { waitingText } from "@/parts/queued-jobs";
 import { workflowsTexts } from "@/texts/workflows";
 
 type Metrics = Schemas["WorkflowMetrics"];
@@ -28,7 +29,7 @@ const COLUMNS: readonly Column<Row>[] = [
     ),
   },
   { name: texts.state, cell: (row) => (row.is_active ? <Badge tone="ok">{workflowsTexts.active}</Badge> : <Badge>{workflowsTexts.inactive}</Badge>) },
-  { name: texts.waiting, right: true, className: "max-sm:hidden", cell: (row) => count(row.metrics && row.metrics.queued + row.metrics.delayed) },
+  { name: texts.waiting, right: true, className: "max-sm:hidden", cell: (row) => (row.metrics ? waitingText(row.metrics) : "–") },
   { name: texts.running, right: true, className: "max-sm:hidden", cell: (row) => count(row.metrics && row.metrics.leased + row.metrics.waiting) },
   { name: texts.workers, right: true, className: WIDE, cell: (row) => count(row.metrics?.live_workers) },
   { name: texts.properties, className: WIDE, cell: (row) => row.properties.map((each) => each.key).join(", ") || "–" },

@@ -1,5 +1,6 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
+import { queuedText } from "@/parts/queued-jobs";
 import { operateTexts } from "@/texts/operate";
 import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";
 
@@ -12,7 +13,8 @@ interface Props {
 export function Figures({ statistics, metrics }: Props) {
   const { points, step_seconds, now, workflow } = statistics;
   const chosen = metrics.workflows.filter((each) => workflow === null || each.workflow === workflow);
-  const waiting = chosen.reduce((total, each) => total + each.queued, 0);
+  // The server counts a queue of a workflow up to 1,000 jobs, and samples longer ones once a minute.
+  const sampled = step_seconds === 60 ? latest(points, (point) => point.queued) : null;
   const delayed = chosen.reduce((total, each) => total + each.delayed, 0);
   const running = chosen.reduce((total, each) => total + each.leased + each.waiting, 0);
   const failed = failedShare(points);
@@ -24,7 +26,7 @@ export function Figures({ statistics, metrics }: Props) {
   const online = busyWorkers === null || idleWorkers === null ? null : busyWorkers + idleWorkers;
   return (
     <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">
-      <Stat label={operateTexts.waiting} value={compact.format(waiting)} hint={delayed > 0 ? operateTexts.delayed(compact.format(delayed)) : `${operateTexts.running}: ${compact.format(running)}`} />
+      <Stat label={operateTexts.waiting} value={queuedText(chosen, sampled)} hint={delayed > 0 ? operateTexts.delayed(compact.format(delayed)) : `${operateTexts.running}: ${compact.format(running)}`} />
       <Stat label={operateTexts.perMinute} value={compact.format(perMinute(points, step_seconds, new Date(now)))} />
       <Stat label={operateTexts.waitP95} value={wait === null ? "–" : duration(wait)} />
       <Stat label={operateTexts.failed} value={failed === null ? "–" : percent(failed)} />

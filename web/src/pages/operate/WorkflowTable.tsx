@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { duration, Table, type Column } from "@/design";
+import { waitingText } from "@/parts/queued-jobs";
 import { operateTexts } from "@/texts/operate";
 import { compact } from "./figures";
 
@@ -16,7 +17,7 @@ const COLUMNS: readonly Column<Row>[] = [
       </Link>
     ),
   },
-  { name: texts.waiting, right: true, cell: (row) => compact.format(row.queued + row.delayed) },
+  { name: texts.waiting, right: true, cell: waitingText },
   { name: texts.running, right: true, cell: (row) => compact.format(row.leased + row.waiting) },
   { name: texts.oldest, right: true, cell: (row) => (row.oldest_wait_seconds == null ? "–" : duration(row.oldest_wait_seconds)) },
   { name: texts.workers, right: true, cell: (row) => compact.format(row.live_workers) },
