@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from callsheet.cli import simulation_options as options
 from callsheet.cli.console import out, print_json
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from callsheet.scaling.simulation.report import Report
     from callsheet.scaling.simulation.trace import Trace
     from callsheet.wire.scaling import FleetScaling
+
+# Options that change a rule of every policy. With several values, each combination is a policy of its own.
+CHANGEABLE_RULES = (
+    "minimum",
+    "maximum",
+    "target_seconds",
+    "idle_seconds",
+    "warm_up_seconds",
+    "scale_out_cooldown_seconds",
+    "scale_in_cooldown_seconds",
+    "on_demand_minimum",
+    "spot_share",
+)
 
 
 def simulate(
@@ -64,42 +77,20 @@ def simulate(
     It uses the policy and the dispatch rules of the real fleet, and runs without an installation. Jobs come from a
     trace (--trace) or from a rate (--jobs-per-day).
     """
+    given = dict(locals())
     _check(trace_file, jobs_per_day, price, spot_price, wait_limit)
-    from callsheet.scaling.simulation.conditions import Conditions
     from callsheet.scaling.simulation.policies import variants
     from callsheet.scaling.simulation.report import Prices
     from callsheet.scaling.simulation.trace_files import check_name
 
-    conditions = Conditions(
-        interval_seconds=interval_seconds,
-        slots=slots,
-        start_seconds=start_seconds,
-        start_spread=start_spread,
-        pickup_seconds=pickup_seconds,
-        run_noise=run_noise,
-        interruptions_per_hour=interruptions_per_hour,
-        prefetch=prefetch,
-        seed=seed,
-    )
+    conditions = _conditions(given)
     prices = None if price is None else Prices(price, spot_price)
-    changes: dict[str, Sequence[float]] = {
-        "minimum": minimum,
-        "maximum": maximum,
-        "target_seconds": target_seconds,
-        "idle_seconds": idle_seconds,
-        "warm_up_seconds": warm_up_seconds,
-        "scale_out_cooldown_seconds": scale_out_cooldown_seconds,
-        "scale_in_cooldown_seconds": scale_in_cooldown_seconds,
-        "on_demand_minimum": on_demand_minimum,
-        "spot_share": spot_share,
-    }
     if written_trace is not None:
         check_name(written_trace)
-    policies = variants(_policies(policy_files or [], fleets or [], stage, url), changes)
-    if trace_file is not None:
-        trace = read_with_progress(trace_file)
-    else:
-        trace = _made_trace(jobs_per_day, days, curve, weekend, run_seconds, run_spread, tenants, seed)
+    policies = variants(
+        _policies(policy_files or [], fleets or [], stage, url), {name: given[name] for name in CHANGEABLE_RULES}
+    )
+    trace = _made_trace(given) if trace_file is None else read_with_progress(trace_file)
     if written_trace is not None:
         _write(written_trace, trace)
         return
@@ -107,21 +98,19 @@ def simulate(
     _print(trace, conditions, reports, as_json=as_json)
 
 
-def _made_trace(
-    jobs_per_day: float | None,
-    days: float,
-    curve: str,
-    weekend: float,
-    run_seconds: float,
-    run_spread: float,
-    tenants: int,
-    seed: int,
-) -> Trace:
+def _conditions(given: Mapping[str, Any]) -> Conditions:
+    """The options have the names of the fields. A field without an option keeps its default."""
+    from callsheet.scaling.simulation.conditions import Conditions
+
+    return Conditions(**{field.name: given[field.name] for field in fields(Conditions) if field.name in given})
+
+
+def _made_trace(given: Mapping[str, Any]) -> Trace:
+    """The options have the names of the fields."""
     from callsheet.scaling.simulation.arrivals import Arrivals, make_trace, read_curve
 
-    assert jobs_per_day is not None, "without a trace, the number is given"
-    shape = read_curve(curve)
-    return make_trace(Arrivals(jobs_per_day, days, shape, weekend, run_seconds, run_spread, tenants, seed))
+    values = {field.name: given[field.name] for field in fields(Arrivals)}
+    return make_trace(Arrivals(**{**values, "curve": read_curve(given["curve"])}))
 
 
 def _write(file: Path, trace: Trace) -> None:
