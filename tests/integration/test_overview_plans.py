@@ -147,7 +147,14 @@ def cases(rows: int) -> Mapping[str, Case]:
         "delete_old_history": Case(HISTORY_RETENTION["delete_old_history"], {"days": 0, "limit": 20}, 300),
         "engine_killers": Case(ALERT_FACTS["engine_killers"], {"limit": 20}, 100),
     }
-    said = {"percents": [5.0], "messages": ["x"], "elapsed": [1], "previews": "{NULL}", "preview_types": "{NULL}"}
+    said = {
+        "percents": [5.0],
+        "messages": ["x"],
+        "elapsed": [1],
+        "previews": "{NULL}",
+        "preview_types": "{NULL}",
+        "node_ids": ["3"],
+    }
     user = {"tenant_id": TENANT, "user_id": user_id(1)}
     pool = {
         "record_progress": Case(

@@ -218,6 +218,9 @@ CASES: dict[str, Case] = {
     ),
     "run_of_key": (PIPELINES["run_of_key"], {**OWN, "idempotency_key": "once"}, {"one_run_per_key"}, 10),
     "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "most": 100}, {"active_runs_of_user"}, 120),
+    "list_active_runs": (PIPELINES["list_active_runs"], OWN, {"active_runs_of_user"}, RUNS),
+    # A run with one candidate, beside the big run.
+    "forgive_branches": (PIPELINES["forgive_branches"], {"tenant_id": TENANT, "run_id": run_id(3)}, set(), 20),
     # For each pipeline of the page: its steps, and the newest of its runs.
     "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user", "runs_of_pipeline"}, 300),
     "steps_of_versions": (

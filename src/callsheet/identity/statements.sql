@@ -67,6 +67,7 @@ WHERE id_hash IN (
 DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
 
 -- name: list_sessions
+-- `current` is NULL for a caller without a session.
 SELECT id, created_at, expires_at, greatest(created_at, last_seen_at) AS last_seen_at, address, device,
     id_hash IS NOT DISTINCT FROM :current AS is_current
 FROM browser_sessions

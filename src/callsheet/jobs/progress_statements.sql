@@ -66,7 +66,7 @@ FROM job_progress p CROSS JOIN LATERAL (
       AND j.charge_cycle = p.charge_cycle AND j.lease_seq = p.lease_seq
     LIMIT 1
 ) j
-WHERE p.user_id = :user_id AND p.tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE p.user_id = :user_id AND p.tenant_id = :tenant_id
 ORDER BY p.job_id LIMIT :limit
 
 -- name: previews_of_jobs

@@ -108,7 +108,7 @@ WITH job AS (
     RETURNING tenant_id, id, user_id, status, event_seq
 ), description AS (
     DELETE FROM job_descriptions d USING job
-    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id
+    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id = job.tenant_id
 ), trace AS (
     DELETE FROM job_traces t USING job WHERE t.tenant_id = job.tenant_id AND t.job_id = job.id
 )
@@ -161,7 +161,7 @@ WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: description_of_job
 SELECT title, prompt, sent FROM job_descriptions
-WHERE user_id = :user_id AND job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE user_id = :user_id AND job_id = :job_id AND tenant_id = :tenant_id
 
 -- name: payload_of_job
 SELECT user_id, effect_id, actor, charge_cycle, lease_seq, payload FROM ai_jobs

@@ -1,6 +1,7 @@
 -- database: pool
--- If rows are found by another key than the tenant, some statements compare the tenant by IS NOT DISTINCT FROM, which
--- fits no index. A plan that was made while the table was empty would otherwise read all rows of the tenant.
+-- The tenant is never NULL. IS NOT DISTINCT FROM compares it where slots are found: that fits no index, so the index of
+-- the other key is used. With =, a plan that was made while the table was empty used an index of the tenant and read
+-- all its rows; test_pipeline_plans.py fails then.
 
 -- name: full_tenants
 -- Tenants whose runs have reached the limit of active jobs of a tenant. It reads every open slot, once for many runs.
@@ -13,7 +14,7 @@ SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id H
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, due_at FROM pipeline_runs r
     WHERE status = 'active' AND due_at <= (SELECT clock_timestamp()) AND tenant_id <> ALL (:full::uuid[])
-      AND NOT EXISTS (SELECT FROM branch_kills k WHERE k.run_id = r.id AND k.tenant_id IS NOT DISTINCT FROM r.tenant_id)
+      AND NOT EXISTS (SELECT FROM branch_kills k WHERE k.run_id = r.id AND k.tenant_id = r.tenant_id)
     ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
@@ -47,7 +48,7 @@ FROM (
     SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
         needs_run_variables, max_children, top_k, requires_approval
     FROM pipeline_steps
-    WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id = :tenant_id
     ORDER BY position LIMIT 1000
 ) s
 LEFT JOIN LATERAL (
@@ -61,7 +62,7 @@ CROSS JOIN LATERAL (
 ) flight
 LEFT JOIN LATERAL (
     SELECT true AS is_eligible FROM candidates c
-    WHERE c.run_id = :run_id AND c.position = s.position AND c.tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE c.run_id = :run_id AND c.position = s.position AND c.tenant_id = :tenant_id
       AND candidate_is_eligible(c) AND NOT (:best_only AND s.top_k IS NOT NULL)
     ORDER BY c.number LIMIT 1
 ) any_parent ON true
@@ -70,13 +71,13 @@ LEFT JOIN LATERAL (
     WITH started AS MATERIALIZED (
         SELECT candidate_is_eligible(c) AS is_eligible FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots > 0
-          AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
+          AND c.tenant_id = :tenant_id AND :best_only AND s.top_k IS NOT NULL
           AND (NOT candidate_has_failed(c) OR c.child_count > 0)
         ORDER BY c.number LIMIT s.top_k
     ), best_untried AS (
         SELECT c.max_children FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
-          AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
+          AND c.tenant_id = :tenant_id AND :best_only AND s.top_k IS NOT NULL
           AND NOT candidate_has_failed(c)
         ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM started), 0)
     )
@@ -89,7 +90,7 @@ ORDER BY s.position
 -- Counts up to `most` only, in the order of an index of active candidates: the others may be many more.
 SELECT count(*) FROM (
     SELECT FROM candidates
-    WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id = :tenant_id
     ORDER BY elo DESC, number LIMIT :most
 ) counted
 
@@ -97,7 +98,7 @@ SELECT count(*) FROM (
 -- In the order of creation, which is part of the draw. As two arrays, because there may be many parents.
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM candidates
-    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id
       AND candidate_is_eligible(candidates)
     ORDER BY number LIMIT :most
 ) parent
@@ -106,17 +107,17 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
 -- The range of numbers to sample, and the highest ELO of the step. The best candidate of the step need not be eligible.
 SELECT (
     SELECT number FROM candidates
-    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id
       AND candidate_is_eligible(candidates)
     ORDER BY number LIMIT 1
 ) AS first, (
     SELECT number FROM candidates
-    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id
       AND candidate_is_eligible(candidates)
     ORDER BY run_id DESC, position DESC, number DESC LIMIT 1
 ) AS last, (
     SELECT elo FROM candidates
-    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active'
+    WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id AND status = 'active'
     ORDER BY elo DESC, number LIMIT 1
 ) AS highest
 
@@ -125,7 +126,7 @@ SELECT (
 SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS sample (number) CROSS JOIN LATERAL (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND number = sample.number
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND tenant_id = :tenant_id
       AND candidate_is_eligible(candidates)
     LIMIT 1
 ) parent
@@ -137,12 +138,12 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS sample (num
 WITH started AS MATERIALIZED (
     SELECT number, elo, candidate_is_eligible(candidates) AS is_eligible FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (NOT candidate_has_failed(candidates) OR child_count > 0)
+      AND tenant_id = :tenant_id AND (NOT candidate_has_failed(candidates) OR child_count > 0)
     ORDER BY number LIMIT :top_k
 ), best_untried AS (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND NOT candidate_has_failed(candidates)
+      AND tenant_id = :tenant_id AND NOT candidate_has_failed(candidates)
     ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM started), 0)
 )
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (

@@ -1,6 +1,7 @@
 -- database: pool
--- If rows are found by another key than the tenant, some statements compare the tenant by IS NOT DISTINCT FROM, which
--- fits no index. A plan that was made while the table was empty would otherwise read all rows of the tenant.
+-- The tenant is never NULL. IS NOT DISTINCT FROM compares it where children, slots and numbered candidates are found:
+-- that fits no index, so the index of the other key is used. With =, plans used an index of the tenant or of steps, and
+-- read all its rows; test_candidate_plans.py fails then.
 
 -- name: own_run
 SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables,
@@ -27,7 +28,7 @@ SELECT s.* FROM pipeline_runs r CROSS JOIN LATERAL (
     SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
         needs_run_variables, max_children, top_k, requires_approval
     FROM pipeline_steps
-    WHERE pipeline_id = r.pipeline_id AND version = r.pipeline_version AND tenant_id IS NOT DISTINCT FROM r.tenant_id
+    WHERE pipeline_id = r.pipeline_id AND version = r.pipeline_version AND tenant_id = r.tenant_id
     ORDER BY position LIMIT 1000
 ) s
 WHERE r.tenant_id = :tenant_id AND r.id = :run_id
@@ -39,7 +40,7 @@ SELECT c.id, c.number, c.position, c.elo, c.votes
 FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
     SELECT id, number, position, elo, votes FROM candidates
     WHERE run_id = :run_id AND position = step.position AND status = 'active'
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND tenant_id = :tenant_id
     ORDER BY votes, number LIMIT :limit
 ) c
 WHERE :position::integer IS NULL OR step.position = :position
@@ -50,7 +51,7 @@ WHERE :position::integer IS NULL OR step.position = :position
 SELECT vote.winner_id, vote.loser_id FROM unnest(:candidate_ids::uuid[]) AS one (id) CROSS JOIN LATERAL (
     SELECT winner_id, loser_id FROM votes
     WHERE user_id = :user_id AND least(winner_id, loser_id) = one.id AND undone_at IS NULL
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND tenant_id = :tenant_id
     -- Keeps the lookup per candidate: a join of all votes of the user with all candidates took 0.2 s.
     OFFSET 0
 ) vote
@@ -74,7 +75,7 @@ RETURNING id, run_id, winner_id, loser_id, verdict, elo_change, both_change, cre
 SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
 WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid, :loser_id::uuid)
   AND greatest(winner_id, loser_id) = greatest(:winner_id::uuid, :loser_id::uuid) AND undone_at IS NULL
-  AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND tenant_id = :tenant_id
 
 -- name: move_elo
 -- `votes` is 1 for a vote and -1 for a vote that is undone.
@@ -94,7 +95,7 @@ RETURNING id, run_id, winner_id, loser_id, verdict, elo_change, both_change, cre
 
 -- name: list_votes
 SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
-WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE run_id = :run_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND undone_at IS NULL
 ORDER BY id DESC LIMIT :limit
 

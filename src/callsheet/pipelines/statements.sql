@@ -1,8 +1,9 @@
 -- database: pool
 -- owns: branch_kills, candidate_slots, candidates, pipeline_runs, pipeline_steps, pipelines, step_approvals
 -- owns: votes
--- If rows are found by another key than the tenant, some statements compare the tenant by IS NOT DISTINCT FROM, which
--- fits no index. A plan that was made while the table was empty would otherwise read all rows of the tenant.
+-- The tenant is never NULL. IS NOT DISTINCT FROM compares it where open slots, and active candidates of a run, are
+-- found: that fits no index, so the index of the other key is used. With =, a plan that was made while the table was
+-- empty used an index of the tenant and read all its rows; test_pipeline_plans.py fails then.
 
 -- name: create_pipeline
 INSERT INTO pipelines (tenant_id, id, user_id, slug, name, description)
@@ -11,7 +12,7 @@ ON CONFLICT (user_id, slug, tenant_id) DO NOTHING
 RETURNING id, slug, name, description, version, created_at, updated_at
 
 -- name: count_pipelines
-SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id = :tenant_id
 
 -- name: waiting_for_room
 -- Which of these runs wait only because the runs of their tenant have reached the tenant's limit of active jobs.
@@ -53,14 +54,14 @@ SELECT id, slug, name, description, version, created_at, updated_at FROM pipelin
 WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 
 -- name: find_pipeline
-SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id IS NOT DISTINCT FROM :tenant_id
+SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id = :tenant_id
 
 -- name: list_pipelines
 -- See jobs/statements.sql, list_jobs, for why it is written like this.
 SELECT p.id, p.slug, p.name, p.description, p.version, p.created_at, p.updated_at, steps.chain, newest.last_run
 FROM (
     SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
-    WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE user_id = :user_id AND tenant_id = :tenant_id
       AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
     ORDER BY id DESC LIMIT :limit
 ) p
@@ -69,13 +70,13 @@ CROSS JOIN LATERAL (
         'max_children', s.max_children, 'top_k', s.top_k, 'requires_approval', s.requires_approval)
         ORDER BY s.position) AS chain
     FROM pipeline_steps s
-    WHERE s.pipeline_id = p.id AND s.version = p.version AND s.tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE s.pipeline_id = p.id AND s.version = p.version AND s.tenant_id = :tenant_id
 ) steps
 LEFT JOIN LATERAL (
     SELECT jsonb_build_object('id', r.id, 'name', r.name, 'status', r.status, 'candidates', r.candidates,
         'created_at', r.created_at) AS last_run
     FROM pipeline_runs r
-    WHERE r.pipeline_id = p.id AND r.tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE r.pipeline_id = p.id AND r.tenant_id = :tenant_id
     ORDER BY r.id DESC LIMIT 1
 ) newest ON true
 ORDER BY p.id DESC
@@ -85,19 +86,19 @@ SELECT version, id, position, name, slug, workflow, effect_id, payload, "values"
     needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval
 FROM pipeline_steps
 WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest
-  AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND tenant_id = :tenant_id
 ORDER BY version DESC, position
 
 -- name: steps_of_pipeline
 SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
     needs_run_variables, max_children, top_k, requires_approval
 FROM pipeline_steps
-WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id = :tenant_id
 ORDER BY position
 
 -- name: pipeline_has_runs
 SELECT EXISTS (
-    SELECT FROM pipeline_runs WHERE pipeline_id = :id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1)
+    SELECT FROM pipeline_runs WHERE pipeline_id = :id AND tenant_id = :tenant_id LIMIT 1)
 
 -- name: delete_pipeline
 DELETE FROM pipelines WHERE tenant_id = :tenant_id AND id = :id
@@ -131,13 +132,13 @@ WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :u
 
 -- name: list_active_runs
 SELECT id FROM pipeline_runs
-WHERE user_id = :user_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id
 
 -- name: active_runs_of_user
 -- Counts up to the limit only.
 SELECT count(*) FROM (
     SELECT FROM pipeline_runs
-    WHERE user_id = :user_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT :most
+    WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id LIMIT :most
 ) active
 
 -- name: get_run
@@ -159,7 +160,7 @@ SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reaso
     prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
     base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 FROM pipeline_runs
-WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+WHERE user_id = :user_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
 ORDER BY id DESC LIMIT :limit
@@ -169,7 +170,7 @@ SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reaso
     prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
     base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
 FROM pipeline_runs
-WHERE pipeline_id = :pipeline_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
+WHERE pipeline_id = :pipeline_id AND tenant_id = :tenant_id AND user_id = :user_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
 ORDER BY id DESC LIMIT :limit
@@ -200,11 +201,11 @@ WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
 -- For the API only: the scheduler never counts candidates. Two indexes have all columns, so the rows are not read.
 SELECT position, count(*) AS candidates, count(*) FILTER (WHERE is_active) AS active FROM (
     (SELECT position, true AS is_active FROM candidates
-     WHERE run_id = :run_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+     WHERE run_id = :run_id AND status = 'active' AND tenant_id = :tenant_id
      ORDER BY run_id, position, elo DESC, number)
     UNION ALL
     SELECT position, false FROM candidates
-    WHERE run_id = :run_id AND status = 'rejected' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    WHERE run_id = :run_id AND status = 'rejected' AND tenant_id = :tenant_id
 ) counted
 GROUP BY position
 
@@ -238,7 +239,7 @@ SELECT run.id, pipeline.slug AS pipeline_slug, pipeline.name AS pipeline_name, (
     SELECT count(*) FROM (
         SELECT FROM candidates c
         WHERE c.run_id = run.id AND c.position = run.steps AND c.status = 'active'
-          AND c.tenant_id IS NOT DISTINCT FROM :tenant_id
+          AND c.tenant_id = :tenant_id
         ORDER BY c.elo DESC, c.number LIMIT least(run.target_leaves, :most::integer)
     ) leaf
 ) AS leaves

@@ -17,7 +17,7 @@ SELECT provider FROM provider_breakers WHERE provider = :provider FOR UPDATE
 -- name: take_trial
 -- Makes this call the one that tests the provider of a half-open breaker. Run after lock_breaker, as another statement:
 -- only after the wait for the lock is it known whether the previous test still runs. A call with lease_seq 0 is one of
--- the control plane itself, and counts as running for :trial_seconds.
+-- the control plane itself, and counts as running for :trial_seconds. The trial is NULL if none was made.
 UPDATE provider_breakers b SET
     trial_dispatch_id = :dispatch_id,
     trial_lease_seq = :lease_seq,
