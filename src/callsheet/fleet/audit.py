@@ -90,7 +90,7 @@ class Audit:
         crashes before the line is written, the line is missing and its lease is not counted."""
         await hit(Failpoint.AUDIT_BEFORE_LINE)
         try:
-            await asyncio.shield(self._batcher(event))
+            await asyncio.shield(self._batcher.add(event))
         except (*DATABASE_AWAY, asyncpg.PostgresError) as error:
             log.error("audit.line_lost", error=repr(error), line=event.as_entry(0))
 

@@ -46,11 +46,17 @@ class Batcher(Generic[Item, Result]):
     def is_idle(self) -> bool:
         return not self._runners and not self._waiting
 
-    async def __call__(self, item: Item) -> Result:
+    def add(self, item: Item) -> asyncio.Future[Result]:
+        """The future result of the item. For a caller that shields it: `asyncio.shield(batcher(item))` starts a task,
+        which doubles the time of a call. `abandoned` gets only results of callers that cancel the future."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if not self._runners or self._is_worth_another(len(self._runners)):
             self._runners.add(asyncio.create_task(self._work()))
+        return future
+
+    async def __call__(self, item: Item) -> Result:
+        future = self.add(item)
         try:
             return await future
         except asyncio.CancelledError:

@@ -113,6 +113,22 @@ async def test_a_caller_that_leaves_before_the_work_begins_is_not_part_of_it() -
     assert work.batches == [[0], [2]]
 
 
+async def test_an_item_is_worked_on_although_its_caller_left_a_shield() -> None:
+    work = Work()
+    first = await work.busy()
+    added = work.batcher.add(1)
+
+    async def wait() -> None:
+        await asyncio.shield(added)
+
+    caller = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    caller.cancel()
+    work.gate.set()
+    assert (await added, await first, work.batches) == (2, 0, [[0], [1]])
+    assert caller.cancelled()
+
+
 async def test_a_result_whose_caller_left_during_the_work_is_abandoned_and_the_others_are_served() -> None:
     abandoned: list[tuple[int, int]] = []
 

@@ -9,6 +9,7 @@ from io import FileIO
 from pathlib import Path
 
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ENTER_CHILD = _ENTER | os.O_NOFOLLOW
 _OWNER_ONLY = 0o700
 
 
@@ -27,21 +28,26 @@ def folder(root: Path, *names: str, create: bool = False) -> Iterator[int]:
 
 
 def _open_root(root: Path, create: bool) -> int:
-    with suppress(FileNotFoundError):
+    try:
         return os.open(root, _ENTER)
-    if create:
-        root.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
+    except FileNotFoundError:
+        if not create:
+            raise
+    root.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
     return os.open(root, _ENTER)
 
 
 def _enter(parent: int, name: str, create: bool) -> int:
-    with suppress(FileNotFoundError):
-        return os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=parent)
-    if create:
-        with suppress(FileExistsError):
-            os.mkdir(name, _OWNER_ONLY, dir_fd=parent)
-            os.fsync(parent)
-    return os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=parent)
+    # Not `suppress`: a completion enters some thirty folders, and nearly all are there.
+    try:
+        return os.open(name, _ENTER_CHILD, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, _OWNER_ONLY, dir_fd=parent)
+        os.fsync(parent)
+    return os.open(name, _ENTER_CHILD, dir_fd=parent)
 
 
 def create_file(parent: int, name: str) -> FileIO:
@@ -73,7 +79,7 @@ def files_below(descriptor: int, path: tuple[str, ...] = ()) -> Iterator[tuple[t
             yield path, descriptor, name
             continue
         with suppress(FileNotFoundError):
-            child = os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=descriptor)
+            child = os.open(name, _ENTER_CHILD, dir_fd=descriptor)
             try:
                 yield from files_below(child, (*path, name))
             finally:
