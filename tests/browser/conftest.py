@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
 
+from tests.browser.pages import Library, fill_library
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
 from tests.browser.watching import Watch
@@ -52,6 +53,12 @@ async def stack(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Async
     """One for all tests: each takes users of its own."""
     async with running_stack(tmp_path_factory.mktemp("stack")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+async def library(stack: Stack) -> Library:
+    """An account with something of every kind. Tests look at it and change nothing."""
+    return await fill_library(stack)
 
 
 @pytest.fixture

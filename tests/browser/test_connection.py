@@ -9,6 +9,7 @@ from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.making import sell, submit
 from tests.browser.stack import Account, Stack
+from tests.browser.visibility import open_behind, show
 from tests.browser.watching import Watch
 
 STREAM = re.compile(r"/api/ai-jobs/stream")
@@ -101,3 +102,41 @@ async def test_a_laptop_that_slept_opens_a_new_stream(signed_in: Page, stack: St
     await sees_the_hold(page)
     await expect(in_frame(page, "Live")).to_be_visible()
     assert len(asked) == 2
+
+
+@pytest.mark.thorough
+async def test_a_hidden_tab_leaves_its_stream_and_catches_up(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    opened: list[str] = []
+    page.on("request", lambda request: opened.append(request.url) if STREAM.search(request.url) else None)
+    await page.clock.install()
+    await page.goto("/account")
+    await expect(in_frame(page, "Live")).to_be_visible()
+    # A look at another tab costs nothing.
+    await show(page, is_shown=False)
+    await page.clock.fast_forward(3_000)
+    await show(page, is_shown=True)
+    await page.clock.fast_forward(10_000)
+    assert len(opened) == 1
+    await show(page, is_shown=False)
+    async with page.expect_event("requestfailed", lambda request: STREAM.search(request.url) is not None):
+        await page.clock.fast_forward(6_000)
+    await hold_some_tokens(stack, account)
+    assert len(opened) == 1
+    await show(page, is_shown=True)
+    await sees_the_hold(page)
+    await expect(in_frame(page, "Live")).to_be_visible()
+    assert len(opened) == 2
+
+
+@pytest.mark.thorough
+async def test_many_tabs_of_one_person_do_not_wait_for_each_other(signed_in: Page) -> None:
+    """A browser opens six connections to a server without HTTP/2. Each tab in sight has one for its stream."""
+    await signed_in.goto("/account")
+    await expect(in_frame(signed_in, "Live")).to_be_visible()
+    for _ in range(8):
+        behind = await open_behind(signed_in.context)
+        await behind.goto("/effects")
+        await expect(behind.get_by_role("heading", level=1)).to_be_visible()
+    await show(behind, is_shown=True)
+    await expect(in_frame(behind, "Live")).to_be_visible()

@@ -9,119 +9,17 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import ended, sell, submit, upload
-from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run
-from tests.browser.runs import waits as run_waits
+from tests.browser.pages import OPERATED, PAGES, Library
 from tests.browser.screenshots import SIZES, Screenshots
-from tests.browser.stack import Account, Stack
+from tests.browser.stack import Stack
 
 pytestmark = pytest.mark.thorough
-# By name; `{name}` is the id of a job that `library` has made.
-PAGES = {
-    "effects": "/effects",
-    "effects-none": "/effects?q=nothing",
-    "effect-video": "/effects/watermark",
-    "effect-text": "/effects/imagine",
-    "effect-again": "/effects/glow?from={image}",
-    "tasks": "/tasks/new?actor=copy",
-    "tasks-media": "/tasks/new?actor=media",
-    "tasks-answer": "/tasks/new?actor=copy&job={task}",
-    "pipelines": "/pipelines",
-    "pipeline": "/pipelines/{pipeline}",
-    "pipeline-versions": "/pipelines/{pipeline}?tab=versions",
-    "pipeline-new": "/pipelines/new?template=explore-an-idea",
-    "pipeline-not-found": "/pipelines/none",
-    "jobs": "/jobs",
-    "jobs-found": "/jobs?q=lighthouse&status=completed",
-    "jobs-none": "/jobs?q=nothing",
-    "runs-found": "/runs?status=completed",
-    "runs-none": "/runs?status=canceled",
-    "run": "/runs/{run}",
-    "run-gallery-all": "/runs/{run}?tab=gallery",
-    "run-compared": "/runs/{run}?tab=compare&step=glow",
-    "run-gates-none": "/runs/{run}?tab=gates",
-    "run-best": "/runs/{run}?tab=winners",
-    "run-spending": "/runs/{run}?tab=budget",
-    "run-not-found": "/runs/none",
-    "job-video": "/jobs/{video}",
-    "job-image": "/jobs/{image}",
-    "job-text": "/jobs/{text}",
-    "job-failed": "/jobs/{failed}",
-    "job-waiting": "/jobs/{waiting}",
-    "job-canceled": "/jobs/{canceled}",
-    "job-task": "/jobs/{task}",
-    "job-not-found": "/jobs/none",
-    "wallet": "/account",
-    "api-keys": "/account?tab=keys",
-    "security": "/account?tab=security",
-    "appearance": "/account?tab=appearance",
-    "share": "/share/{share}",
-    "share-ended": "/share/none",
-    "not-found": "/nowhere",
-    "sign-in": "/sign-in",
-}
-# Of operators; `{tenant}` and `{user}` are ids.
-OPERATED = {
-    "operate-tenants-all": "/operate/tenants",
-    "operate-tenant-users": "/operate/tenants/{tenant}",
-    "operate-tenant-limits": "/operate/tenants/{tenant}?tab=limits",
-    "operate-users-all": "/operate/users",
-    "operate-invitations": "/operate/users?view=invitations",
-    "operate-user-wallet": "/operate/users/{user}",
-    "operate-user-keys": "/operate/users/{user}?tab=keys",
-    "operate-user-sessions": "/operate/users/{user}?tab=sessions",
-    "operate-user-none": "/operate/users/none",
-    "operate-fleets-all": "/operate/fleets",
-    "operate-providers-all": "/operate/providers",
-    "operate-audit-all": "/operate/audit",
-    "operate-ledger-last": "/operate/ledger",
-    "operate-settings-all": "/operate/settings",
-    "operate-health-all": "/operate/health",
-}
 CHECKED = (360, 1440)
-
-
-@pytest.fixture(scope="module")
-async def library(stack: Stack) -> tuple[Account, dict[str, str]]:
-    """An account that has made something of every kind."""
-    account = await stack.new_account()
-    long_name = f"{'a-long-file-name-' * 6}.png"
-    made = {
-        "video": await submit(stack, account, "noir", await upload(stack, account)),
-        "image": await submit(stack, account, "glow", await upload(stack, account, long_name)),
-        "text": await submit(stack, account, "imagine", prompt="a lighthouse on a cliff in heavy rain, " * 8),
-        "failed": await submit(stack, account, await sell(stack, "Broken lens", is_broken=True), prompt="a portrait"),
-    }
-    for job_id in made.values():
-        await ended(stack, account, job_id)
-    waits = await sell(stack, "Patient painting", is_served=False)
-    made |= {name: await submit(stack, account, waits, prompt="hills") for name in ("waiting", "canceled")}
-    async with stack.client(account.headers) as client:
-        await client.post(f"/api/ai-jobs/{made['canceled']}/cancel")
-        product = {"title": "Lamp one", "description": "A warm light for long evenings."}
-        task = await client.post("/api/task", json={"actor": "copy", "payload": {"product": product}})
-        made["task"] = task.json()["job_id"]
-        share = await client.post(f"/api/ai-jobs/{made['image']}/shares", json={"show_input": True})
-        made["share"] = share.json()["url"].rpartition("/")[2]
-        steps = [
-            {"name": "A first image of a very long name that does not fit", "workflow": "demo-imagine"},
-            {"name": "Relight", "workflow": "demo-relight", "needs_parent_image_path": True},
-        ]
-        steps[0] |= {"needs_run_prompt": True, "requires_approval": True}
-        pipeline = await client.post("/api/pipelines", json={"slug": "hills", "name": "Hills", "steps": steps})
-        assert pipeline.status_code == 201, pipeline.text
-        made["pipeline"] = "hills"
-        await client.patch("/api/pipelines/hills", json={"steps": [{**steps[0], "max_children": 2}, steps[1]]})
-    await ended(stack, account, made["task"])
-    pipeline = await add_pipeline(stack, account, "Landscapes", IMAGINE, GLOW)
-    made["run"] = await start_run(stack, account, pipeline, "Dunes, at dawn and at dusk, " * 4, target_leaves=2)
-    await run_waits(stack, account, made["run"])
-    return account, made
 
 
 @pytest.mark.parametrize("name", PAGES)
 async def test_a_page_fits_every_screen_and_is_accessible(
-    page: Page, stack: Stack, library: tuple[Account, dict[str, str]], screenshots: Screenshots, name: str
+    page: Page, stack: Stack, library: Library, screenshots: Screenshots, name: str
 ) -> None:
     account, made = library
     await stack.sign_in(page, account)
@@ -130,13 +28,10 @@ async def test_a_page_fits_every_screen_and_is_accessible(
 
 @pytest.mark.parametrize("name", OPERATED)
 async def test_a_page_of_operators_fits_every_screen_and_is_accessible(
-    page: Page, stack: Stack, library: tuple[Account, dict[str, str]], screenshots: Screenshots, name: str
+    page: Page, stack: Stack, library: Library, screenshots: Screenshots, name: str
 ) -> None:
-    account, _ = library
     await stack.sign_in(page, await stack.new_account(role="operator"))
-    async with stack.client(stack.operator) as client:
-        user = (await client.get(f"/api/admin/users/{account.id}")).json()
-    await assert_fits(page, OPERATED[name].format(user=user["id"], tenant=user["tenant_id"]), screenshots, name)
+    await assert_fits(page, OPERATED[name].format(**library[1]), screenshots, name)
 
 
 async def assert_fits(page: Page, path: str, screenshots: Screenshots, name: str) -> None:

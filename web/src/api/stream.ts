@@ -1,4 +1,5 @@
-// The one event stream of this tab: opened again after sleep, network loss or a restart, from where it was.
+// The one event stream of this tab: opened again after sleep, network loss or a restart, from where it was. A hidden tab
+// has none.
 //
 // Read with fetch and not with EventSource, which cannot say why a stream was refused (429: poll instead).
 import { setConnection } from "./connection";
@@ -15,6 +16,9 @@ const TRY_STREAM_AGAIN_MS = 60_000;
 // A proxy that cuts every stream at once makes a loop of connections; after so many the tab polls.
 const SHORT_LIVES = 4;
 const SHORT_LIFE_MS = 3_000;
+// A browser opens six connections to a server without HTTP/2, for all of its tabs. Tabs that are hidden leave theirs to the
+// others, except where a person is only looking at another tab for a moment.
+const HIDDEN_MS = 5_000;
 
 export interface StreamHandlers {
   onEvent: (event: ServerEvent) => void;
@@ -45,10 +49,13 @@ class Follower {
   async run(): Promise<void> {
     setConnection("connecting");
     while (!this.#stopped.aborted) {
+      await this.#untilVisible();
+      if (this.#stopped.aborted) return;
       const started = Date.now();
       const outcome = await this.#readOnce();
       if (this.#stopped.aborted) return;
       if (outcome === "ended") return announceSessionEnd();
+      if (outcome === "hidden") continue;
       this.#shortLives = outcome === "cut" && Date.now() - started < SHORT_LIFE_MS ? this.#shortLives + 1 : 0;
       if (outcome === "refused" || this.#shortLives >= SHORT_LIVES) await this.#poll();
       else await this.#waitToReconnect();
@@ -56,11 +63,13 @@ class Follower {
   }
 
   /** Until the stream ends, for whatever reason. */
-  async #readOnce(): Promise<"cut" | "failed" | "refused" | "ended"> {
+  async #readOnce(): Promise<"cut" | "failed" | "refused" | "ended" | "hidden"> {
     const silence = new AbortController();
-    const signal = AbortSignal.any([this.#stopped, silence.signal]);
+    const hidden = new AbortController();
+    const signal = AbortSignal.any([this.#stopped, silence.signal, hidden.signal]);
     const abort = () => silence.abort();
     let watchdog = setTimeout(abort, SILENCE_MS);
+    const stopWatching = whenHidden(() => hidden.abort());
     // A connection of a network that is gone would look open until then.
     window.addEventListener("offline", abort);
     try {
@@ -85,9 +94,10 @@ class Follower {
         }
       }
     } catch {
-      return "failed";
+      return hidden.signal.aborted ? "hidden" : "failed";
     } finally {
       clearTimeout(watchdog);
+      stopWatching();
       window.removeEventListener("offline", abort);
     }
   }
@@ -110,8 +120,12 @@ class Follower {
     this.#shortLives = 0;
   }
 
-  /** Ends early when the network or the person comes back. */
-  #pause(milliseconds: number, wakers: string[]): Promise<void> {
+  async #untilVisible(): Promise<void> {
+    while (document.visibilityState === "hidden" && !this.#stopped.aborted) await this.#pause(null, ["visibilitychange"]);
+  }
+
+  /** Ends early when the network or the person comes back; `null` waits for nothing else. */
+  #pause(milliseconds: number | null, wakers: string[]): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
         clearTimeout(timer);
@@ -119,9 +133,23 @@ class Follower {
         this.#stopped.removeEventListener("abort", done);
         resolve();
       };
-      const timer = setTimeout(done, milliseconds);
+      const timer = milliseconds === null ? undefined : setTimeout(done, milliseconds);
       for (const name of wakers) (name === "online" ? window : document).addEventListener(name, done);
       this.#stopped.addEventListener("abort", done);
     });
   }
+}
+
+/** Calls `then` once the tab has been hidden for a while. Returns how to stop that. */
+function whenHidden(then: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = () => {
+    clearTimeout(timer);
+    if (document.visibilityState === "hidden") timer = setTimeout(then, HIDDEN_MS);
+  };
+  document.addEventListener("visibilitychange", look);
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", look);
+  };
 }
