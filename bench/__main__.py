@@ -31,6 +31,7 @@ from bench import (
     web_gallery,
     web_lists,
     web_overview,
+    web_tab_memory,
     worker_engine_idle,
     worker_engines,
     worker_memory,
@@ -66,6 +67,7 @@ MODULES = (
     pipelines_engine_idle,
     scaling_simulate,
     web_gallery,
+    web_tab_memory,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.2

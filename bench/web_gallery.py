@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Page
 
-from bench.processes import callsheet_command, environment, fresh_home, stop
+from bench.demo import HOST, browser, demo, signed_in
+from bench.processes import fresh_home
 from bench.results import Result
-from callsheet.plumbing.server import free_address
-from tools.chromium import ARGUMENTS, chromium_path
 
 name = "web.gallery"
 short = {"visits": 1}
-HOST = "127.0.0.1"
-EMAIL = "admin@demo.example"
 TARGET_MS = 1000.0
-SIZE = {"width": 1440, "height": 900}
 WORD = b"<!doctype html><title>word</title><p>word</p>"
 # What was painted before anybody clicked or scrolled; asked for when nothing was loaded for half a second.
 LARGEST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => resolve(
@@ -35,13 +29,14 @@ LARGEST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list)
 async def run(seconds: float, visits: int = 10) -> list[Result]:
     first, again, bare = list[float](), list[float](), list[float]()
     with fresh_home() as home:
-        async with _demo(home) as url, _word() as word, _browser() as browser:
+        async with demo(home) as url, _word() as word, browser() as running:
             for _ in range(visits):
-                async with _signed_in(browser, url, home) as context:
-                    page = await context.new_page()
-                    first.append(await _paint(page, f"{url}/effects"))
-                    again.append(await _paint(page, f"{url}/effects"))
-                    bare.append(await _paint(page, word))
+                context = await signed_in(running, url, home)
+                page = await context.new_page()
+                first.append(await _paint(page, f"{url}/effects"))
+                again.append(await _paint(page, f"{url}/effects"))
+                bare.append(await _paint(page, word))
+                await context.close()
     ceiling = statistics.median(bare)
     return [
         Result(name=name, value=statistics.median(first), unit="ms", ceiling=ceiling, target=TARGET_MS),
@@ -59,30 +54,6 @@ async def _paint(page: Page, url: str) -> float:
 
 
 @asynccontextmanager
-async def _demo(home: Path) -> AsyncIterator[str]:
-    port = (await free_address(HOST, 0))[1]
-    process = await asyncio.create_subprocess_exec(
-        *callsheet_command("demo", "--port", str(port)),
-        env=environment(home),
-        cwd=home.parent,
-        stdout=PIPE,
-        stderr=STDOUT,
-    )
-    assert process.stdout is not None
-    try:
-        async for line in process.stdout:
-            if b"Callsheet is running" in line:
-                break
-        else:
-            raise RuntimeError("The demo did not start.")
-        rest = asyncio.create_task(process.stdout.read())
-        yield f"http://{HOST}:{port}"
-    finally:
-        await stop(process)
-    await rest
-
-
-@asynccontextmanager
 async def _word() -> AsyncIterator[str]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -94,22 +65,3 @@ async def _word() -> AsyncIterator[str]:
     server = await asyncio.start_server(answer, HOST, 0)
     async with server:
         yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
-
-
-@asynccontextmanager
-async def _browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
-        yield browser
-        await browser.close()
-
-
-@asynccontextmanager
-async def _signed_in(browser: Browser, url: str, home: Path) -> AsyncIterator[BrowserContext]:
-    password = (home / "demo/password").read_text().strip()
-    context = await browser.new_context(viewport=SIZE)  # type: ignore[arg-type]
-    answer = await context.request.post(f"{url}/api/auth/login", data={"email": EMAIL, "password": password})
-    if not answer.ok:
-        raise RuntimeError(f"Signing in failed: {await answer.text()}")
-    yield context
-    await context.close()

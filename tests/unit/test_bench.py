@@ -190,6 +190,19 @@ def test_values_that_were_not_measured_are_left_out() -> None:
 
 
 @pytest.mark.thorough
+def test_the_memory_of_tabs_is_measured_on_a_busy_installation(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "web.tab_memory", "--output", str(file)]
+    # The benchmark ends with an error if a worker cannot take or deliver jobs.
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1800)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    parts = {f"{tab}{kind}" for tab in ("overview", "jobs", "run") for kind in ("", ".heap", ".nodes", ".listeners")}
+    assert results.keys() == {f"web.tab_memory.{part}" for part in parts}
+    assert all(result["value"] > 0 for result in results.values())
+    assert {"target", "ratio"} <= results["web.tab_memory.overview"].keys()
+
+
+@pytest.mark.thorough
 def test_strangers_are_measured_beside_a_user_and_workers(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     command = [sys.executable, "-m", "bench", "--short", "--only", "http.strangers", "--output", str(file)]
