@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { bars, busyShare } from "@/pages/operate-worker/hours";
 import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
+import { alone, stepsFor } from "@/design/chart-values";
+import { placeOf } from "@/pages/operate/alert-places";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
 import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
 import { queuedText, waitingText } from "@/parts/queued-jobs";
@@ -113,5 +115,24 @@ describe("utilisation of a worker", () => {
     expect(agentOf({ agent: { version: 1 } })).toBeNull();
     expect(customNodesOf({ custom_nodes: ["impact-pack", 7] })).toEqual(["impact-pack"]);
     expect(customNodesOf({ custom_nodes: "x" })).toEqual([]);
+  });
+});
+
+describe("charts", () => {
+  it("has marks at whole numbers where counts are drawn", () => {
+    expect(stepsFor([[0, 3, null], [7]])[0]).toBe(1);
+    expect(stepsFor([[0, 0.4, null]])).toContain(0.25);
+  });
+
+  it("draws a point where a value has no neighbour", () => {
+    expect(alone([null, 4, null, 1, 2, undefined, 0])).toEqual([1, 6]);
+  });
+});
+
+describe("places of alerts", () => {
+  it("leads to the jobs or the workflow that the alert names", () => {
+    expect(placeOf({ code: "many_failures", subject: "portrait" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", workflow: "portrait" } });
+    expect(placeOf({ code: "no_live_worker", subject: "portrait (production, self_hosted)" })).toMatchObject({ to: "/operate/workflows/$slug", params: { slug: "portrait" } });
+    expect(placeOf({ code: "pool_unavailable", subject: "pool_1" })).toBeNull();
   });
 });

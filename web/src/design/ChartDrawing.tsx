@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useTheme } from "@/parts/theme";
 import type { Tone } from "./Badge";
+import { alone, stepsFor } from "./chart-values";
 import { CHART_HEIGHT, type ChartLine, type ChartProps } from "./Chart";
 import { ChartLegend } from "./ChartLegend";
 
@@ -66,7 +67,7 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
     scales: { y: { range: (_, least, most) => [Math.min(0, least), most > 0 ? most * 1.1 : 1] } },
     axes: [
       { ...axis, size: 30, space: 64, values: (_, at) => at.map((second, index) => timeLabel(second, at, index)) },
-      { ...axis, size: 56, space: 32, values: (_, at) => at.map((value) => format(value)) },
+      { ...axis, size: 56, space: 32, incrs: (chart) => stepsFor(chart.data.slice(1)), values: (_, at) => at.map((value) => format(value)) },
     ],
     series: [
       {},
@@ -75,7 +76,8 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
         stroke: colour(COLOURS[line.tone]),
         width: 1.6,
         dash: line.isDashed ? [4, 4] : undefined,
-        points: { show: false },
+        // A value between two gaps is no line.
+        points: { show: false, size: 5, fill: colour(COLOURS[line.tone]), filter: (chart: uPlot, index: number) => alone(chart.data[index] ?? []) },
         spanGaps: false,
       })),
     ],

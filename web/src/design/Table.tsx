@@ -18,14 +18,17 @@ interface Props<Row> {
   label: string;
 }
 
+// A table that is too wide scrolls. Without a width of its own, what a row is about would be broken letter by letter.
+const FIRST = "min-w-40";
+
 export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
   return (
     <div className="panel overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse text-s">
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", column.className)}>
+            {columns.map((column, index) => (
+              <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", index === 0 && FIRST, column.className)}>
                 {column.head ?? column.name}
               </th>
             ))}

@@ -25,11 +25,11 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
         <Group title={frameTexts.create} places={CREATE} />
         <Group title={frameTexts.library} places={LIBRARY} />
         {operate.length > 0 && <Group title={operateTexts.area} places={operate} />}
-        <div className="mt-4 grid gap-0.5 [@media(max-height:62rem)]:mt-1">
+        <div className="mt-4 grid gap-0.5 [@media(max-height:62rem)]:mt-0.5">
           <Entry place={ACCOUNT} />
         </div>
       </div>
-      <div className="mt-auto grid gap-2">
+      <div className="mt-auto grid gap-2 pt-1">
         <WalletBox />
         <div className="flex items-center justify-between gap-1">
           <Connection />
@@ -43,7 +43,7 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
 function Group({ title, places }: { title: string; places: readonly Place[] }) {
   return (
     <div className="grid gap-0.5">
-      <div className="px-2 pt-3.5 pb-1.5 text-xs [@media(max-height:62rem)]:pt-2 text-muted">{title}</div>
+      <div className="px-2 pt-3.5 pb-1.5 text-xs [@media(max-height:62rem)]:pt-1.5 [@media(max-height:58rem)]:pb-1 text-muted">{title}</div>
       {places.map((place) => (
         <Entry key={place.to} place={place} />
       ))}
@@ -57,7 +57,7 @@ function Entry({ place }: { place: Place }) {
       to={place.to}
       // The overview is above the other pages of operators.
       activeOptions={{ exact: place.to === "/operate" }}
-      className="flex min-h-8.5 [@media(max-height:62rem)]:min-h-7.5 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
+      className="flex min-h-8.5 [@media(max-height:62rem)]:min-h-7.5 [@media(max-height:58rem)]:min-h-7 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
       activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
     >
       <place.icon size={16} strokeWidth={1.8} aria-hidden />

@@ -78,7 +78,7 @@ export const operatorJobTexts = {
   events: "Events",
   money: "Tokens",
   graphLabel: "The graph that ran, with the time of each node",
-  graphHint: "Warm nodes took long. Select a node to see its inputs.",
+  graphHint: "The warmer a node is drawn, the longer it took. Select a node to see its inputs.",
   noGraph: "This job has no graph",
   noGraphText: "Tasks of actors and providers run without a graph of nodes.",
   hidden: "Your role does not see payloads",

@@ -19,7 +19,7 @@ export const workflowsTexts = {
   tabs: { design: "Graph and form", versions: "Versions", settings: "Settings", requirements: "Requirements", effects: "Effects" },
 
   import: "Import…",
-  dropTitle: "Drop a ComfyUI export",
+  dropTitle: "Drop a ComfyUI export.",
   dropText: "A JSON file in API format: in ComfyUI, choose Workflow → Export (API).",
   dropNow: "Drop it to import it",
   choose: "Choose a file",

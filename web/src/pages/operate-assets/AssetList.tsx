@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Asset>[] = [
   { name: texts.type, className: "max-lg:hidden", cell: (asset) => asset.mime_type },
   { name: texts.size, right: true, cell: (asset) => <span className="whitespace-nowrap">{bytes(asset.size)}</span> },
   { name: texts.uses, className: "max-sm:hidden", cell: (asset) => (asset.used_by?.length ? <UseLinks uses={asset.used_by} most={2} /> : <span className="text-muted">{assetsTexts.unused}</span>) },
-  { name: texts.added, right: true, className: "max-md:hidden", cell: (asset) => <Time at={asset.created_at} className="whitespace-nowrap" /> },
+  { name: texts.added, right: true, className: "max-lg:hidden", cell: (asset) => <Time at={asset.created_at} className="whitespace-nowrap" /> },
 ];
 
 function deleteColumn(onDelete: (asset: Asset) => void): Column<Asset> {

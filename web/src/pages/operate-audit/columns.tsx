@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { Time, type Column } from "@/design";
+import { classes, Time, type Column } from "@/design";
 import { auditTexts as texts } from "@/texts/audit";
 import { actorName, detailsOf } from "./entries";
 import type { AuditSearch } from "./filters";
@@ -9,10 +9,10 @@ import type { AuditEntry } from "./queries";
 const WIDE = "max-lg:hidden";
 
 export const COLUMNS: readonly Column<AuditEntry>[] = [
-  { name: texts.columns.at, className: "max-sm:hidden", cell: (entry) => <Time at={entry.at} className="whitespace-nowrap text-muted" /> },
+  { name: texts.columns.at, className: WIDE, cell: (entry) => <Time at={entry.at} className="whitespace-nowrap text-muted" /> },
   {
     name: texts.columns.actor,
-    className: "max-sm:hidden",
+    className: WIDE,
     cell: (entry) => (
       <Only search={{ actor: entry.actor_email ?? entry.actor }} label={texts.onlyActor(actorName(entry))}>
         {actorName(entry)}
@@ -24,9 +24,9 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
     cell: (entry) => (
       <>
         <Only search={{ action: entry.action }} label={texts.onlyAction(entry.action)}>
-          <code>{entry.action}</code>
+          <code className="whitespace-nowrap">{entry.action}</code>
         </Only>
-        <span className="mt-0.5 block text-muted [overflow-wrap:anywhere] sm:hidden">
+        <span className="mt-0.5 block text-muted [overflow-wrap:anywhere] lg:hidden">
           {actorName(entry)}
           <Time at={entry.at} className="block" />
         </span>
@@ -37,7 +37,7 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
     name: texts.columns.subject,
     cell: (entry) => (
       <>
-        <Only search={{ type: entry.subject_type, subject: entry.subject_id }} label={texts.onlySubject(entry.subject_name ?? entry.subject_id)}>
+        <Only isWhole={!entry.subject_name} search={{ type: entry.subject_type, subject: entry.subject_id }} label={texts.onlySubject(entry.subject_name ?? entry.subject_id)}>
           {entry.subject_name ?? entry.subject_id}
         </Only>
         <span className="block text-muted">{entry.subject_type.replaceAll("_", " ")}</span>
@@ -57,14 +57,14 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
   { name: texts.columns.details, className: WIDE, cell: (entry) => <span className="text-muted [overflow-wrap:anywhere]">{detailsOf(entry)}</span> },
 ];
 
-/** A link that adds one filter to those that are set. */
-function Only({ search, label, children }: { search: AuditSearch; label: string; children: ReactNode }) {
+/** A link that adds one filter to those that are set. `isWhole`: an id, which is not broken where there is room. */
+function Only({ search, label, isWhole = false, children }: { search: AuditSearch; label: string; isWhole?: boolean; children: ReactNode }) {
   return (
     <Link
       to="/operate/audit"
       search={(before) => ({ ...before, ...search })}
       title={label}
-      className="underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text"
+      className={classes("underline decoration-line-strong underline-offset-3 [overflow-wrap:anywhere] hover:decoration-text", isWhole && "xl:whitespace-nowrap")}
     >
       {children}
     </Link>

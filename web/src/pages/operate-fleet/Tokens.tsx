@@ -61,7 +61,7 @@ const COLUMNS: readonly Column<Token>[] = [
   },
   { name: texts.state, cell: (token) => <TokenState token={token} /> },
   { name: texts.workers, right: true, cell: (token) => token.workers },
-  { name: texts.lastUsed, className: "max-md:hidden", cell: (token) => (token.last_used_at ? <Time at={token.last_used_at} className="whitespace-nowrap" /> : texts.neverUsed) },
+  { name: texts.lastUsed, className: "max-lg:hidden", cell: (token) => (token.last_used_at ? <Time at={token.last_used_at} className="whitespace-nowrap" /> : texts.neverUsed) },
   { name: texts.created, className: "max-lg:hidden", cell: (token) => <Time at={token.created_at} className="whitespace-nowrap" /> },
 ];
 

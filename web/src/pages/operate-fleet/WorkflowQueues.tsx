@@ -21,8 +21,8 @@ const COLUMNS: readonly Column<Row>[] = [
   { name: texts.oldest, right: true, cell: ({ numbers }) => (numbers?.oldest_wait_seconds ? duration(numbers.oldest_wait_seconds) : "–") },
   { name: texts.running, right: true, cell: ({ numbers }) => numbers?.leased ?? 0 },
   { name: texts.completed, right: true, className: "max-sm:hidden", cell: ({ numbers }) => numbers?.completed_last_hour ?? 0 },
-  { name: texts.failed, right: true, className: "max-sm:hidden", cell: ({ numbers }) => numbers?.failed_last_hour ?? 0 },
-  { name: texts.runTime, right: true, className: "max-md:hidden", cell: ({ numbers }) => (numbers?.moving_average_seconds ? duration(numbers.moving_average_seconds) : "–") },
+  { name: texts.failed, right: true, className: "max-lg:hidden", cell: ({ numbers }) => numbers?.failed_last_hour ?? 0 },
+  { name: texts.runTime, right: true, className: "max-lg:hidden", cell: ({ numbers }) => (numbers?.moving_average_seconds ? duration(numbers.moving_average_seconds) : "–") },
 ];
 
 /** What the fleet's workers run, and what waits of it. Other fleets may serve the same workflows. */

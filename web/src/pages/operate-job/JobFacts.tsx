@@ -5,6 +5,8 @@ import { CopyButton, formatTokens, Time } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import type { AdminJob } from "./queries";
 
+const LINK = "underline decoration-line-strong underline-offset-3 hover:decoration-text";
+
 /** `listed`: the job as the list of all jobs shows it, with the names of what it belongs to. */
 export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["OperatedJob"] | undefined }) {
   const dispatch = job.dispatch;
@@ -28,12 +30,21 @@ export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["Oper
     [texts.priority, job.priority],
     [texts.attempts, dispatch ? texts.attemptsOf(dispatch.attempts, job.max_attempts) : "–"],
     [texts.cycle, job.charge_cycle],
-    [texts.worker, dispatch?.worker_id ?? "–"],
+    [
+      texts.worker,
+      dispatch?.worker_id ? (
+        <Link key="worker" to="/operate/workers/$id" params={{ id: dispatch.worker_id }} className={LINK}>
+          {dispatch.worker_id}
+        </Link>
+      ) : (
+        "–"
+      ),
+    ],
     [texts.deadline, <Time key="deadline" at={job.deadline_at} />],
   ];
   return (
     <section className="panel p-5" aria-label={texts.facts}>
-      <dl className="num grid grid-cols-2 gap-x-6 gap-y-4 text-s md:grid-cols-4 xl:grid-cols-6">
+      <dl className="num grid grid-cols-2 gap-x-6 gap-y-4 text-s md:grid-cols-3 lg:grid-cols-4 xl:grid-cols-6">
         {facts.map(([name, value]) => (
           <div key={name} className="min-w-0">
             <dt className="text-muted">{name}</dt>
@@ -43,7 +54,7 @@ export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["Oper
         <div className="min-w-0">
           <dt className="text-muted">{texts.id}</dt>
           <dd className="-my-1.5 -ml-0.5 flex items-center">
-            <code>…{job.id.slice(-12)}</code>
+            <code className="whitespace-nowrap">…{job.id.slice(-12)}</code>
             <CopyButton text={job.id} label={texts.copyId} />
           </dd>
         </div>
@@ -55,12 +66,12 @@ export function JobFacts({ job, listed }: { job: AdminJob; listed: Schemas["Oper
 /** All jobs that share it. */
 function Filter({ search, children }: { search: { tenant?: string; user?: string; workflow?: string }; children: ReactNode }) {
   return (
-    <Link to="/operate/jobs" search={search} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
+    <Link to="/operate/jobs" search={search} className={LINK}>
       {children}
     </Link>
   );
 }
 
 function Id({ value }: { value: string }) {
-  return <code title={value}>…{value.slice(-12)}</code>;
+  return <code title={value} className="whitespace-nowrap">…{value.slice(-12)}</code>;
 }

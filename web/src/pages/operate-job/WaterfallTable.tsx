@@ -10,10 +10,10 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
       <table className="num w-full table-fixed border-collapse text-s">
         <thead>
           <tr className="text-muted">
-            <th scope="col" className="pb-2 text-left font-medium md:w-[34%] xl:w-[26%]">
+            <th scope="col" className="pb-2 text-left font-medium lg:w-[34%] xl:w-[26%]">
               {texts.columns.what}
             </th>
-            <th scope="col" className="pb-2 text-left font-medium max-md:hidden">
+            <th scope="col" className="pb-2 text-left font-medium max-lg:hidden">
               <span className="sr-only">{texts.columns.time}</span>
               <Axis ticks={ticks} />
             </th>
@@ -34,13 +34,15 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
                     {row.note}
                   </span>
                 )}
-                <span className={classes("mt-1 block md:hidden", row.isPart && "-ml-5")}>
+                <span className={classes("mt-1 block lg:hidden", row.isPart && "-ml-5")}>
                   <WaterfallBar row={row} />
                 </span>
               </th>
-              <td className="py-1.5 max-md:hidden">
+              <td className="py-1.5 max-lg:hidden">
                 <span className="sr-only">{`${texts.columns.started} ${shortDuration(Math.max(0, Date.parse(row.span.started_at) - start))}`}</span>
-                <WaterfallBar row={row} ticks={ticks} />
+                <span className="grid h-5 items-center">
+                  <WaterfallBar row={row} ticks={ticks} />
+                </span>
               </td>
               <td className="py-1.5 text-right whitespace-nowrap">{row.span.cached ? <span className="text-muted">{texts.cached}</span> : row.span.kind === "ended" || row.span.kind === "callback" ? "" : spentTime(row.span.duration_ms)}</td>
             </tr>

@@ -53,11 +53,11 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
   }, [seen, onVisible]);
   return (
     <>
-      <div aria-hidden className={`${GRID} px-4 pb-2 text-s font-medium text-muted max-md:hidden ${maySelect ? "pl-12" : ""}`}>
+      <div aria-hidden className={`${GRID} px-4 pb-2 text-s font-medium text-muted max-lg:hidden ${maySelect ? "pl-12" : ""}`}>
         <span>{allJobsTexts.columns.job}</span>
         <span>{allJobsTexts.columns.owner}</span>
-        <span className="max-lg:hidden">{allJobsTexts.columns.workflow}</span>
-        <span className="text-right max-lg:hidden">{allJobsTexts.columns.cost}</span>
+        <span className="max-xl:hidden">{allJobsTexts.columns.workflow}</span>
+        <span className="text-right max-xl:hidden">{allJobsTexts.columns.cost}</span>
         <span className="text-right">{allJobsTexts.columns.time}</span>
       </div>
       <ul

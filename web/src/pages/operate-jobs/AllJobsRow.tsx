@@ -6,7 +6,8 @@ import { allJobsTexts } from "@/texts/all-jobs";
 import type { OperatedJob } from "./actions";
 import type { AllJobsSearch } from "./filters";
 
-export const GRID = "grid grid-cols-[minmax(0,1fr)_12rem_6.5rem] gap-4 lg:grid-cols-[minmax(0,1fr)_13rem_9rem_5.5rem_6.5rem]";
+// Beside the sidebar there is room for two more columns from xl on. Below lg a row has lines instead of columns.
+export const GRID = "lg:grid lg:grid-cols-[minmax(0,1fr)_12rem_6.5rem] lg:gap-4 xl:grid-cols-[minmax(0,1fr)_13rem_9rem_5.5rem_6.5rem]";
 
 export function rowHeight(isNarrow: boolean): number {
   return isNarrow ? 96 : 64;
@@ -35,7 +36,7 @@ export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, 
       className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
     >
       {onToggle && <Box job={job} isSelected={isSelected} isSelecting={isSelecting} onToggle={onToggle} />}
-      <div className={classes("relative min-w-0 grow items-center pr-4 max-md:grid max-md:content-center max-md:gap-0.5 md:gap-4", GRID.replace("grid ", "md:grid ").replace("grid-cols", "md:grid-cols"), onToggle ? "pl-2" : "pl-4")}>
+      <div className={classes("relative min-w-0 grow items-center pr-4 max-lg:grid max-lg:content-center max-lg:gap-0.5", GRID, onToggle ? "pl-2" : "pl-4")}>
         <div className="min-w-0">
           <div className="flex min-w-0 items-center gap-2.5">
             <StatusBadge status={job.status} />
@@ -56,11 +57,11 @@ export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, 
           </div>
         </div>
         <Owner job={job} search={search} />
-        <span className="truncate text-s max-lg:hidden" title={job.workflow}>
+        <span className="truncate text-s max-xl:hidden" title={job.workflow}>
           {job.workflow}
         </span>
-        <span className="num text-right text-s max-lg:hidden">{formatTokens(job.cost)}</span>
-        <span className="num text-right text-s text-muted max-md:absolute max-md:right-4 max-md:bottom-3">
+        <span className="num text-right text-s max-xl:hidden">{formatTokens(job.cost)}</span>
+        <span className="num text-right text-s text-muted max-lg:absolute max-lg:right-4 max-lg:bottom-3">
           <Time at={job.submitted_at} className="whitespace-nowrap" />
         </span>
       </div>
@@ -72,7 +73,7 @@ function Owner({ job, search }: { job: OperatedJob; search: AllJobsSearch }) {
   const user = job.user ?? allJobsTexts.deletedUser;
   const link = "relative z-1 block max-w-full truncate rounded-s leading-6 hover:text-text hover:underline";
   return (
-    <div className="flex min-w-0 gap-2 text-s max-md:pr-20 md:grid md:gap-0">
+    <div className="flex min-w-0 gap-2 text-s max-lg:pr-20 lg:grid lg:gap-0">
       <Link to="/operate/jobs" search={{ ...search, tenant: job.tenant_id }} title={allJobsTexts.onlyTenant(job.tenant)} className={classes(link, "justify-self-start")}>
         {job.tenant}
       </Link>

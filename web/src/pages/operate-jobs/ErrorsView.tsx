@@ -65,9 +65,9 @@ function columnsOf(search: AllJobsSearch): Column<Group>[] {
       ),
     },
     { name: texts.jobs, right: true, cell: (group) => numbers.format(group.jobs) },
-    { name: texts.tenants, right: true, className: "max-md:hidden", cell: (group) => numbers.format(group.tenants) },
+    { name: texts.tenants, right: true, className: "max-lg:hidden", cell: (group) => numbers.format(group.tenants) },
     { name: texts.workflow, className: "max-lg:hidden", cell: (group) => group.example.workflow },
-    { name: texts.first, right: true, className: "max-md:hidden", cell: (group) => <Time at={group.first_seen_at} className="whitespace-nowrap" /> },
+    { name: texts.first, right: true, className: "max-lg:hidden", cell: (group) => <Time at={group.first_seen_at} className="whitespace-nowrap" /> },
     { name: texts.last, right: true, className: "max-sm:hidden", cell: (group) => <Time at={group.last_seen_at} className="whitespace-nowrap" /> },
   ];
 }

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 
 // The width below which a row has two more lines, as in the classes of the row.
-const NARROW = "(max-width: 47.99rem)";
+const NARROW = "(max-width: 63.99rem)";
 
 export function useIsNarrow(): boolean {
   return useSyncExternalStore(subscribe, () => window.matchMedia(NARROW).matches);

@@ -30,7 +30,7 @@ export function AuditHistory({ audits, query, chosen }: Props) {
       ),
     },
     { name: texts.historyColumns.state, cell: (audit) => <Badge tone={AUDIT_TONES[audit.state]}>{texts.states[audit.state]}</Badge> },
-    { name: texts.historyColumns.by, className: "max-md:hidden", cell: (audit) => <span className="[overflow-wrap:anywhere]">{requester(audit)}</span> },
+    { name: texts.historyColumns.by, className: "max-lg:hidden", cell: (audit) => <span className="[overflow-wrap:anywhere]">{requester(audit)}</span> },
     { name: texts.historyColumns.pools, right: true, className: "max-sm:hidden", cell: (audit) => audit.pools.length },
     { name: texts.historyColumns.findings, right: true, cell: (audit) => numbers.format(findingCount(audit)) },
   ];

@@ -20,8 +20,8 @@ const COLUMNS: readonly Column<PoolAudit>[] = [
       </>
     ),
   },
-  { name: texts.poolColumns.wallets, right: true, className: "max-md:hidden", cell: (pool) => shown(pool.wallets) },
-  { name: texts.poolColumns.transactions, right: true, className: "max-md:hidden", cell: (pool) => shown(pool.transactions) },
+  { name: texts.poolColumns.wallets, right: true, className: "max-lg:hidden", cell: (pool) => shown(pool.wallets) },
+  { name: texts.poolColumns.transactions, right: true, className: "max-lg:hidden", cell: (pool) => shown(pool.transactions) },
   { name: texts.poolColumns.balance, right: true, className: "max-sm:hidden", cell: (pool) => shown(pool.balance) },
   { name: texts.poolColumns.held, right: true, className: "max-sm:hidden", cell: (pool) => shown(pool.held) },
   { name: texts.poolColumns.findings, right: true, cell: (pool) => shown(pool.findings) },

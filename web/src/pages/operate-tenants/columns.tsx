@@ -27,7 +27,7 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
       ),
     },
     { name: texts.columns.state, cell: (tenant) => (tenant.disabled_at ? <Badge tone="bad">{texts.disabled}</Badge> : <Badge tone="ok">{texts.active}</Badge>) },
-    { name: texts.columns.users, right: true, className: "max-sm:hidden", cell: (tenant) => shown(number(tenant, (each) => each.users)) },
+    { name: texts.columns.users, right: true, className: "max-lg:hidden", cell: (tenant) => shown(number(tenant, (each) => each.users)) },
     {
       name: texts.columns.balance,
       right: true,
@@ -45,7 +45,7 @@ export function columnsOf(figures: ReadonlyMap<string, TenantFigures>): readonly
     {
       name: texts.columns.storage,
       right: true,
-      className: "max-md:hidden",
+      className: "max-lg:hidden",
       cell: (tenant) => {
         const bytes = number(tenant, (each) => each.storage_bytes);
         const files = number(tenant, (each) => each.storage_files);

@@ -24,7 +24,7 @@ const COLUMNS: readonly Column<Key>[] = [
       </>
     ),
   },
-  { name: keyTexts.rights, className: "max-md:hidden", cell: (key) => (key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights) },
+  { name: keyTexts.rights, className: "max-lg:hidden", cell: (key) => (key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights) },
   { name: keyTexts.lastUsed, className: "max-sm:hidden", cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
   {
     name: keyTexts.ends,

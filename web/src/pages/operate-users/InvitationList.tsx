@@ -27,8 +27,8 @@ export function InvitationList() {
       ),
     },
     { name: texts.columns.role, className: "max-sm:hidden", cell: (each) => roleTexts[each.role] },
-    { name: texts.columns.tenant, className: "max-md:hidden", cell: (each) => each.tenant },
-    { name: texts.columns.expires, right: true, className: "max-md:hidden", cell: (each) => <Time at={each.expires_at} className="whitespace-nowrap text-muted" /> },
+    { name: texts.columns.tenant, className: "max-lg:hidden", cell: (each) => each.tenant },
+    { name: texts.columns.expires, right: true, className: "max-lg:hidden", cell: (each) => <Time at={each.expires_at} className="whitespace-nowrap text-muted" /> },
   ];
   const menu: Column<Invitation> = {
     name: texts.revoke,

@@ -23,14 +23,14 @@ export function userColumns({ withTenant }: { withTenant: boolean }): readonly C
   ];
   const tenant: Column<User> = {
     name: texts.columns.tenant,
-    className: "max-md:hidden",
+    className: "max-lg:hidden",
     cell: (user) => (
       <Link to="/operate/tenants/$id" params={{ id: user.tenant_id }} className={LINK}>
         {user.tenant}
       </Link>
     ),
   };
-  const created: Column<User> = { name: texts.columns.created, right: true, className: "max-md:hidden", cell: (user) => <Time at={user.created_at} className="whitespace-nowrap text-muted" /> };
+  const created: Column<User> = { name: texts.columns.created, right: true, className: "max-lg:hidden", cell: (user) => <Time at={user.created_at} className="whitespace-nowrap text-muted" /> };
   return withTenant ? [...columns, tenant, created] : [...columns, created];
 }
 

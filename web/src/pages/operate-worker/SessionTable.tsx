@@ -9,7 +9,7 @@ const texts = workerTexts.sessions;
 const COLUMNS: readonly Column<Session>[] = [
   { name: texts.started, cell: (session) => <Time at={session.started_at} className="whitespace-nowrap" /> },
   { name: texts.ended, cell: (session) => (session.ended_at ? <Time at={session.ended_at} className="whitespace-nowrap" /> : <Badge tone="ok">{texts.open}</Badge>) },
-  { name: texts.reason, className: "max-md:hidden", cell: (session) => <span className="[overflow-wrap:anywhere]">{session.end_reason ?? "–"}</span> },
+  { name: texts.reason, className: "max-lg:hidden", cell: (session) => <span className="[overflow-wrap:anywhere]">{session.end_reason ?? "–"}</span> },
   { name: texts.busy, right: true, cell: (session) => <span className="whitespace-nowrap">{duration(session.busy_seconds)}</span> },
   { name: texts.completed, right: true, cell: (session) => session.jobs_completed },
   { name: texts.failed, right: true, className: "max-sm:hidden", cell: (session) => session.jobs_failed },

@@ -4,7 +4,6 @@ import { bars, busyShare, type Bar } from "./hours";
 import { utilisationQuery } from "./queries";
 import { Section } from "./Section";
 
-const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });
 const hour = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const LABELED = 6;
 
@@ -14,7 +13,7 @@ export function UtilisationChart({ id }: { id: string }) {
   const hours = data?.hours ?? [];
   const share = busyShare(hours);
   const shown = bars(hours, new Date());
-  const summary = share === null ? workerTexts.neverOnline : workerTexts.busy(percent.format(share));
+  const summary = share === null ? workerTexts.neverOnline : workerTexts.busy(percent(share));
   return (
     <Section title={workerTexts.utilisation}>
       <div className="panel p-5">
@@ -39,8 +38,12 @@ export function UtilisationChart({ id }: { id: string }) {
   );
 }
 
+function percent(share: number): string {
+  return `${Math.round(share * 100)}\u00a0%`;
+}
+
 function HourBar({ bar }: { bar: Bar }) {
-  const text = bar.share === null ? workerTexts.offline : percent.format(bar.share);
+  const text = bar.share === null ? workerTexts.offline : percent(bar.share);
   return (
     <div title={`${hour.format(bar.at)}: ${text}`} className={`relative h-full overflow-hidden rounded-[2px] ${bar.share === null ? "" : "bg-hover"}`}>
       <div className="absolute inset-x-0 bottom-0 bg-run" style={{ height: `${(bar.share ?? 0) * 100}%` }} />

@@ -48,7 +48,7 @@ const COLUMNS: readonly Column<Worker>[] = [
     ),
   },
   { name: texts.load, right: true, cell: (worker) => <span className="whitespace-nowrap">{workersTexts.load(worker.current_load, worker.max_concurrency)}</span> },
-  { name: texts.fleet, className: WIDE, cell: (worker) => (worker.fleet_slug ? `${worker.fleet_slug}, ${worker.stage}` : <span className="text-muted">{workersTexts.noFleet}</span>) },
+  { name: texts.fleet, className: WIDE, cell: (worker) => (worker.fleet_slug ? <span className="whitespace-nowrap">{`${worker.fleet_slug}, ${worker.stage}`}</span> : <span className="text-muted">{workersTexts.noFleet}</span>) },
   { name: texts.workflows, className: WIDE, cell: (worker) => <Workflows slugs={worker.workflows} /> },
   { name: texts.machine, className: WIDEST, cell: (worker) => [worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || "–" },
   { name: texts.versions, className: WIDEST, cell: (worker) => versionsOf(worker) || "–" },

@@ -34,7 +34,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { name: texts.workers, right: true, className: WIDE, cell: (row) => count(row.metrics?.live_workers) },
   { name: texts.properties, className: WIDE, cell: (row) => row.properties.map((each) => each.key).join(", ") || "–" },
   { name: texts.result, className: WIDE, cell: (row) => `.${row.output_extension}` },
-  { name: texts.changed, right: true, className: "max-md:hidden", cell: (row) => <Time at={row.updated_at} className="whitespace-nowrap" /> },
+  { name: texts.changed, right: true, className: "max-lg:hidden", cell: (row) => <Time at={row.updated_at} className="whitespace-nowrap" /> },
 ];
 
 function count(value: number | undefined): string {

@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { components } from "@/api/schema";
 import { Badge, Time } from "@/design";
 import { operateTexts } from "@/texts/operate";
+import { placeOf } from "./alert-places";
 import { alertsQuery } from "./queries";
 
 type Alert = components["schemas"]["Alert"];
@@ -23,6 +25,7 @@ export function AlertList() {
 
 function AlertPanel({ alert }: { alert: Alert }) {
   const isCritical = alert.severity === "critical";
+  const place = placeOf(alert);
   return (
     <li className={isCritical ? "panel border-l-4 border-l-bad p-4" : "panel border-l-4 border-l-warn p-4"}>
       <div className="flex flex-wrap items-center gap-2">
@@ -37,6 +40,11 @@ function AlertPanel({ alert }: { alert: Alert }) {
       </div>
       <p className="mt-1.5 break-words text-s text-muted">
         <span className="font-[550] text-text">{operateTexts.whatToDo}:</span> {alert.action}
+        {place && (
+          <Link to={place.to} params={place.params} search={place.search} className="ml-2 font-[550] whitespace-nowrap text-text underline decoration-line-strong underline-offset-3 hover:decoration-text">
+            {place.label}
+          </Link>
+        )}
       </p>
       <details className="mt-1.5 text-s text-muted">
         <summary className="w-fit cursor-pointer rounded-s py-0.5 touch:min-h-11 touch:content-center">{operateTexts.whatItMeans}</summary>

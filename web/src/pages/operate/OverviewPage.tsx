@@ -29,7 +29,7 @@ export function OverviewPage() {
           <>
             <Select
               label={operateTexts.workflow}
-              className="w-56"
+              className="w-56 max-sm:w-48"
               value={workflow ?? ALL}
               choices={choices}
               onChange={(chosen) => void navigate({ search: (before) => ({ ...before, workflow: chosen === ALL ? undefined : chosen }), replace: true })}

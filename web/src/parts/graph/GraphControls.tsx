@@ -1,12 +1,18 @@
-import { Panel, useReactFlow } from "@xyflow/react";
+import { Panel, useReactFlow, useStore } from "@xyflow/react";
 import { Maximize, Minus, Plus } from "lucide-react";
 import { Button } from "@/design";
 import { graphTexts } from "@/texts/graph";
+import { useEffect, type RefObject } from "react";
 
 export const FIT = { padding: 0.12, maxZoom: 1 };
 
-export function GraphControls() {
+/** `wasMoved`: a person has chosen what is in sight, so it stays when the window changes. */
+export function GraphControls({ wasMoved }: { wasMoved: RefObject<boolean> }) {
   const { zoomIn, zoomOut, fitView } = useReactFlow();
+  const width = useStore((state) => state.width);
+  useEffect(() => {
+    if (width > 0 && !wasMoved.current) void fitView(FIT);
+  }, [width, wasMoved, fitView]);
   return (
     <Panel position="bottom-left" className="flex gap-1">
       <Button size="icon" aria-label={graphTexts.zoomOut} icon={<Minus size={16} />} onClick={() => void zoomOut()} />

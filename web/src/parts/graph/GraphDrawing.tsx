@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { useMemo, useRef } from "react";
 import { MiniMap, ReactFlow, ReactFlowProvider, type Edge } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import "./graph.css";
@@ -14,6 +14,7 @@ const MANY = 40;
 const VERY_MANY = 300;
 
 export default function GraphDrawing({ label, graph, layout, marks, selected = [], onSelect }: GraphProps & { layout: Layout }) {
+  const wasMoved = useRef(false);
   const nodes = useMemo(
     () =>
       graph.nodes.map(
@@ -59,6 +60,10 @@ export default function GraphDrawing({ label, graph, layout, marks, selected = [
         nodesFocusable={false}
         edgesFocusable={false}
         elementsSelectable={false}
+        onMoveStart={(event) => {
+          // Without an event it was moved by this code.
+          if (event) wasMoved.current = true;
+        }}
         deleteKeyCode={null}
         // The wheel scrolls the page; with Ctrl or ⌘ it zooms.
         zoomOnScroll={false}
@@ -67,7 +72,7 @@ export default function GraphDrawing({ label, graph, layout, marks, selected = [
         onlyRenderVisibleElements={graph.nodes.length > VERY_MANY}
       >
         {graph.nodes.length >= MANY && <MiniMap position="top-right" className="max-md:hidden" ariaLabel={graphTexts.map} pannable nodeColor="var(--line-strong)" />}
-        <GraphControls />
+        <GraphControls wasMoved={wasMoved} />
       </ReactFlow>
     </ReactFlowProvider>
   );

@@ -1,0 +1,42 @@
+// Where an operator sees more about an alert and acts on it.
+import type { Schemas } from "@/api/types";
+import { operateTexts } from "@/texts/operate";
+
+type Alert = Pick<Schemas["Alert"], "code" | "subject">;
+
+export interface AlertPlace {
+  to: "/operate/jobs" | "/operate/workers" | "/operate/fleets" | "/operate/providers" | "/operate/workflows/$slug";
+  params?: { slug: string };
+  search?: { status?: "failed" | "active"; workflow?: string; tab?: "settings" };
+  label: string;
+}
+
+const texts = operateTexts.alertPlaces;
+
+/** Nothing for alerts about the machines that the control planes run on. */
+export function placeOf({ code, subject }: Alert): AlertPlace | null {
+  // "slug (stage, provider)"
+  const [workflow = ""] = subject.split(" ");
+  switch (code) {
+    case "no_live_worker":
+      return { to: "/operate/workflows/$slug", params: { slug: workflow }, search: { tab: "settings" }, label: texts.workflow };
+    case "long_wait":
+      return { to: "/operate/jobs", search: { status: "active", workflow }, label: texts.waiting };
+    case "many_failures":
+    case "kills_engines":
+      return { to: "/operate/jobs", search: { status: "failed", workflow }, label: texts.failed };
+    case "unapproved_workers":
+    case "unverified_workers":
+      return { to: "/operate/workers", label: texts.workers };
+    case "scaling_driver_failing":
+    case "fleet_at_maximum":
+    case "fleet_cannot_run":
+    case "scaling_paused":
+      return { to: "/operate/fleets", label: texts.fleets };
+    case "paused_limit":
+    case "provider_paused":
+      return { to: "/operate/providers", label: texts.providers };
+    default:
+      return null;
+  }
+}
