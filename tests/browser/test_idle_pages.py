@@ -36,7 +36,7 @@ class Asked:
         self.page.on("request", self._note)
 
     def _note(self, request: Request) -> None:
-        # What the page has already, such as a picture that was chosen, costs the server nothing.
+        # What the page has already, such as an image that was chosen, costs the server nothing.
         if not request.url.startswith(("blob:", "data:")):
             self.urls.append(f"{request.method} {request.url}")
 
@@ -96,7 +96,7 @@ class Profiles:
         shown = await asyncio.gather(*(tab.counted() for tab in tabs))
         for tab in tabs:
             await show(tab.page, is_shown=False)
-        # Answers that are on their way may ask for more.
+        # Responses that are on their way may ask for more.
         await asyncio.gather(*(tab.settled() for tab in tabs))
         hidden = await asyncio.gather(*(tab.counted() for tab in tabs))
         for tab in tabs:

@@ -76,7 +76,7 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
         stroke: colour(COLOURS[line.tone]),
         width: 1.6,
         dash: line.isDashed ? [4, 4] : undefined,
-        // A value between two gaps is no line.
+        // A value between two gaps does not make a line.
         points: { show: false, size: 5, fill: colour(COLOURS[line.tone]), filter: (chart: uPlot, index: number) => alone(chart.data[index] ?? []) },
         spanGaps: false,
       })),

@@ -9,7 +9,7 @@ export function stepsFor(lines: readonly Values[]): number[] {
   return lines.every((values) => Array.from(values).every((value) => value === null || value === undefined || Number.isInteger(value))) ? WHOLE_STEPS : STEPS;
 }
 
-/** The places of values between two gaps, which are no line. */
+/** The places of values between two gaps, which do not make a line. */
 export function alone(values: Values): number[] {
   const isThere = (index: number) => values[index] !== null && values[index] !== undefined;
   return Array.from({ length: values.length }, (_, index) => index).filter((index) => isThere(index) && !isThere(index - 1) && !isThere(index + 1));
