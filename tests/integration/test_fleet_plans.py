@@ -79,6 +79,10 @@ CASES = {
     "authenticate": Case({"hashes": hashes(*TWENTY), "for_poll": [True] * 20, "rotation_seconds": 600}, 700),
     "adopt_rotated_tokens": Case({"hashes": hashes(*TWENTY)}, 120),
     "touch_workers": Case({"worker_ids": [f"w-{n}" for n in TWENTY], "seconds_ago": [0.5] * 20}, 400),
+    "record_engine_use": Case(
+        {"worker_ids": [f"w-{n}" for n in TWENTY], "session_ids": TWENTY, "engines": ["[]"] * 20}, 500
+    ),
+    "engine_use_of_worker": Case({"worker_id": "w-7"}, 20),
     "record_events": Case({"entries": [entry(n) for n in TWENTY]}, 700),
     "events_of_worker": Case({"worker_id": "w-7", "before": None, "limit": 51}, 100),
     "list_events": Case({"before": None, "limit": 51}, 20),

@@ -71,6 +71,7 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("poll", "poll_id", "200 characters", 200, lambda n: {"poll_id": "x" * n}),
     ("poll", "active_leases", "1,000 entries", 1000, lambda n: {"active_leases": [str(uuid4()) for _ in range(n)]}),
     ("poll", "loaded_models", "64 entries", 64, lambda n: {"loaded_models": ["0123456789abcdef"] * n}),
+    ("poll", "engine_use", "64 entries", 64, lambda n: {"engine_use": [{"name": "x", "places": 1}] * n}),
     ("heartbeat", "preview.data", "65,536 bytes before base64", 65_536, lambda n: {"preview": preview_image(n)}),
     ("heartbeat", "outputs", "100 entries", 100, lambda n: {"outputs": files(n)}),
     ("heartbeat", "outputs.name", "255 characters", 255, lambda n: {"outputs": [{**FILE, "name": "x" * n}]}),

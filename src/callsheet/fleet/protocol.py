@@ -50,7 +50,16 @@ def open_protocol(
     gate = gate or EveryProvider()
     deliveries = Deliveries(storage, jobs.starter, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
-    polls = WorkerPolls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, Warmth(databases), gate)
+    polls = WorkerPolls(
+        fleet.authentication,
+        jobs,
+        deliveries,
+        fleet.audit,
+        spare.exists,
+        Warmth(databases),
+        fleet.engine_use,
+        gate,
+    )
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
     reports = WorkerReports(
         jobs.starter,

@@ -1,4 +1,5 @@
 -- database: central
+-- owns: worker_engine_use
 -- Requests of workers: authentication, the last time each worker was seen, and spare work for prefetches.
 
 -- name: authenticate
@@ -81,6 +82,21 @@ UPDATE comfyui_workers w
 SET last_seen_at = greatest(w.last_seen_at, clock_timestamp() - make_interval(secs => seen_workers.seconds_ago))
 FROM locked_workers JOIN seen_workers USING (worker_id)
 WHERE w.worker_id = locked_workers.worker_id AND w.worker_id = ANY (:worker_ids::text[])
+
+-- name: record_engine_use
+-- Only for the session that reported it. Locks in key order; a worker that is removed meanwhile is left out.
+WITH locked_workers AS MATERIALIZED (
+    SELECT worker_id, session_id FROM comfyui_workers
+    WHERE worker_id = ANY (:worker_ids::text[])
+    ORDER BY worker_id FOR KEY SHARE
+)
+INSERT INTO worker_engine_use (worker_id, session_id, engines)
+SELECT w.worker_id, w.session_id, reported.engines::jsonb
+FROM unnest(:worker_ids::text[], :session_ids::bigint[], :engines::text[])
+    AS reported (worker_id, session_id, engines)
+JOIN locked_workers w ON w.worker_id = reported.worker_id AND w.session_id = reported.session_id
+ON CONFLICT (worker_id) DO UPDATE SET
+    session_id = excluded.session_id, engines = excluded.engines, reported_at = clock_timestamp()
 
 -- name: set_concurrency
 -- Only for the session that reported the number: a newer registration has its own.

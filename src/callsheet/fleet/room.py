@@ -8,6 +8,7 @@ from callsheet.fleet.asg import AutoscalingGroups
 from callsheet.fleet.audit import Audit
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.engine_use import EngineUseRecorder
 from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
 from callsheet.fleet.held_leases import HeldLeases
@@ -37,10 +38,11 @@ class FleetRoom:
     sweeper: WorkerSweeper
     retention: AuditRetention
     instances: InstanceValidator
+    engine_use: EngineUseRecorder
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.authentication.presence, self.sweeper, self.instances, self.retention)
+        return (self.authentication.presence, self.sweeper, self.instances, self.retention, self.engine_use)
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, lease_reports: LeaseReports) -> FleetRoom:
@@ -61,4 +63,5 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, le
         sweeper=WorkerSweeper(databases, settings, held),
         retention=AuditRetention(databases, settings.audit_log_days, settings.session_days),
         instances=InstanceValidator(databases, groups, workers),
+        engine_use=EngineUseRecorder(databases),
     )

@@ -48,6 +48,12 @@ SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow
 FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
 WHERE d.worker_id = :worker_id AND d.status = 'leased' ORDER BY d.dispatch_id
 
+-- name: engine_use_of_worker
+-- Of its current session: a new agent starts to measure anew.
+SELECT u.engines, u.reported_at FROM worker_engine_use u
+JOIN comfyui_workers w ON w.worker_id = u.worker_id AND w.session_id = u.session_id
+WHERE u.worker_id = :worker_id
+
 -- name: find_workflow
 SELECT id FROM workflows WHERE slug = :slug
 

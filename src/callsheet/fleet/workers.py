@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.environment import Lack
 from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.fleet import (
+    EngineUse,
     Worker,
     WorkerDetails,
     WorkerEvent,
@@ -44,6 +46,11 @@ class WorkerFilter:
     stage: str | None = None
     live: bool | None = None
     approved: bool | None = None
+
+
+class EngineUseRow(NamedTuple):
+    engines: Any
+    reported_at: datetime
 
 
 class GroupRow(NamedTuple):
@@ -77,7 +84,15 @@ class Workers:
             sessions = await LOG_SQL["sessions_of_worker"].rows(
                 connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
-        return WorkerDetails(**dict(worker), cannot_run=cannot_run, leases=leases, sessions=sessions)
+            use = await WORKER_SQL["engine_use_of_worker"].row(connection, EngineUseRow, worker_id=worker_id)
+        return WorkerDetails(
+            **dict(worker),
+            cannot_run=cannot_run,
+            leases=leases,
+            sessions=sessions,
+            engine_use=[] if use is None else [EngineUse.model_validate(engine) for engine in use.engines],
+            engine_use_at=None if use is None else use.reported_at,
+        )
 
     async def of_workflow(self, slug: str) -> WorkflowWorkers:
         """The live workers that are assigned to a workflow, and what they lack of it."""

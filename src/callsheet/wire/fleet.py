@@ -150,6 +150,17 @@ class Worker(Answer):
     last_seen_at: datetime = Field(description="When the worker was seen last, to about a second.")
 
 
+class EngineUse(Answer):
+    """How much an engine was used, as its worker measured it."""
+
+    name: str
+    places: int = Field(description="Number of jobs that the engine runs at once.")
+    idle_share: float | None = Field(
+        description="Share of the time in which the engine took jobs and its places did not render. Null: it took none."
+    )
+    measured_seconds: float = Field(description="Of how many seconds, at most the last hour.")
+
+
 class WorkerDetails(Worker):
     cannot_run: list[CannotRun] = Field(
         description="Workflows that are assigned to the worker but whose jobs it does not get, and what its engines "
@@ -157,6 +168,11 @@ class WorkerDetails(Worker):
     )
     leases: list[WorkerLease]
     sessions: list[WorkerSession] = Field(description="The worker's last ten sessions.")
+    engine_use: list[EngineUse] = Field(
+        default_factory=list,
+        description="How much each engine was used in the last hour. Empty if the worker does not report it.",
+    )
+    engine_use_at: datetime | None = Field(None, description="When the worker reported it.")
 
 
 class WorkerGroup(Answer):

@@ -38,6 +38,8 @@ MOST_ANNOUNCED = 100
 MOST_DELIVERED = 2000
 MOST_ACTIVE_LEASES = 1000
 MOST_LOADED_MODELS = 64
+MOST_REPORTED_ENGINES = 64
+LONGEST_ENGINE_NAME = 100
 LARGEST_SIZE = 2**53
 # Printed as base64, with room for the padding.
 LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
@@ -146,6 +148,24 @@ def most_leases(places: int, *, prefetch: bool) -> int:
     return 2 * places if prefetch else places
 
 
+class ReportedEngine(WorkerRequest):
+    """How much one engine of the worker was used."""
+
+    name: Annotated[str, _cut(LONGEST_ENGINE_NAME)] = Field(description="Name that distinguishes the worker's engines.")
+    places: int = Field(ge=0, le=2**31 - 1, description="Number of jobs that the engine runs at once.")
+    idle_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Share of the time in which the engine took jobs and its places did not render. Null: it took no "
+        "jobs.",
+    )
+    measured_seconds: float = Field(
+        0, ge=0, le=86_400, allow_inf_nan=False, description="Of how many seconds, at most the last hour."
+    )
+
+
 class PollRequest(WorkerRequest):
     current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Number of jobs that the worker is running.")
     max_concurrency: int | None = Field(
@@ -176,6 +196,11 @@ class PollRequest(WorkerRequest):
         max_length=MOST_LOADED_MODELS,
         description="Models that its engines have loaded, each as the first 16 hexadecimal digits of the SHA-256 of "
         "its name in the graph. Among jobs that are equally due it gets one that needs them.",
+    )
+    engine_use: list[ReportedEngine] | None = Field(
+        None,
+        max_length=MOST_REPORTED_ENGINES,
+        description="How much each engine was used in the last hour, for operators. Twice a minute is enough.",
     )
 
 

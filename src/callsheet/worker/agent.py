@@ -7,6 +7,7 @@ leases for each place of its engines.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import time
 import uuid
@@ -21,7 +22,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.together import all_of, first_of
 from callsheet.wire.fleet import RegisterRequest
-from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
+from callsheet.wire.worker import PollAnswer, PollRequest, ReportedEngine, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
@@ -48,6 +49,8 @@ PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approve
 LONGEST_FULL_SECONDS = 1.0
 LONGEST_POLL_ID = 64
 LOOK_SECONDS = 5.0
+# Least time between two reports of how much the engines were used.
+USE_SECONDS = 30.0
 # Timeout of the last requests before the agent leaves.
 REPORT_SECONDS = 10.0
 
@@ -72,6 +75,7 @@ class Agent:
         self._supervision = supervision_of(list(self._engines), supervised)
         # Capacity in the last successful poll since registration; None before the first.
         self._told_capacity: int | None = None
+        self._use_reported = -math.inf
         self._identity = Identity()
         self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
         self._runs: dict[JobRun, asyncio.Task[None]] = {}
@@ -196,6 +200,7 @@ class Agent:
             active_leases=named_leases([run.job.lease_token for run in self._runs]),
             prefetch=offer.prefetch,
             loaded_models=self._warm.hashes() or None,
+            engine_use=self._use_to_report(),
         )
         asking = asyncio.create_task(self._plane.poll(request))
         try:
@@ -211,6 +216,14 @@ class Agent:
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
+
+    def _use_to_report(self) -> list[ReportedEngine] | None:
+        """With some polls only: an agent of short jobs polls many times a second."""
+        now = time.monotonic()
+        if now - self._use_reported < USE_SECONDS:
+            return None
+        self._use_reported = now
+        return self._engines.reported_use()
 
     def _next_poll(self) -> None:
         self._poll_id = uuid.uuid4().hex

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.providers.engine import Engine, EngineError, EngineUnreachable
+from callsheet.wire.worker import MOST_REPORTED_ENGINES, ReportedEngine
 from callsheet.worker.engine_choice import EngineState, choose_engine
+from callsheet.worker.engine_use import EngineUse
 from callsheet.worker.health import Health
 from callsheet.worker.warm_up import WarmUp
 
@@ -42,6 +44,7 @@ class DrivenEngine:
         self._is_resting = False
         self._loaded: frozenset[str] = frozenset()
         self._last_used = 0.0
+        self._use = EngineUse()
 
     @property
     def takes_jobs(self) -> bool:
@@ -60,6 +63,22 @@ class DrivenEngine:
     def take(self, wanted: frozenset[str]) -> None:
         self.busy += 1
         self._loaded, self._last_used = wanted, time.monotonic()
+        self.note_use()
+
+    def give_back(self) -> None:
+        self.busy -= 1
+        self.note_use()
+
+    def note_use(self) -> None:
+        """Call after a change of what the engine does or may do."""
+        self._use.change(self.busy, self.places if self.takes_jobs else 0)
+
+    def reported_use(self) -> ReportedEngine:
+        share, seconds = self._use.idle_share() or (None, 0.0)
+        rounded = None if share is None else round(share, 4)
+        return ReportedEngine(
+            name=self.name, places=self.places, idle_share=rounded, measured_seconds=round(seconds, 1)
+        )
 
     def forget_models(self) -> None:
         """Call after a restart of the engine: no model is loaded."""
@@ -170,6 +189,10 @@ class Engines:
         ]
         return {"engines": versions, "each_engine": each_one}
 
+    def reported_use(self) -> list[ReportedEngine]:
+        """How much each engine was used in the last hour."""
+        return [each.reported_use() for each in self._driven[:MOST_REPORTED_ENGINES]]
+
     async def claim(self, provider: str, wanted: frozenset[str]) -> Claim:
         """Returns an engine for a job whose files are downloaded. A provider's only engine is returned at once; of
         several engines, the first with a free place."""
@@ -197,11 +220,13 @@ class Engines:
                 self._waiting.remove(waiting)
 
     def give_back(self, driven: DrivenEngine) -> None:
-        driven.busy -= 1
+        driven.give_back()
         self.serve()
 
     def serve(self) -> None:
         """Call after every change. Waiting jobs get free places, or EngineUnreachable if no engine takes jobs."""
+        for driven in self._driven:
+            driven.note_use()
         for waiting in [each for each in self._waiting if not each.found.done()]:
             states = {each.state: each for each in waiting.candidates}
             chosen = choose_engine(list(states), waiting.wanted)

@@ -43,6 +43,7 @@ export const workerTexts = {
   neverOnline: "No sample yet. A sample is taken once a minute while the worker is online.",
   offline: "offline",
   now: "now",
+  engineUse: { title: "Engines in the last hour", engine: "Engine", places: "Jobs at once", idle: "Idle", measured: "Measured for", noJobs: "Took no jobs", reported: "Reported" },
   cannotRun: "Cannot run",
   facts: {
     title: "Details",

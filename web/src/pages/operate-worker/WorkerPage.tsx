@@ -10,6 +10,7 @@ import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { workersTexts } from "@/texts/workers";
 import { CannotRun } from "./CannotRun";
+import { EngineTable } from "./EngineTable";
 import { HeldJobs } from "./HeldJobs";
 import { workerQuery } from "./queries";
 import { SessionTable } from "./SessionTable";
@@ -42,6 +43,7 @@ export function WorkerPage() {
       <div className="grid gap-8">
         <HeldJobs leases={worker.leases} />
         <UtilisationChart id={id} />
+        <EngineTable worker={worker} />
         <WorkerFacts worker={worker} />
         {worker.cannot_run.length > 0 && <CannotRun workflows={worker.cannot_run} />}
         <SessionTable sessions={worker.sessions} />
