@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.plumbing.own_origins import OwnAddresses
+from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.settings import load_settings
 from tests.api.conftest import Started
 from tests.support.people import PASSWORD, People

@@ -225,10 +225,10 @@ async def test_a_prediction_of_an_overtaken_worker_is_canceled_at_the_provider(
     assert await callback_harness.worker_harness.balance(callback_harness.ann) == 93
 
 
-async def counted(callback_harness: CallbackHarness) -> collections.CallbackHarness[str]:
+async def counted(callback_harness: CallbackHarness) -> collections.Counter[str]:
     text = (await callback_harness.worker_harness.client.get("/metrics")).text
     found = re.findall(r"^(callsheet_provider_call(?:back)?s_total\{.*\}) (\S+)$", text, re.MULTILINE)
-    return collections.CallbackHarness({labels: int(float(value)) for labels, value in found})
+    return collections.Counter({labels: int(float(value)) for labels, value in found})
 
 
 async def test_calls_and_callbacks_are_counted_in_the_metrics(callback_harness: CallbackHarness) -> None:

@@ -25,7 +25,7 @@ from callsheet.wallet.audit import Finding, audit, audit_pool
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
-from tests.chaos.machines import BenchInstallation
+from tests.chaos.machines import MachineEnvironment
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
 from tests.support.installation import empty, installation, isolate
@@ -133,17 +133,17 @@ MOVES = strategies.lists(
 
 
 def test_g2_no_order_of_credits_and_jobs_makes_a_settlement_fail(shared_settings: Settings) -> None:
-    ground = BenchInstallation(shared_settings)
+    machine_environment = MachineEnvironment(shared_settings)
 
     @hypothesis.settings(max_examples=10, deadline=None, database=None, derandomize=True)
     @hypothesis.given(moves=MOVES)
     def play(moves: list[tuple[str, float]]) -> None:
-        ground.runner.run(_play(ground.databases, moves))
+        machine_environment.runner.run(_play(machine_environment.databases, moves))
 
     try:
         play()
     finally:
-        ground.close()
+        machine_environment.close()
 
 
 async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:

@@ -16,7 +16,7 @@ from callsheet.providers.comfy.http import EngineHttp
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
 from callsheet.providers.engine import EngineError, EngineUnreachable, NodeState, Output, Run
 from tests.support.breaking_line import breaking_line_to
-from tests.support.engine_stages import Seen
+from tests.support.engine_setups import RecordingWatcher
 from tests.support.engines import KEY, PNG, replaying
 from tests.support.waiting import until
 
@@ -243,7 +243,7 @@ async def test_messages_that_are_read_after_the_result_still_say_when_each_node_
     async with replaying(as_cloud=as_cloud) as server:
         server.scenario = "late"
         engine = ComfyCloud(server.url, KEY, patience=QUICK) if as_cloud else ComfyUI(server.url, patience=QUICK)
-        seen = Seen()
+        seen = RecordingWatcher()
         await engine.run(new_run(), seen)
         assert {node for node, state in seen.nodes if state == "started"} == {
             node for node, state in seen.nodes if state == "finished"
