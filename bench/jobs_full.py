@@ -1,8 +1,8 @@
 """The whole paid job: submit and reserve, relay, lease, start, complete and consume, close; two databases, with events.
 
 The ceiling is the same statements sent bare, without our layers: one job at a time on eight pairs of connections
-(`jobs.full`), and as many jobs per statement as fit (`jobs.full.batched`). The peer is Procrastinate's no-op, which
-reserves nothing, charges nothing and sends no events.
+(`jobs.full`), and as many jobs per statement as fit (`jobs.full.batched`, and in processor time
+`jobs.full.processor`). The peer is Procrastinate's no-op, which reserves nothing, charges nothing and sends no events.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bench.bare_jobs import Order, bare_jobs
 from bench.counting import counter
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.peers import procrastinate
+from bench.processor import processor_clock
 from bench.queues import TENANTS
 from bench.results import Result
 from bench.turns import Drainable, take_turns
@@ -79,7 +80,7 @@ async def run(seconds: float) -> list[Result]:
             "ours": ours,
             "peer": peer,
         }
-        rates = await take_turns(contestants, seconds)
+        rates = await take_turns(contestants, seconds, processor_clock(installation))
         jobs = max(CALLERS, round(rates["ours"].per_second))
         before = await count.counts()
         await ours.drain(jobs)
@@ -94,6 +95,13 @@ async def run(seconds: float) -> list[Result]:
             peer=rates["peer"].per_second,
         ),
         Result(name=f"{name}.batched", value=value, unit="jobs/s", ceiling=rates["several"].per_second),
+        Result(
+            name=f"{name}.processor",
+            value=rates["ours"].processor_microseconds,
+            unit="µs/job",
+            ceiling=rates["several"].processor_microseconds,
+            peer=rates["peer"].processor_microseconds,
+        ),
         Result(name=f"{name}.statements", value=(after.statements - before.statements) / jobs, unit="statements/job"),
         Result(name=f"{name}.commits", value=(after.commits - before.commits) / jobs, unit="commits/job"),
     ]

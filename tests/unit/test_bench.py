@@ -56,7 +56,7 @@ def test_the_core_is_measured_on_one_server_and_loses_no_job(tmp_path: Path) -> 
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1800)
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
     assert all(any(found == name or found.startswith(f"{name}.") for found in results) for name in CORE)
-    for name in ("dispatch.core", "dispatch.batch", "dispatch.batch.processor", "jobs.full"):
+    for name in ("dispatch.core", "dispatch.batch", "dispatch.batch.processor", "jobs.full", "jobs.full.processor"):
         assert {"value", "unit", "ceiling", "peer", "ratio_to_ceiling", "ratio_to_peer"} <= results[name].keys()
     for name in ("dispatch.growth", "dispatch.growth.at_the_end", "dispatch.growth.no_match", "dispatch.pickup"):
         assert {"value", "unit", "target", "ratio", "p50_ms"} <= results[name].keys()
