@@ -43,11 +43,23 @@ class Stack:
     port: int = field(default_factory=free_port)
     # Settings that differ from those of every demo.
     settings: Mapping[str, str] = field(default_factory=dict)
+    # Where people reach it, if that is a load balancer in front of it.
+    public_url: str | None = None
     _process: asyncio.subprocess.Process | None = None
 
     @property
     def url(self) -> str:
+        return self.public_url or self.own_url
+
+    @property
+    def own_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Settings of every control plane of this installation."""
+        public = {} if self.public_url is None else {"CALLSHEET_SERVER__PUBLIC_URL": self.public_url}
+        return {**self.settings, **public}
 
     async def start(self) -> None:
         """Until its sample job is done: then everything works."""
@@ -61,7 +73,7 @@ class Stack:
                 stdout=output,
                 stderr=output,
                 cwd=self.home.parent,
-                env={**kept, **self.settings, "CALLSHEET_HOME": str(self.home)},
+                env={**kept, **self.variables, "CALLSHEET_HOME": str(self.home)},
             )
 
         def is_running() -> bool:

@@ -2,68 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import sys
-from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.conftest import DESKTOP, PATIENCE_MS
+from tests.browser.conftest import PATIENCE_MS
 from tests.browser.failing import failed_jobs
 from tests.browser.making import sell, submit
+from tests.browser.operating import PHONE, audited, fits, retry_a_thousand, rows_of, stopped_retry
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.watching import Watch
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
 MEMORY = [f"CUDA out of memory. Tried to allocate {number}.50 GiB on GPU 0" for number in range(2, 5)]
 MODEL = "<b>dreamshaper_8.safetensors is not in the list of checkpoints"
-PHONE: ViewportSize = {"width": 390, "height": 844}
-
-
-async def listed(stack: Stack, **wanted: Any) -> list[dict[str, Any]]:
-    """All jobs of a filter, by the API."""
-    found: list[dict[str, Any]] = []
-    cursor: dict[str, str] = {}
-    async with stack.client(stack.operator) as client:
-        while True:
-            page = (await client.get("/api/admin/jobs", params={**wanted, **cursor, "limit": 200})).json()
-            found += page["items"]
-            if page["next_cursor"] is None:
-                return found
-            cursor = {"cursor": page["next_cursor"]}
-
-
-async def audited(stack: Stack) -> None:
-    """Every balance is the sum of its transactions, and every job is charged once."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "callsheet", "wallet", "audit"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=stack.home.parent,
-        env={**kept, "CALLSHEET_HOME": str(stack.home)},
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
-
-
-def rows_of(page: Page) -> Any:
-    return page.get_by_role("list", name="Jobs").get_by_role("listitem")
-
-
-async def fits(page: Page) -> None:
-    """At both widths, in both themes."""
-    for size in (PHONE, DESKTOP):
-        await page.set_viewport_size(size)
-        assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"], size
-        await assert_accessible(page)
 
 
 async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_one_the_same(
@@ -182,41 +138,12 @@ async def test_a_bulk_retry_of_a_thousand_jobs_is_stopped_half_way(
     assert len(ids) == 1000
     await stack.sign_in(page, await stack.new_account(role="operator"))
     await page.goto(f"/operate/jobs?status=failed&workflow={slug}")
-    await rows_of(page).first.locator("label").click()
-    bar = page.get_by_role("toolbar", name="Selected jobs")
-    await bar.get_by_role("button", name="Select all 1,000").click()
-    await expect(bar).to_contain_text("All 1,000 jobs of this filter")
-    await bar.get_by_role("button", name="Retry").click()
-    dialog = page.get_by_role("dialog", name="Retry 1,000 jobs?")
-    await expect(dialog).to_contain_text("reserves 1,000 tokens")
-    await dialog.get_by_role("button", name="Retry").click()
-    running = page.get_by_role("region", name="Bulk actions")
-    await expect(running).to_contain_text("of 1,000 done")
-    await expect(running.get_by_text(re.compile(r"^[1-9]\d* of 1,000 done"))).to_be_visible()
+    running = await retry_a_thousand(page)
     await screenshots.take(page, "operate-bulk-running")
     await running.get_by_role("button", name="Stop Retry").click()
     await expect(running).to_contain_text("Stopped by")
     await expect(running).to_contain_text("untouched")
     await assert_accessible(page)
-
-    # The batch that was under way is counted when it is done.
-    action: dict[str, Any] = {}
-    jobs: list[dict[str, Any]] = []
-
-    async def is_counted() -> bool:
-        async with stack.client(stack.operator) as client:
-            shown = (await client.get("/api/admin/bulk-actions")).json()["items"]
-        action.update(next(each for each in shown if each["filter"]["workflow"] == [slug]))
-        jobs[:] = await listed(stack, workflow=slug)
-        return bool(action["done"] == sum(job["charge_cycle"] == 2 for job in jobs))
-
-    await until(is_counted)
-    retried = [job for job in jobs if job["charge_cycle"] == 2]
-    untouched = [job for job in jobs if job["charge_cycle"] == 1]
-    assert len(retried) + len(untouched) == len(jobs) == 1000
-    assert (action["state"], action["total"], action["refused"]) == ("stopped", 1000, 0)
-    assert (action["done"], action["untouched"]) == (len(retried), len(untouched))
-    assert 0 < len(retried) < 1000
-    assert {job["status"] for job in untouched} == {"failed"}
+    retried = (await stopped_retry(stack, slug)).retried
     assert {job["status"] for job in retried} <= {"pending", "queued"}
     await audited(stack)

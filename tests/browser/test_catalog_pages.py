@@ -5,14 +5,28 @@ from __future__ import annotations
 import copy
 import io
 import json
-import uuid
 from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Page, expect
 
-from tests.browser.accessibility import assert_accessible
+from tests.browser.catalog import (
+    EXPORT,
+    assert_accessible_at_top,
+    create_effect,
+    create_workflow,
+    drop,
+    drop_export,
+    find_effect,
+    generate,
+    make_text_a_property,
+    node,
+    publish,
+    run_on_demo,
+    run_test,
+    unique,
+)
 from tests.browser.making import ended
 from tests.browser.screenshots import SIZES, Screenshots
 from tests.browser.stack import Account, Stack
@@ -20,45 +34,8 @@ from tests.browser.watching import Watch
 
 pytestmark = pytest.mark.thorough
 MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-EXPORT: dict[str, Any] = {
-    "1": {
-        "class_type": "LightboxTextToImage",
-        "inputs": {"text": "a harbour at dawn", "seed": 18446744073709551615, "width": 320, "height": 200, "steps": 4},
-        "_meta": {"title": "Paint"},
-    },
-    "2": {"class_type": "ImageInvert", "inputs": {"image": ["1", 0]}, "_meta": {"title": "Invert"}},
-    "9": {
-        "class_type": "SaveImage",
-        "inputs": {"images": ["2", 0], "filename_prefix": "harbour"},
-        "_meta": {"title": "Save the image"},
-    },
-}
 PNG = {"output_node_id": "9", "output_extension": "png", "output_mime_type": "image/png"}
 PROMPT = {"key": "prompt", "type": "text", "placeholder": "{{prompt}}", "user_configurable": True, "required": True}
-
-
-def unique(name: str) -> str:
-    return f"{name}-{uuid.uuid4().hex[:6]}"
-
-
-async def drop(page: Page, name: str, content: str) -> None:
-    """A file that is let go somewhere over the page."""
-    files = await page.evaluate_handle(
-        """([name, content]) => {
-            const files = new DataTransfer();
-            files.items.add(new File([content], name, { type: "application/json" }));
-            return files;
-        }""",
-        [name, content],
-    )
-    for event in ("dragenter", "dragover", "drop"):
-        await page.dispatch_event("main", event, {"dataTransfer": files})
-
-
-async def assert_accessible_at_top(page: Page) -> None:
-    """Not where the bar above happens to cover half of a button."""
-    await page.evaluate("scrollTo(0, 0)")
-    await assert_accessible(page)
 
 
 async def made(stack: Stack, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -77,10 +54,6 @@ async def painting(stack: Stack, name: str, **changes: Any) -> str:
     return str((await made(stack, "workflows", body))["slug"])
 
 
-def node(page: Page, title: str) -> Locator:
-    return page.locator(".graph").get_by_role("button", name=title)
-
-
 async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     page: Page, chromium: Browser, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
@@ -97,23 +70,15 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await page.keyboard.press("Escape")
 
     slug = unique("harbour")
-    await drop(page, f"{slug}.json", json.dumps(EXPORT))
-    dialog = page.get_by_role("dialog", name=f"Import {slug}.json")
-    await expect(dialog).to_contain_text("The file of SaveImage (node 9), as .png")
-    await expect(dialog.get_by_text("Paint", exact=True)).to_be_visible()
-    await dialog.get_by_role("textbox", name="Name", exact=False).first.fill("Harbour")
+    dialog = await drop_export(page, slug, "Harbour")
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-import")
-    await dialog.get_by_role("button", name="Create workflow").click()
-    await expect(page.get_by_role("heading", name="Harbour", level=1)).to_be_visible()
+    await create_workflow(page, dialog, "Harbour")
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}")
 
     # Inputs are chosen in the graph, and the form follows.
-    await node(page, "Paint").click()
+    panel = await make_text_a_property(page)
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}?node=%221%22")
-    panel = page.get_by_role("region", name="Paint, node 1")
-    await panel.get_by_role("button", name="Make it a property: text").click()
-    await page.get_by_role("menuitem", name="Text").click()
     await panel.get_by_role("button", name="Make it a property: seed").click()
     await page.get_by_role("menuitem", name="Number").click()
     await expect(panel).to_contain_text("Set by seed")
@@ -147,28 +112,17 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await expect(page.get_by_text("Harbour is saved.")).to_be_visible()
     await expect(bar).to_have_count(0)
 
-    await form.get_by_role("button", name="Choose fleets").click()
-    await page.get_by_role("switch", name="Run on demo, production").click()
-    await expect(page.get_by_text("demo, production runs it now.")).to_be_visible()
+    await run_on_demo(page)
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-workflow-settings")
 
     # The test runs on the engine, and its result is beside the form.
     await page.get_by_role("tab", name="Graph and form").click()
-    await form.get_by_role("textbox", name="Scene").fill("a lighthouse in the fog")
-    await form.get_by_role("button", name="Run a test").click()
-    result = page.get_by_role("region", name="Result of the test run")
-    await expect(result).to_contain_text("Completed")
-    await expect(result.get_by_role("img").first).to_be_visible()
+    await run_test(page, "Scene", "a lighthouse in the fog")
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-workflow")
 
-    await page.get_by_role("tab", name="Effects").click()
-    await page.get_by_role("link", name="New effect").click()
-    dialog = page.get_by_role("dialog", name="New effect")
-    await dialog.get_by_role("textbox", name="Name").first.fill(f"Fog of {slug}")
-    await dialog.get_by_role("button", name="Create effect").click()
-    await expect(page.get_by_role("heading", name=f"Fog of {slug}", level=1)).to_be_visible()
+    await create_effect(page, f"Fog of {slug}")
     await page.get_by_role("combobox", name="Category").fill("Places")
     await page.get_by_role("switch", name="Set Seed").click()
     await page.get_by_role("textbox", name="Seed").fill("42")
@@ -186,23 +140,14 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await screenshots.take(page, "operate-effect")
 
     # No effect is free by accident.
-    await page.get_by_role("button", name="Publish").click()
-    dialog = page.get_by_role("dialog")
-    await expect(dialog.get_by_role("button", name="Publish")).to_be_disabled()
-    await dialog.get_by_role("textbox", name="Price in tokens").fill("7")
-    await dialog.get_by_role("button", name="Publish").click()
-    await expect(page.get_by_text(f"Fog of {slug} is published.")).to_be_visible()
+    await publish(page, f"Fog of {slug}", price=7)
 
     context = await chromium.new_context(base_url=stack.url, locale="en-US")
     buyer = await context.new_page()
     await stack.sign_in(buyer, account)
-    await buyer.goto(f"/effects?q=Fog of {slug}")
-    await buyer.get_by_role("link", name=f"Fog of {slug}").click()
+    await find_effect(buyer, f"Fog of {slug}")
     await expect(buyer.get_by_role("textbox", name="Seed")).to_have_count(0)
-    await buyer.get_by_role("textbox", name="Scene").fill("a ferry in the fog")
-    await buyer.get_by_role("button", name="Generate").click()
-    await buyer.wait_for_url("**/jobs/*")
-    job = await ended(stack, account, buyer.url.rpartition("/")[2])
+    job = await ended(stack, account, await generate(buyer, "Scene", "a ferry in the fog"))
     await context.close()
     assert (job["status"], job["cost"]) == ("completed", 7)
     async with stack.client(account.headers) as client:

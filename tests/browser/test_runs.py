@@ -9,34 +9,18 @@ import zipfile
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.making import content_of, sell
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, plant_tree, run_of, start_run, waits
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.voting import open_comparison_by_keyboard, vote_by_keyboard
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough
 PHONE = {"width": 390, "height": 844}
-# Milliseconds from a key to the frame that shows the next pair, with both images decoded.
-WATCH_VOTES = """() => {
-  window.votes = [];
-  document.addEventListener("keydown", (event) => {
-    const shown = () => document.querySelector("[data-pair]")?.dataset.pair;
-    const [before, at] = [shown(), event.timeStamp];
-    if (!before || !event.key.startsWith("Arrow")) return;
-    const look = () => {
-      const images = [...document.querySelectorAll("[data-pair] > :not([aria-hidden=true]) img")];
-      if (shown() === before || !images.every((each) => each.complete && each.naturalWidth > 0)) {
-        return requestAnimationFrame(look);
-      }
-      window.votes.push(performance.now() - at);
-    };
-    requestAnimationFrame(look);
-  }, true);
-}"""
 # Milliseconds between frames, and what the code of the page took in each, while `window.frames` is an array.
 WATCH_FRAMES = """() => {
   window.frames = [];
@@ -50,26 +34,6 @@ WATCH_FRAMES = """() => {
 }"""
 
 
-async def press_until(page: Page, key: str, wanted: Locator) -> None:
-    """Moves the focus as a person without a mouse does."""
-    for _ in range(60):
-        if await wanted.evaluate("(element) => element === document.activeElement"):
-            return
-        await page.keyboard.press(key)
-    raise AssertionError(f"{key} does not lead to {wanted}")
-
-
-async def judged_for(page: Page, favourite: int) -> str:
-    """The key for the pair that is shown: the favourite wins, and two others are equally good."""
-    pair = page.get_by_role("region", name="Pair to compare")
-    sides = pair.get_by_role("button", name=re.compile(r"Candidate \d+ is better"))
-    await expect(sides).to_have_count(2)
-    numbers = [int(re.findall(r"\d+", str(await sides.nth(side).get_attribute("aria-label")))[0]) for side in (0, 1)]
-    if favourite not in numbers:
-        return "ArrowUp"
-    return "ArrowLeft" if numbers[0] == favourite else "ArrowRight"
-
-
 async def test_a_run_is_voted_to_its_winner_by_keyboard_only(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
@@ -78,44 +42,9 @@ async def test_a_run_is_voted_to_its_winner_by_keyboard_only(
     run_id = await start_run(stack, account, pipeline, "Dunes", target_leaves=4)
     assert (await waits(stack, account, run_id))["leaves"] == 4
 
-    await page.goto("/effects")
-    await expect(page.get_by_role("heading", level=1)).to_be_visible()
-    await page.keyboard.press("g")
-    await page.keyboard.press("r")
-    await expect(page).to_have_url(re.compile("/runs$"))
-    link = page.get_by_role("list", name="Runs").get_by_role("link")
-    await expect(link).to_contain_text("4 of 4 finished")
-    await press_until(page, "Tab", link)
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("heading", name="Dunes")).to_be_visible()
-    await press_until(page, "Tab", page.get_by_role("tab", name="Tree"))
-    await press_until(page, "ArrowRight", page.get_by_role("tab", name="Compare"))
-    await expect(page).to_have_url(re.compile("tab=compare"))
-    # Out of the list of tabs, where the arrows mean something else.
-    await page.keyboard.press("Tab")
-
-    progress = page.get_by_role("tabpanel").get_by_role("status").first
-    await expect(progress).to_have_text("0 of 6 pairs")
-    await page.evaluate(WATCH_VOTES)
-    pair = page.get_by_role("region", name="Pair to compare")
+    await open_comparison_by_keyboard(page, "Dunes", leaves=4)
     favourite = 4
-    first = str(await pair.get_attribute("data-pair"))
-    await page.keyboard.press(await judged_for(page, favourite))
-    await expect(progress).to_have_text("1 of 6 pairs")
-    # A vote that was a mistake is taken back, and the pair comes again.
-    await page.keyboard.press("u")
-    await expect(progress).to_have_text("0 of 6 pairs")
-    await expect(pair).to_have_attribute("data-pair", first)
-    for judged in range(1, 7):
-        await page.keyboard.press(await judged_for(page, favourite))
-        await expect(progress).to_have_text(f"{judged} of 6 pairs")
-    await expect(page.get_by_role("heading", name="All pairs are compared")).to_be_visible()
-    times: list[float] = await page.evaluate("window.votes")
-    print(f"from a vote to the next pair: {[round(each) for each in times]} ms")  # noqa: T201  measured, not asserted
-    await press_until(page, "Tab", page.get_by_role("link", name="Show the winners"))
-    await page.keyboard.press("Enter")
-    best = page.get_by_role("listitem", name="Number 1", exact=True)
-    await expect(best).to_contain_text(f"Candidate {favourite}")
+    await vote_by_keyboard(page, favourite, pairs=6)
 
     async with stack.client(account.headers) as client:
         winners = (await client.get(f"/api/runs/{run_id}/winners")).json()

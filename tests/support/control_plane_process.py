@@ -33,6 +33,7 @@ class ControlPlaneProcess:
         async with httpx.AsyncClient(base_url=self.settings.public_url, trust_env=False, timeout=5) as client:
 
             async def is_ready() -> bool:
+                assert not self.is_over, (self.directory / "control-plane.log").read_text()
                 with suppress(httpx.TransportError):
                     return (await client.get("/readyz")).status_code == 200
                 return False
@@ -77,12 +78,15 @@ def variables(settings: Settings) -> dict[str, str]:
     """What makes another process use the same installation."""
     chosen = {
         "HOME": str(settings.home),
-        "DATABASE__DSN": settings.database.dsn.get_secret_value() if settings.database.dsn else "",
         "SERVER__PORT": str(settings.server.port),
         "STORAGE__BACKEND": settings.storage.backend,
         "MEDIA__PREVIEWS": str(settings.media.previews),
-        "FLEET__AUTO_APPROVE": str(settings.fleet.auto_approve),
     }
+    if settings.fleet.auto_approve is not None:
+        chosen["FLEET__AUTO_APPROVE"] = str(settings.fleet.auto_approve)
+    # Without one, the embedded database of the data directory.
+    if settings.database.dsn is not None:
+        chosen["DATABASE__DSN"] = settings.database.dsn.get_secret_value()
     if settings.fleet.secret is not None:
         chosen["FLEET__SECRET"] = settings.fleet.secret.get_secret_value()
     if settings.storage.backend == "s3":
