@@ -25,7 +25,7 @@ export function StatusTabs({ search, onChange }: { search: AllJobsSearch; onChan
           )}
         >
           {allJobsTexts.statuses[status]}
-          {counts && <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">{numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}</span>}
+          {counts && !(counts[status] === 0 && data?.is_partial) && <span className="num rounded-full bg-hover px-1.5 text-xs font-medium text-muted">{numbers.format(counts[status]) + (data?.is_partial ? "+" : "")}</span>}
         </button>
       ))}
     </div>

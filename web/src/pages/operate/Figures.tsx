@@ -6,23 +6,25 @@ import { compact, failedShare, idleShare, latest, percent, perMinute, worst } fr
 
 interface Props {
   statistics: Schemas["Statistics"];
+  /** The last hour, minute by minute: what a longer range has is the mean of up to an hour. */
+  recent: Schemas["Statistics"];
   metrics: Schemas["Metrics"];
 }
 
 /** What an operator looks at first. */
-export function Figures({ statistics, metrics }: Props) {
+export function Figures({ statistics, recent, metrics }: Props) {
   const { points, step_seconds, now, workflow } = statistics;
   const chosen = metrics.workflows.filter((each) => workflow === null || each.workflow === workflow);
   // The server counts a queue of a workflow up to 1,000 jobs, and samples longer ones once a minute.
-  const sampled = step_seconds === 60 ? latest(points, (point) => point.queued) : null;
+  const sampled = latest(recent.points, (point) => point.queued);
   const delayed = chosen.reduce((total, each) => total + each.delayed, 0);
   const running = chosen.reduce((total, each) => total + each.leased + each.waiting, 0);
   const failed = failedShare(points);
   const wait = worst(points, (point) => point.wait_p95_seconds);
   const idle = idleShare(points);
-  const busyWorkers = latest(points, (point) => point.busy_workers);
-  const idleWorkers = latest(points, (point) => point.idle_workers);
-  const tokens = latest(points, (point) => point.tokens_held);
+  const busyWorkers = latest(recent.points, (point) => point.busy_workers);
+  const idleWorkers = latest(recent.points, (point) => point.idle_workers);
+  const tokens = latest(recent.points, (point) => point.tokens_held);
   const online = busyWorkers === null || idleWorkers === null ? null : busyWorkers + idleWorkers;
   return (
     <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">

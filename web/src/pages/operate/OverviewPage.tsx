@@ -18,7 +18,10 @@ export function OverviewPage() {
   const { range = "1h", workflow } = useSearch({ from: "/framed/operator/operate" });
   const navigate = useNavigate({ from: "/operate" });
   const statistics = useQuery(statisticsQuery(range, workflow));
+  // The same query where the range is an hour.
+  const recent = useQuery(statisticsQuery("1h", workflow));
   const metrics = useQuery(metricsQuery);
+  const failed = [statistics, recent].find((query) => query.isError && !query.data);
   const choices = [{ value: ALL, label: operateTexts.allWorkflows }, ...(metrics.data?.workflows ?? []).map((each) => ({ value: each.workflow, label: each.workflow }))];
   return (
     <>
@@ -44,11 +47,11 @@ export function OverviewPage() {
         }
       />
       <AlertList />
-      {statistics.isError && !statistics.data ? (
-        <ProblemPanel error={statistics.error} onRetry={() => void statistics.refetch()} />
-      ) : statistics.data && metrics.data ? (
+      {failed ? (
+        <ProblemPanel error={failed.error} onRetry={() => void failed.refetch()} />
+      ) : statistics.data && recent.data && metrics.data ? (
         <div className="grid gap-6">
-          <Figures statistics={statistics.data} metrics={metrics.data} />
+          <Figures statistics={statistics.data} recent={recent.data} metrics={metrics.data} />
           <Charts statistics={statistics.data} />
           <WorkflowTable metrics={metrics.data} statistics={statistics.data} />
         </div>
