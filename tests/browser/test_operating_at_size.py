@@ -230,6 +230,7 @@ async def test_a_bulk_retry_is_stopped_half_way_and_both_control_planes_show_it(
         await screenshots.take(page, "size-bulk-stopped")
         stopped = await stopped_retry(stack, large.failing)
         assert {job["status"] for job in stopped.retried} <= {"pending", "queued", "processing"}
+        await expect(running).to_contain_text(f"{len(stopped.retried)} of 1,000 done")
         actions = other.get_by_role("list", name="Bulk actions").get_by_role("listitem")
         await expect(actions.first).to_contain_text(f"{len(stopped.retried)} of 1,000 done")
         await expect(actions.first).to_contain_text("Stopped by")

@@ -60,7 +60,8 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
   return {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    // On the right, room for half of the last time: it is cut off otherwise.
+    padding: [8, 26, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     hooks: { setCursor: [(chart) => onHover(chart.cursor.idx ?? null)] },

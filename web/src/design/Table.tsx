@@ -28,7 +28,7 @@ export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
         <thead>
           <tr>
             {columns.map((column, index) => (
-              <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", index === 0 && FIRST, column.className)}>
+              <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 max-sm:px-3 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", index === 0 && FIRST, column.className)}>
                 {column.head ?? column.name}
               </th>
             ))}
@@ -38,7 +38,7 @@ export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
           {rows.map((row) => (
             <tr key={rowKey(row)} className="border-b transition-colors duration-100 last:border-0 hover:bg-hover">
               {columns.map((column) => (
-                <td key={column.name} className={classes("px-4 py-2.5", column.right && "text-right", column.className)}>
+                <td key={column.name} className={classes("px-4 py-2.5 max-sm:px-3", column.right && "text-right", column.className)}>
                   {column.cell(row)}
                 </td>
               ))}
