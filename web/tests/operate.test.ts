@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { bars, busyShare } from "@/pages/operate-worker/hours";
 import { agentOf, customNodesOf } from "@/pages/operate-worker/capabilities";
 import { alone, stepsFor } from "@/design/chart-values";
+import { beyond } from "@/design/reveal";
 import { placeOf } from "@/pages/operate/alert-places";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
 import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
@@ -134,5 +135,14 @@ describe("places of alerts", () => {
     expect(placeOf({ code: "many_failures", subject: "portrait" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", workflow: "portrait" } });
     expect(placeOf({ code: "no_live_worker", subject: "portrait (production, self_hosted)" })).toMatchObject({ to: "/operate/workflows/$slug", params: { slug: "portrait" } });
     expect(placeOf({ code: "pool_unavailable", subject: "pool_1" })).toBeNull();
+  });
+});
+
+describe("an entry of a list that scrolls", () => {
+  it("is moved by as little as makes it visible, its start first", () => {
+    expect(beyond(120, 150, 100, 200)).toBe(0);
+    expect(beyond(90, 120, 100, 200)).toBe(-10);
+    expect(beyond(180, 220, 100, 200)).toBe(20);
+    expect(beyond(150, 400, 100, 200)).toBe(50);
   });
 });

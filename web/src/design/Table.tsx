@@ -19,7 +19,7 @@ interface Props<Row> {
 }
 
 // A table that is too wide scrolls. Without a width of its own, what a row is about would be broken letter by letter.
-const FIRST = "min-w-40";
+const FIRST = "max-xl:min-w-40";
 
 export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
   return (

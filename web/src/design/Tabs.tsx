@@ -1,5 +1,6 @@
 import { Tabs as Radix } from "radix-ui";
 import { useEffect, useRef, type ReactNode } from "react";
+import { reveal } from "./reveal";
 
 interface Tab<Value extends string> {
   value: Value;
@@ -19,8 +20,7 @@ export function Tabs<Value extends string>({ value, onChange, tabs, label }: Pro
   const list = useRef<HTMLDivElement>(null);
   // A narrow screen has no room for all of them: the chosen one can be seen.
   useEffect(() => {
-    // In braces: some browsers return a promise, which React would take for a cleanup.
-    list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    reveal(list.current, "[data-state=active]");
   }, [value]);
   return (
     <Radix.Root value={value} onValueChange={(chosen) => onChange(chosen as Value)}>

@@ -4,6 +4,7 @@ import { ShieldAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Empty } from "@/design";
+import { reveal } from "@/design/reveal";
 import { operateTexts } from "@/texts/operate";
 import { mayOpen } from "./navigation";
 import { useOperatePlaces } from "./usePlaces";
@@ -28,8 +29,7 @@ function OperatorBar() {
   const bar = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
   useEffect(() => {
-    // Braces: newer browsers return a promise, which is not a way to clean up.
-    bar.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+    reveal(bar.current, "[aria-current]");
   }, [pathname]);
   return (
     <nav ref={bar} aria-label={operateTexts.area} className="mb-4 flex gap-1 overflow-x-auto md:hidden">

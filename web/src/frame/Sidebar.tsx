@@ -1,5 +1,6 @@
 import { Link, useLocation } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
+import { reveal } from "@/design/reveal";
 import { frameTexts } from "@/texts/frame";
 import { operateTexts } from "@/texts/operate";
 import { AccountButton } from "./AccountButton";
@@ -15,7 +16,7 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
   const { pathname } = useLocation();
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+    reveal(list.current, "[aria-current]");
   }, [pathname, operate.length]);
   return (
     <nav aria-label={frameTexts.navigation} className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex">
@@ -43,7 +44,7 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
 function Group({ title, places }: { title: string; places: readonly Place[] }) {
   return (
     <div className="grid gap-0.5">
-      <div className="px-2 pt-3.5 pb-1.5 text-xs [@media(max-height:62rem)]:pt-1.5 [@media(max-height:58rem)]:pb-1 text-muted">{title}</div>
+      <div className="px-2 pt-3.5 pb-1.5 text-xs [@media(max-height:62rem)]:pt-1.5 text-muted">{title}</div>
       {places.map((place) => (
         <Entry key={place.to} place={place} />
       ))}
@@ -57,7 +58,7 @@ function Entry({ place }: { place: Place }) {
       to={place.to}
       // The overview is above the other pages of operators.
       activeOptions={{ exact: place.to === "/operate" }}
-      className="flex min-h-8.5 [@media(max-height:62rem)]:min-h-7.5 [@media(max-height:58rem)]:min-h-7 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
+      className="flex min-h-8.5 [@media(max-height:62rem)]:min-h-7 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
       activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
     >
       <place.icon size={16} strokeWidth={1.8} aria-hidden />

@@ -14,7 +14,7 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
     name: texts.columns.actor,
     className: WIDE,
     cell: (entry) => (
-      <Only search={{ actor: entry.actor_email ?? entry.actor }} label={texts.onlyActor(actorName(entry))}>
+      <Only isWhole search={{ actor: entry.actor_email ?? entry.actor }} label={texts.onlyActor(actorName(entry))}>
         {actorName(entry)}
       </Only>
     ),
@@ -57,7 +57,7 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
   { name: texts.columns.details, className: WIDE, cell: (entry) => <span className="text-muted [overflow-wrap:anywhere]">{detailsOf(entry)}</span> },
 ];
 
-/** A link that adds one filter to those that are set. `isWhole`: an id, which is not broken where there is room. */
+/** A link that adds one filter to those that are set. `isWhole`: what is not broken where there is room. */
 function Only({ search, label, isWhole = false, children }: { search: AuditSearch; label: string; isWhole?: boolean; children: ReactNode }) {
   return (
     <Link
