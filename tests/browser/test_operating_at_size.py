@@ -272,6 +272,10 @@ async def test_a_drained_worker_ends_its_job_and_leaves(
     await assert_accessible(page)
     await row.get_by_role("link").first.click()
     await expect(page.get_by_role("region", name="Sessions")).to_contain_text("drained")
+    details = page.get_by_role("region", name="Details")
+    await expect(details).to_contain_text("render-farm, production")
+    # What its last session does not keep is not made up.
+    await expect(details).not_to_contain_text("with the shared secret")
     await assert_accessible(page)
     await screenshots.take(page, "size-worker-gone")
 

@@ -7,9 +7,13 @@ import { workersTexts, workerTexts } from "@/texts/workers";
 import { agentOf, customNodesOf } from "./capabilities";
 import { Section } from "./Section";
 
+const UNKNOWN = "–";
+
 export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
   const texts = workerTexts.facts;
   const customNodes = customNodesOf(worker.capabilities);
+  // A worker that left has the values of its last session, which does not keep all of them.
+  const none = worker.is_registered ? texts.none : UNKNOWN;
   return (
     <Section title={texts.title}>
       <dl className="panel grid gap-x-8 gap-y-4 p-5 sm:grid-cols-2 xl:grid-cols-3">
@@ -22,18 +26,18 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
               {worker.fleet_slug}, {worker.stage}
             </Link>
           ) : (
-            `${workersTexts.noFleet}, ${worker.stage}`
+            `${worker.fleet_slug ?? workersTexts.noFleet}, ${worker.stage}`
           )}
         </Fact>
-        <Fact name={texts.slots}>{worker.max_concurrency}</Fact>
+        <Fact name={texts.slots}>{worker.is_registered ? worker.max_concurrency : UNKNOWN}</Fact>
         <Fact name={texts.agent}>{agentOf(worker.capabilities) ?? texts.unknown}</Fact>
         <Fact name={texts.engines}>{versionsOf(worker) || texts.unknown}</Fact>
         <Fact name={texts.machine}>{[worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || texts.unknown}</Fact>
-        <Fact name={texts.workflows}>{worker.workflows.join(", ") || texts.none}</Fact>
-        <Fact name={texts.customNodes}>{customNodes.join(", ") || texts.none}</Fact>
+        <Fact name={texts.workflows}>{worker.workflows.join(", ") || none}</Fact>
+        <Fact name={texts.customNodes}>{customNodes.join(", ") || none}</Fact>
         <Fact name={texts.registered}>
           <Time at={worker.registered_at} />
-          {worker.fleet_token_id ? ` ${texts.withToken(worker.fleet_token_id)}` : ` ${texts.withSecret}`}
+          {worker.fleet_token_id ? ` ${texts.withToken(worker.fleet_token_id)}` : worker.is_registered && ` ${texts.withSecret}`}
         </Fact>
       </dl>
     </Section>
