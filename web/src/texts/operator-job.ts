@@ -76,6 +76,8 @@ export const operatorJobTexts = {
   graph: "Graph",
   payload: "Payload",
   events: "Events",
+  logs: "Lines in the log",
+  logsText: "Each line of the log about a change of this job has its id and, if a request made the change, its request_id. Search for the id, then for a request_id, to see the rest of that request.",
   money: "Tokens",
   graphLabel: "The graph that ran, with the time of each node",
   graphHint: "The warmer a node is drawn, the longer it took. Select a node to see its inputs.",

@@ -1,5 +1,5 @@
 import type { JobEvent } from "@/api/types";
-import { absoluteTime, Table, type Column } from "@/design";
+import { absoluteTime, CopyButton, Table, type Column } from "@/design";
 import { titleOf } from "@/parts/job/events";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 
@@ -10,6 +10,18 @@ const COLUMNS: readonly Column<JobEvent>[] = [
   { name: texts.eventColumns.reason, cell: (event) => <span className="[overflow-wrap:anywhere]">{event.reason ?? "–"}</span> },
 ];
 
-export function EventsTab({ events }: { events: readonly JobEvent[] }) {
-  return <Table label={texts.events} rows={events} columns={COLUMNS} rowKey={(event) => event.seq} />;
+export function EventsTab({ jobId, events }: { jobId: string; events: readonly JobEvent[] }) {
+  return (
+    <div className="grid gap-4">
+      <Table label={texts.events} rows={events} columns={COLUMNS} rowKey={(event) => event.seq} />
+      <section aria-labelledby="log-lines" className="panel grid gap-2 p-4 sm:p-5">
+        <h2 id="log-lines">{texts.logs}</h2>
+        <p className="text-s text-muted">{texts.logsText}</p>
+        <p className="flex items-center gap-2">
+          <code className="min-w-0 [overflow-wrap:anywhere]">{jobId}</code>
+          <CopyButton text={jobId} label={texts.copyId} />
+        </p>
+      </section>
+    </div>
+  );
 }

@@ -44,7 +44,7 @@ export function OperatorJobPage() {
   const tabs = [
     { value: "graph" as const, label: texts.graph, content: <GraphTab job={job.data} graph={graph} waterfall={waterfall.data} /> },
     { value: "payload" as const, label: texts.payload, content: <PayloadTab payload={payload} /> },
-    { value: "events" as const, label: texts.events, content: <EventsTab events={waterfall.data.events} /> },
+    { value: "events" as const, label: texts.events, content: <EventsTab jobId={id} events={waterfall.data.events} /> },
     { value: "money" as const, label: texts.money, content: <MoneyTab transactions={waterfall.data.transactions} /> },
   ];
   return (
