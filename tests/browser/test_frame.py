@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.making import sell, submit
@@ -46,6 +47,25 @@ async def test_a_user_signs_in_sees_the_frame_and_signs_out(
     await expect(page).to_have_url(re.compile("/sign-in$"))
     await page.goto("/effects")
     await expect(page.get_by_label("Password")).to_be_visible()
+
+
+@pytest.mark.thorough
+async def test_the_wallet_says_nothing_before_it_is_known(signed_in: Page) -> None:
+    page = signed_in
+    known = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await known.wait()
+        await route.continue_()
+
+    # The stream of the tab sends the wallet, too.
+    await page.route(re.compile(r"/api/(wallet|ai-jobs/stream)(\?|$)"), hold)
+    await page.goto("/effects")
+    navigation = page.get_by_role("navigation", name="Main").first
+    await expect(navigation.get_by_text("Tokens", exact=True)).to_be_visible()
+    await expect(navigation.get_by_text("None held")).to_have_count(0)
+    known.set()
+    await expect(navigation.get_by_text("None held")).to_be_visible()
 
 
 PHONE = {"width": 360, "height": 740}

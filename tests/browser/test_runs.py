@@ -253,6 +253,8 @@ async def test_a_run_of_another_user_is_not_found(signed_in: Page, stack: Stack)
     await signed_in.goto("/runs")
     await expect(signed_in.get_by_role("heading", name="No runs yet")).to_be_visible()
     await assert_accessible(signed_in)
+    await signed_in.get_by_role("link", name="Choose a pipeline").click()
+    await expect(signed_in).to_have_url(f"{stack.url}/pipelines")
 
 
 async def balance_of(stack: Stack, account: Account) -> int:

@@ -11,7 +11,7 @@ const numbers = new Intl.NumberFormat("en");
 export function WalletBox() {
   const wallet = useQuery(walletQuery);
   const balance = wallet.data?.balance;
-  const held = wallet.data?.held ?? 0;
+  const held = wallet.data && (wallet.data.held ?? 0);
   const delta = useDelta(balance);
   return (
     <Link to="/account" className="num block rounded-m border bg-panel p-3 shadow-panel transition-colors duration-100 hover:bg-hover">
@@ -30,9 +30,13 @@ export function WalletBox() {
       ) : (
         <Skeleton className="my-1 h-5 w-16" />
       )}
-      <span key={held} className="block animate-[tick_160ms_ease-out] text-s text-muted">
-        {held ? frameTexts.held(numbers.format(held)) : frameTexts.nothingHeld}
-      </span>
+      {held === undefined ? (
+        <Skeleton className="my-1 h-3 w-20" />
+      ) : (
+        <span key={held} className="block animate-[tick_160ms_ease-out] text-s text-muted">
+          {held > 0 ? frameTexts.held(numbers.format(held)) : frameTexts.nothingHeld}
+        </span>
+      )}
     </Link>
   );
 }

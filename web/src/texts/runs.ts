@@ -13,6 +13,7 @@ export const runsTexts = {
   more: "Show more",
   none: "No runs yet",
   noneText: "Start a run from a pipeline. It makes candidates step by step until your target or your budget is reached.",
+  toPipelines: "Choose a pipeline",
   noneFound: "No run matches these filters",
   noneFoundText: "Change or clear the filters to see other runs.",
   finished: (leaves: number, target: number) => `${numbers.format(leaves)} of ${numbers.format(target)} finished`,

@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { GitFork } from "lucide-react";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
@@ -33,7 +33,16 @@ export function RunsPage() {
         isFiltered(search) ? (
           <Empty icon={<GitFork size={20} />} title={runsTexts.noneFound} text={runsTexts.noneFoundText} action={<Button onClick={() => void navigate({ search: {}, replace: true })}>{runsTexts.clear}</Button>} />
         ) : (
-          <Empty icon={<GitFork size={20} />} title={runsTexts.none} text={runsTexts.noneText} />
+          <Empty
+            icon={<GitFork size={20} />}
+            title={runsTexts.none}
+            text={runsTexts.noneText}
+            action={
+              <Button asChild look="go">
+                <Link to="/pipelines">{runsTexts.toPipelines}</Link>
+              </Button>
+            }
+          />
         )
       ) : (
         <div className="grid gap-4">
