@@ -34,7 +34,7 @@ export const requirementsTexts = {
   workersText: "Live workers that are assigned to it, compared with what is saved.",
   noWorkers: "No live worker is assigned to this workflow.",
   chooseFleets: "Choose fleets",
-  able: (able: number, all: number) => (able === all ? (all === 1 ? "The only worker can run it" : `All ${all} workers can run it`) : `${able} of ${all} workers can run it`),
+  able: (able: number, all: number) => (able === 0 ? "No live worker can run it" : able === all ? (all === 1 ? "The only worker can run it" : `All ${all} workers can run it`) : `${able} of ${all} workers can run it`),
   can: "Can run it",
   cannot: "Cannot run it",
   unreported: "They do not report what they have, so they get its jobs.",
