@@ -304,6 +304,61 @@ async def test_a_workflow_is_retired_with_what_that_means(page: Page, stack: Sta
     await expect(page.get_by_text("Retired painting is active.")).to_be_visible()
 
 
+async def test_a_preview_is_uploaded_and_an_effect_without_jobs_deleted(page: Page, stack: Stack) -> None:
+    workflow = await painting(stack, "Shown painting")
+    slug = unique("shown")
+    await made(stack, "effects", {"slug": slug, "name": f"Shown {slug}", "workflow": workflow, "credits_cost": 3})
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/effects/{slug}")
+    button = page.get_by_role("button", name="Use these files")
+    await expect(button).to_be_disabled()
+    text = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no image"}
+    await page.get_by_label("Result").set_input_files([text])
+    await button.click()
+    await expect(page.get_by_role("alert")).to_contain_text("notes.txt")
+    for label, colour in (("Result", "teal"), ("Original", "grey")):
+        content = io.BytesIO()
+        Image.new("RGB", (320, 200), colour).save(content, "PNG")
+        file = {"name": f"{slug}-{colour}.png", "mimeType": "image/png", "buffer": content.getvalue()}
+        await page.get_by_label(label).set_input_files([file])
+    await button.click()
+    await expect(page.get_by_text("The preview is set.")).to_be_visible()
+    await expect(page.get_by_role("button", name="Remove preview")).to_be_visible()
+    # The preview is a copy, so the uploads are not left in the list of assets.
+    await expect(button).to_be_disabled()
+    async with stack.client(stack.operator) as client:
+        assets = (await client.get("/api/admin/assets")).json()["items"]
+    assert not [each["name"] for each in assets if each["name"].startswith(slug)]
+    await page.get_by_role("button", name="Remove preview").click()
+    await expect(page.get_by_text("The preview is removed.")).to_be_visible()
+
+    await page.get_by_role("button", name="Actions for the effect").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    dialog = page.get_by_role("dialog", name=f"Delete Shown {slug}?")
+    await expect(dialog).to_be_visible()
+    await assert_accessible_at_top(page)
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page).to_have_url(f"{stack.url}/operate/effects")
+    async with stack.client(stack.operator) as client:
+        assert (await client.get(f"/api/admin/effects/{slug}")).status_code == 404
+
+
+async def test_an_effect_with_jobs_cannot_be_deleted(page: Page, stack: Stack, account: Account) -> None:
+    slug = await painting(stack, "Used painting")
+    effect = {"slug": slug, "name": "Used painting", "workflow": slug, "credits_cost": 3, "is_published": True}
+    await made(stack, "effects", effect)
+    async with stack.client(account.headers) as client:
+        body = {"effect_id": slug, "input_payload": {"prompt": "a mill"}}
+        assert (await client.post("/api/ai-jobs", json=body)).status_code == 201
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/effects/{slug}")
+    await page.get_by_role("button", name="Actions for the effect").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("This effect has jobs, so it cannot be deleted.")
+    await expect(dialog.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
+
+
 async def test_an_asset_is_uploaded_used_and_deleted_only_when_unused(
     page: Page, stack: Stack, screenshots: Screenshots
 ) -> None:
