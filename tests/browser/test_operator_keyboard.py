@@ -90,3 +90,31 @@ async def test_a_page_of_operators_is_used_without_a_mouse(
         "() => [...document.querySelectorAll('[data-number]')].map((each) => each.dataset.number)"
     )
     assert [there[int(number)] for number in left if number not in reached] == []
+
+
+# A page, and the button or link that opens a dialog there.
+DIALOGS = (
+    ("/operate/tenants", "Create tenant"),
+    ("/operate/users", "Add user"),
+    ("/operate/users/{user}", "Add tokens"),
+    ("/operate/providers", "Set a limit"),
+    ("/operate/fleets/{fleet}", "Create token"),
+    ("/operate/jobs/{failed}", "Replay"),
+    ("/operate/jobs/{waiting}", "Cancel job"),
+)
+
+
+async def test_dialogs_of_operators_open_and_close_by_keyboard(page: Page, stack: Stack, library: Library) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    for path, name in DIALOGS:
+        await page.goto(path.format(**library[1]))
+        opener = page.get_by_role("main").get_by_role("button", name=name, exact=True)
+        await opener.focus()
+        await page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_be_visible()
+        await expect(dialog.locator(":focus")).to_have_count(1)
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        # The person continues where the dialog was opened.
+        await expect(opener).to_be_focused()

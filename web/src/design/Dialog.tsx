@@ -1,6 +1,6 @@
 import { X } from "lucide-react";
 import { Dialog as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import { useRef, type ReactNode } from "react";
 import { frameTexts } from "@/texts/frame";
 import { Button } from "./Button";
 import { classes } from "./classes";
@@ -17,11 +17,13 @@ interface Props {
 }
 
 export function Dialog({ open, onOpenChange, title, text, actions, wide = false, children }: Props) {
+  const giveFocusBack = useOpener(open);
   return (
     <Radix.Root open={open} onOpenChange={onOpenChange}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-veil" />
         <Radix.Content
+          onCloseAutoFocus={giveFocusBack}
           {...(text === undefined ? { "aria-describedby": undefined } : {})}
           className={classes(
             "appear fixed top-1/2 left-1/2 z-50 flex max-h-[min(85dvh,46rem)] w-[calc(100vw-2rem)] -translate-x-1/2 -translate-y-1/2 flex-col gap-4",
@@ -44,4 +46,18 @@ export function Dialog({ open, onOpenChange, title, text, actions, wide = false,
       </Radix.Portal>
     </Radix.Root>
   );
+}
+
+/** Returns how to focus what had the focus when the dialog was opened. Radix knows only openers that are its own triggers. */
+function useOpener(open: boolean): (event: Event) => void {
+  const opener = useRef<Element | null>(null);
+  const wasOpen = useRef(false);
+  // Now and not in an effect: a field of the dialog may take the focus before effects run.
+  if (open && !wasOpen.current) opener.current = document.activeElement;
+  wasOpen.current = open;
+  return (event) => {
+    if (!(opener.current instanceof HTMLElement) || !opener.current.isConnected) return;
+    event.preventDefault();
+    opener.current.focus();
+  };
 }
