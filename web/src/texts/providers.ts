@@ -32,8 +32,8 @@ export const spendTexts = {
   columns: { provider: "Provider", calls: "Calls", completed: "Completed", failed: "Failed", tokens: "Tokens charged", cost: "Estimated cost" },
   noPrice: "No price set",
   missing: (pools: string) => `The tokens of these pools are missing, because their database is not available: ${pools}.`,
-  none: "No job has ended in the last 30 days",
-  noneText: "Set tasks.provider_prices to see what calls of a provider cost in money.",
+  none: "No ended job is counted yet",
+  noneText: "Jobs of the last 30 days are counted once a minute. Set tasks.provider_prices to see what calls of a provider cost in money.",
 };
 
 export const limitTexts = {
