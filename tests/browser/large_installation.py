@@ -27,6 +27,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import until
 
 JOBS, WORKERS, ACCOUNTS = 50_000, 10, 10
+FAILING = 1000
 TOKENS = 100_000
 FAILURE = "The engine ran out of memory while it rendered."
 # At once, so that submissions do not take the processor from everything else.
@@ -102,6 +103,7 @@ class LargeInstallation:
     # The workflow of jobs that fail.
     failing: str
     accepted: list[str] = field(default_factory=list)
+    has_failing: bool = False
 
     @property
     def second_url(self) -> str:
@@ -113,10 +115,13 @@ class LargeInstallation:
         requests = [("/api/ai-jobs", body, self.accounts[number % len(self.accounts)]) for number in range(count)]
         await self._submit([(path, json, account.headers) for path, json, account in requests])
 
-    async def submit_failing(self, count: int) -> None:
-        """Jobs that fail when a worker has them, of all accounts in turn."""
+    async def submit_failing(self) -> None:
+        """1,000 jobs that fail when a worker has them, of all accounts in turn. Once: the next scenario finds them."""
+        if self.has_failing:
+            return
+        self.has_failing = True
         requests = []
-        for number in range(count):
+        for number in range(FAILING):
             account = self.accounts[number % len(self.accounts)]
             body = {"user_id": account.id, "workflow": self.failing, "payload": {FAILS: FAILURE}, "cost": 1}
             requests.append(("/api/admin/jobs", body, self.stack.operator))

@@ -129,7 +129,7 @@ async def test_the_overview_is_true_while_jobs_run_and_after_a_control_plane_was
     large.balancer.prefer(large.second.settings.server.port)
     await stack.sign_in(page, await stack.new_account(role="operator"))
     large.fleet.hold()
-    await large.submit_failing(1000)
+    await large.submit_failing()
     await large.submit(200)
     await large.all_held()
     await page.goto("/operate")
@@ -212,6 +212,7 @@ async def shown_jobs(page: Page) -> list[str]:
 async def test_a_bulk_retry_is_stopped_half_way_and_both_control_planes_show_it(
     page: Page, chromium: Browser, large: LargeInstallation, stack: Stack, watch: Watch, screenshots: Screenshots
 ) -> None:
+    await large.submit_failing()
     await large.all_ended()
     # What is retried waits: the workers hold what they have.
     large.fleet.hold()
