@@ -18,12 +18,13 @@ interface Props<Row> {
   label: string;
 }
 
-// A table that is too wide scrolls. Without a width of its own, what a row is about would be broken letter by letter.
-const FIRST = "max-xl:min-w-40";
+// Beside the sidebar, what a row is about would be broken letter by letter without a width of its own. Phones hide columns instead.
+const FIRST = "md:max-xl:min-w-40";
 
 export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
+  // Relative: texts for screen readers in columns out of sight would make the page wider.
   return (
-    <div className="panel overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+    <div className="panel relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse text-s">
         <thead>
           <tr>

@@ -32,7 +32,7 @@ export function FleetPage() {
         <Stat label={fleetTexts.waiting} value={numbers?.queued_jobs ?? "–"} hint={numbers && fleetTexts.work(duration(numbers.queued_seconds))} />
         <Stat label={fleetTexts.running} value={numbers?.running_jobs ?? "–"} hint={numbers && fleetTexts.needs(numbers.needed_workers)} />
       </div>
-      <div className="grid gap-8">
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-8">
         {scaling && (
           <Section title={fleetTexts.why}>
             <p>{scaling.reason ?? fleetTexts.noDecision}</p>
