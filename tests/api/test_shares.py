@@ -42,6 +42,7 @@ async def test_an_operator_changes_weight_and_limits(
     [
         ({"weight": 0}, "weight"),
         ({"weight": 1001}, "weight"),
+        ({"weight": True}, "weight"),
         ({"weight": "heavy"}, "weight"),
         ({"max_running": -1}, "max_running"),
         ({"max_running": 1.5}, "max_running"),

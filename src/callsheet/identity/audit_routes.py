@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime
 
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
@@ -13,7 +12,7 @@ from callsheet.identity.permissions import Permission
 from callsheet.plumbing.pages import LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.wire.audit import AuditEntry, AuditFilter
-from callsheet.wire.base import OptionalLine, Page
+from callsheet.wire.base import Moment, OptionalLine, Page
 
 
 def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
@@ -28,8 +27,8 @@ def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
         subject_type: OptionalLine | None = Query(None, description="Only what was done to a thing of this type."),
         subject_id: OptionalLine | None = Query(None, description="Only what was done to the one of this id."),
         tenant_id: UUID | None = Query(None, description="Only what concerns this tenant."),
-        since: AwareDatetime | None = Query(None, description="Only entries of this time or later."),
-        until: AwareDatetime | None = Query(None, description="Only entries before this time."),
+        since: Moment | None = Query(None, description="Only entries of this time or later."),
+        until: Moment | None = Query(None, description="Only entries before this time."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[AuditEntry]:

@@ -79,6 +79,8 @@ Switch = Annotated[bool, Field(strict=True)]
 
 # After the bounds, which the documentation would lose otherwise: Annotated[int, Field(ge=0), WHOLE].
 WHOLE = BeforeValidator(_not_boolean)
+# The same for numbers that may have a fraction.
+NUMBER = WHOLE
 
 
 def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, UserRequest
+from callsheet.wire.base import NUMBER, WHOLE, Answer, UserRequest
 
 Most = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
@@ -24,6 +24,6 @@ class TenantShare(Answer):
 class ChangeShare(UserRequest):
     """Fields that you leave out do not change. Null restores the default."""
 
-    weight: Annotated[float, Field(ge=0.01, le=1000)] | None = None
+    weight: Annotated[float, Field(ge=0.01, le=1000), NUMBER] | None = None
     max_running: Most | None = None
     max_running_per_user: Most | None = None
