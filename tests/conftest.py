@@ -7,6 +7,7 @@ import gc
 import io
 import logging
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -49,6 +50,14 @@ hypothesis.settings.register_profile("exploring", **PATIENT, max_examples=1000, 
 hypothesis.settings.register_profile("thorough", **PATIENT, max_examples=100, derandomize=True, database=None)
 hypothesis.settings.register_profile("repeatable", **PATIENT, max_examples=30, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Hypothesis makes its tables of characters once in a clone: 210 MB, here in a process of its own."""
+    root = session.config.rootpath
+    if not hasattr(session.config, "workerinput") and not (root / ".hypothesis" / "unicode_data").exists():
+        text = "from hypothesis import strategies; strategies.text().validate()"
+        subprocess.run([sys.executable, "-c", text], cwd=root, check=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

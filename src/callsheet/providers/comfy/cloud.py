@@ -148,7 +148,9 @@ class ComfyCloud:
                 following.run = Run(remote, run.graph, run.output_node)
                 stack.enter_context(self._socket.following(following))
             job = await self._finished(following, run.id)
-            await self._socket.hear_out(following, self._patience.last_messages)
+            # If a submission's answer was lost, its run may have ended without any message here: none will come.
+            if following.has_begun:
+                await self._socket.hear_out(following, self._patience.last_messages)
         outputs = [*following.pictures(), *outputs_of(job.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
