@@ -20,7 +20,7 @@ name = "web.gallery"
 short = {"visits": 1}
 TARGET_MS = 1000.0
 WORD = b"<!doctype html><title>word</title><p>word</p>"
-# What was painted before anybody clicked or scrolled; asked for when nothing was loaded for half a second.
+# What was painted before a user clicked or scrolled; asked for when nothing was loaded for half a second.
 LARGEST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => resolve(
     Math.max(...list.getEntries().map((entry) => entry.startTime))
 )).observe({ type: "largest-contentful-paint", buffered: true }))"""

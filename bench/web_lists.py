@@ -13,7 +13,7 @@ import asyncpg
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.processes import fresh_home
 from bench.results import Result
-from callsheet.all_jobs.filters import Resolved
+from callsheet.all_jobs.filters import ResolvedFilter
 from callsheet.all_jobs.lists import AllJobs
 from callsheet.all_jobs.names import Names
 from callsheet.catalog.effects import Effects
@@ -122,7 +122,7 @@ async def _measure(
         return lambda: lists.page(principal, filters, cursor, LIMIT)
 
     def of_all(**wanted: object) -> Callable[[], Awaitable[object]]:
-        resolved = Resolved(JobFilter.model_validate(wanted), searches_texts=True)
+        resolved = ResolvedFilter(JobFilter.model_validate(wanted), searches_texts=True)
         return lambda: all_jobs.page(resolved, None, LIMIT)
 
     asked: dict[str, Callable[[], Awaitable[object]]] = {
@@ -136,7 +136,7 @@ async def _measure(
         ".all": of_all(),
         ".all.failed": of_all(status=["failed"]),
         ".all.nothing": of_all(q="clay nowhere"),
-        ".all.totals": lambda: all_jobs.totals(Resolved(JobFilter())),
+        ".all.totals": lambda: all_jobs.totals(ResolvedFilter(JobFilter())),
     }
     results = []
     for kind, ask in asked.items():

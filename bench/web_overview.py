@@ -1,76 +1,117 @@
-"""The charts of operators: a million finished jobs of thirty days, 10,000 workers, and jobs that end at this moment.
+"""The overview of operators, as its page requests it over HTTP: a million finished jobs, a queue, 10,000 workers.
 
-`web.overview` is how long a chart takes; beside it, one row of the same table by key. `web.overview.keeping` is what
-counting and sampling take of one processor, in this process and in PostgreSQL.
+`web.overview.1h` and so on are how long each request of the page takes, one after the other; beside it `/api/me`, which
+reads one row by key. `.page` sends all requests of the page of a month at once and ends with the last response.
+`.cpu` is the processor time of one round of these requests, in the control plane and in PostgreSQL.
+`web.overview.keeping` is what counting and sampling take of one processor: the work of a minute over sixty seconds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
+import httpx
+
+from bench.http_me import HOST
 from bench.installation import BenchInstallation, open_bench_installation
-from bench.processor import processor_clock
+from bench.large_installation import fill
+from bench.processes import serving
+from bench.processor_time import processor_clock
 from bench.results import Result
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.keys import Keys
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.server import free_address
 from callsheet.statistics.keeper import StatisticsKeeper
-from callsheet.statistics.series import SQL, Series
-from callsheet.wire.statistics import TimeRange
+from callsheet.statistics.spend_keeper import SpendKeeper
+from callsheet.wire.identity import CreateKeyRequest, CreateUserRequest, Role
 
 name = "web.overview"
-JOBS, WORKERS, WORKFLOWS = 1_000_000, 10_000, 20
-RANGES: tuple[TimeRange, ...] = ("1h", "24h", "30d")
+JOBS, WORKERS = 1_000_000, 10_000
+REQUESTS = {
+    "1h": "/api/admin/statistics?range=1h",
+    "24h": "/api/admin/statistics?range=24h",
+    "30d": "/api/admin/statistics?range=30d",
+    "metrics": "/api/admin/metrics",
+    "alerts": "/api/admin/alerts?fresh=false",
+}
+PAGE = ("1h", "30d", "metrics", "alerts")
+PLAIN = "/api/me"
 TARGET_MS = 100.0
 # Of one processor.
 TARGET_PERCENT = 1.0
-TICKS = 12
+MINUTES = 10
+WARM_UP = 3
 short = {"jobs": 5_000, "workers": 50}
-# In the order of their ends, as they are written. The last thousandth ended within the last minutes.
-FILL = """
-INSERT INTO dispatch_history (dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider,
-    concurrency_identifier, priority, kind, status, attempts, requeues, lease_seq, past_lease_tokens, created_at,
-    finished_at, queue_wait_seconds, duration_seconds)
-SELECT n, $1, gen_random_uuid(), 1, ($2::bigint[])[1 + n % cardinality($2)], 'production', 'self_hosted', '', 0,
-    'effect', CASE WHEN n % 50 = 0 THEN 'failed' ELSE 'completed' END, 1, 0, 1, '{}', now(),
-    now() - (1 - n::float8 / $3) * interval '30 days', n % 97, 5 + n % 31
-FROM generate_series(1, $3::integer) n ORDER BY n
-"""
-ADD_WORKFLOWS = """
-INSERT INTO workflows (slug, name) SELECT 'chart-' || n, 'Chart' FROM generate_series(1, $1::integer) n RETURNING id
-"""
-ADD_WORKERS = """
-INSERT INTO comfyui_workers (
-    worker_id, registration_source, stage, session_id, token_hash, last_seen_at)
-SELECT 'bench-' || n, 'workflows', 'production', n, sha256(n::text::bytea), clock_timestamp() + interval '1 hour'
-FROM generate_series(1, $1::integer) n
-"""
 
 
 async def run(seconds: float, jobs: int = JOBS, workers: int = WORKERS) -> list[Result]:
     async with open_bench_installation() as installation:
-        await _fill(installation, jobs, workers)
-        keeper = StatisticsKeeper(installation.databases, days=400)
-        while await keeper.tick(datetime.now(UTC)):
-            pass
-        results = [await _read(installation, time_range, seconds / len(RANGES)) for time_range in RANGES]
-        return [*results, await _keep(installation)]
+        await fill(installation, jobs, workers)
+        await _catch_up(installation)
+        keeping = await _keep(installation, workers)
+        key = await _operator(installation)
+        port = (await free_address(HOST, 0))[1]
+        async with (
+            serving(installation.home, port) as plane,
+            httpx.AsyncClient(
+                base_url=f"http://{HOST}:{port}",
+                headers={"authorization": f"Bearer {key}"},
+                trust_env=False,
+                timeout=60,
+            ) as client,
+        ):
+            results = [await _time(client, kind, path, seconds / 6) for kind, path in REQUESTS.items()]
+            return [*results, *await _time_page(installation, client, plane.pid, seconds / 6), keeping]
 
 
-async def _read(installation: BenchInstallation, time_range: TimeRange, seconds: float) -> Result:
-    series, workflow = Series(installation.databases), None
+async def _time(client: httpx.AsyncClient, kind: str, path: str, seconds: float) -> Result:
     ours: list[float] = []
     plain: list[float] = []
+    for _ in range(WARM_UP):
+        await _get(client, path)
+        await _get(client, PLAIN)
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(ours) < 4:
-        started = time.perf_counter()
-        await series.read(time_range, workflow)
-        ours.append((time.perf_counter() - started) * 1000)
-        started = time.perf_counter()
-        async with installation.central.ordinary() as connection:
-            await SQL["find_workflow"].value(connection, slug="none")
-        plain.append((time.perf_counter() - started) * 1000)
+    while time.perf_counter() < end or len(ours) < WARM_UP:
+        ours.append(await _get(client, path))
+        plain.append(await _get(client, PLAIN))
+    return _result(kind, ours, plain)
+
+
+async def _time_page(
+    installation: BenchInstallation, client: httpx.AsyncClient, pid: int, seconds: float
+) -> list[Result]:
+    clock = processor_clock(installation, pid)
+    pages: list[float] = []
+    plain: list[float] = []
+    spent: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(pages) < WARM_UP:
+        before, started = clock(), time.perf_counter()
+        await asyncio.gather(*(_get(client, REQUESTS[kind]) for kind in PAGE))
+        pages.append((time.perf_counter() - started) * 1000)
+        spent.append((clock() - before) * 1000)
+        plain.append(await _get(client, PLAIN))
+    return [
+        _result("page", pages, plain),
+        Result(name=f"{name}.cpu", value=statistics.mean(spent), unit="ms CPU"),
+    ]
+
+
+async def _get(client: httpx.AsyncClient, path: str) -> float:
+    started = time.perf_counter()
+    response = await client.get(path)
+    response.raise_for_status()
+    return (time.perf_counter() - started) * 1000
+
+
+def _result(kind: str, ours: list[float], plain: list[float]) -> Result:
     return Result(
-        name=f"{name}.{time_range}",
+        name=f"{name}.{kind}",
         value=statistics.median(ours),
         unit="ms",
         ceiling=statistics.median(plain),
@@ -80,27 +121,63 @@ async def _read(installation: BenchInstallation, time_range: TimeRange, seconds:
     )
 
 
-async def _keep(installation: BenchInstallation) -> Result:
-    """The processor time of a tick, compared with the time until the next one. Each is the first of its minute, which
-    samples as well: five of six are cheaper."""
+async def _catch_up(installation: BenchInstallation) -> None:
+    for keeper in (StatisticsKeeper(installation.databases, days=400), SpendKeeper(installation.databases)):
+        while await keeper.tick(datetime.now(UTC)):
+            pass
+
+
+async def _keep(installation: BenchInstallation, workers: int) -> Result:
+    """The processor time of a minute's work: one tick that samples, five that only count, and one of the spending."""
     clock = processor_clock(installation)
-    spent = []
-    for _ in range(TICKS):
+    spending = SpendKeeper(installation.databases)
+    sampling_ticks: list[float] = []
+    counting_ticks: list[float] = []
+    spending_ticks: list[float] = []
+    while len(sampling_ticks) < MINUTES:
+        minute = await _minute_without_sample(installation)
+        sampled = await _sampled_minutes(installation)
+        # A new one has not sampled yet.
         keeper = StatisticsKeeper(installation.databases, days=400)
-        before = clock()
-        await keeper.tick(datetime.now(UTC))
-        spent.append(clock() - before)
-    percent = statistics.mean(spent) / StatisticsKeeper.interval_seconds * 100
-    return Result(name=f"{name}.keeping", value=percent, unit="% of a core", target=TARGET_PERCENT)
+        times = [await _cost(clock, keeper) for _ in range(6)]
+        times.append(await _cost(clock, spending))
+        if datetime.now(UTC) >= minute + timedelta(minutes=1):
+            # The next minute has started meanwhile, so that an unknown tick has sampled.
+            continue
+        if await _sampled_minutes(installation) != sampled + workers:
+            raise RuntimeError("the tick did not sample all workers")
+        sampling_ticks.append(times[0])
+        counting_ticks.append(sum(times[1:6]))
+        spending_ticks.append(times[6])
+    minutes = (statistics.mean(ticks) for ticks in (sampling_ticks, counting_ticks, spending_ticks))
+    return Result(name=f"{name}.keeping", value=sum(minutes) / 60 * 100, unit="% of a core", target=TARGET_PERCENT)
 
 
-async def _fill(installation: BenchInstallation, jobs: int, workers: int) -> None:
-    async with installation.central.transaction() as connection:
-        rows = await connection.fetch(ADD_WORKFLOWS, WORKFLOWS)
-        workflow_ids = [row["id"] for row in rows]
-        await connection.execute("SET LOCAL statement_timeout = 0")
-        await connection.execute(FILL, installation.tenant_id, workflow_ids, jobs, timeout=600)
-        await connection.execute(ADD_WORKERS, workers, timeout=600)
+async def _cost(clock: Callable[[], float], keeper: StatisticsKeeper | SpendKeeper) -> float:
+    before = clock()
+    await keeper.tick(datetime.now(UTC))
+    return clock() - before
+
+
+async def _minute_without_sample(installation: BenchInstallation) -> datetime:
+    """This minute, as it is before its first tick."""
     async with installation.central.connection() as connection:
-        await connection.execute("SELECT brin_summarize_new_values('history_by_end')")
-        await connection.execute("ANALYZE dispatch_history", timeout=600)
+        minute: datetime = await connection.fetchval("SELECT date_trunc('minute', clock_timestamp())")
+        for table in ("fleet_samples", "queue_samples"):
+            await connection.execute(f"DELETE FROM {table} WHERE step_seconds = 60 AND at >= $1", minute)
+    return minute
+
+
+async def _sampled_minutes(installation: BenchInstallation) -> int:
+    async with installation.central.connection() as connection:
+        minutes: int = await connection.fetchval("SELECT coalesce(sum(minutes), 0)::bigint FROM worker_hours")
+    return minutes
+
+
+async def _operator(installation: BenchInstallation) -> str:
+    """The API key of an operator."""
+    account = CreateUserRequest(
+        tenant="bench", email="bench@example.com", password="not a real password", role=Role.OPERATOR
+    )
+    user = await Accounts(installation.databases, Passwords()).create_user(account)
+    return (await Keys(installation.databases).create(user.id, CreateKeyRequest(name="bench"))).key

@@ -25,7 +25,7 @@ name = "web.tab_memory"
 seconds = 1800.0
 short = {"samples": 6}
 SAMPLES = 30
-# Noise of what happens to be shown at that moment; a leak of a few kB with each answer is far more in half an hour.
+# Noise of what happens to be shown at that moment; a leak of a few kB with each response is far more in half an hour.
 TARGET = 1.1
 MEASURED = {"JSHeapUsedSize": "heap", "Nodes": "nodes", "JSEventListeners": "listeners"}
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
 
+from tests.browser.page_errors import Watch
 from tests.browser.pages import Library, fill_library
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
-from tests.browser.watching import Watch
 from tools.chromium import ARGUMENTS, ROOT, chromium_path
 
 DESKTOP: ViewportSize = {"width": 1440, "height": 900}

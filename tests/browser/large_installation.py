@@ -15,12 +15,12 @@ import httpx
 from callsheet.plumbing.databases import open_installation
 from callsheet.settings import load_settings
 from tests.browser.balancer import Balancer, running_balancer
-from tests.browser.failing import add_workflow
-from tests.browser.history import databases_of, plant_history
-from tests.browser.making import sell
-from tests.browser.operating import audited
+from tests.browser.failing_jobs import add_workflow
+from tests.browser.job_history import databases_of, plant_history
+from tests.browser.operator_actions import audited
 from tests.browser.simulated_fleet import FAILS, SimulatedFleet, simulated_fleet
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import sell
 from tests.support.control_plane_process import ControlPlaneProcess
 from tests.support.invariants import violations
 from tests.support.ports import free_port

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.browser.making import ended, sell, submit, upload
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run
 from tests.browser.runs import waits as run_waits
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import ended, sell, submit, upload
 
 # By name; `{name}` is the id of something in the library.
 PAGES = {
@@ -82,6 +82,7 @@ OPERATED = {
     "operate-tenant-limits": "/operate/tenants/{tenant}?tab=limits",
     "operate-users-all": "/operate/users",
     "operate-invitations": "/operate/users?view=invitations",
+    "operate-mails-none": "/operate/users?view=mails",
     "operate-user-wallet": "/operate/users/{user}",
     "operate-user-keys": "/operate/users/{user}?tab=keys",
     "operate-user-sessions": "/operate/users/{user}?tab=sessions",

@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import sell, submit
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import sell, submit
 
 pytestmark = pytest.mark.thorough
 

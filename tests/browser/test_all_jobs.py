@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import PATIENCE_MS
-from tests.browser.failing import failed_jobs
-from tests.browser.making import sell, submit
-from tests.browser.operating import PHONE, audited, fits, retry_a_thousand, rows_of, stopped_retry
+from tests.browser.failing_jobs import failed_jobs
+from tests.browser.operator_actions import PHONE, audited, fits, retry_a_thousand, rows_of, stopped_retry
+from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import sell, submit
 
 pytestmark = pytest.mark.thorough
 
@@ -22,7 +23,7 @@ MEMORY = [f"CUDA out of memory. Tried to allocate {number}.50 GiB on GPU 0" for 
 MODEL = "<b>dreamshaper_8.safetensors is not in the list of checkpoints"
 
 
-async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_one_the_same(
+async def test_an_operator_finds_jobs_by_their_error_and_shares_the_filter_as_a_link(
     page: Page, stack: Stack, chromium: Browser, watch: Watch, screenshots: Screenshots
 ) -> None:
     accounts = [await stack.new_account(), await stack.new_account()]
@@ -88,6 +89,94 @@ async def test_an_operator_finds_jobs_by_their_error_and_a_link_shows_another_on
     await page.get_by_role("searchbox").fill(ids[0])
     await expect(rows_of(page)).to_have_count(1)
     await expect(rows_of(page).first).to_contain_text("CUDA out of memory")
+
+
+async def test_a_link_shows_the_same_jobs_hours_later_for_each_filter(
+    page: Page, stack: Stack, chromium: Browser, watch: Watch, screenshots: Screenshots
+) -> None:
+    accounts = [await stack.new_account(), await stack.new_account()]
+    slug, ids = await failed_jobs(stack, accounts, 2, ["The engine stopped."])
+    async with stack.client(stack.operator) as client:
+        waiting = {"user_id": accounts[0].id, "workflow": slug, "payload": {}, "cost": 1, "kind": "tts"}
+        spoken = (await client.post("/api/admin/jobs", json=waiting)).json()["id"]
+        worker = (await client.get(f"/api/admin/jobs/{ids[0]}")).json()["dispatch"]["worker_id"]
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/jobs")
+    await choose(page, "Time", "Last hour")
+    await expect(page.get_by_role("combobox", name="Time")).to_contain_text("Since")
+    await choose(page, "Workflow", slug)
+    links = {page.url: {*ids, spoken}}
+    # The worker has left, so the list does not offer it.
+    await page.goto(f"{page.url}&worker={worker}")
+    await expect(rows_of(page)).to_have_count(2)
+    links[page.url] = set(ids[:2])
+    await choose(page, "Worker", "Any worker")
+    await choose(page, "Workflow", "Any workflow")
+    await choose(page, "Tenant", accounts[0].email.partition("@")[0])
+    links[page.url] = {*ids[:2], spoken}
+    await choose(page, "Kind", "Speech")
+    links[page.url] = {spoken}
+    # A range that has an end, in the time zone of the operator.
+    await choose(page, "Kind", "Any kind")
+    await choose(page, "Time", "From … until …")
+    dialog = page.get_by_role("dialog", name="Jobs of a time range")
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    await dialog.get_by_label("Until").fill(f"{tomorrow - timedelta(days=9):%Y-%m-%dT%H:%M}")
+    await expect(dialog).to_contain_text("Until must be later than From.")
+    await fits(page)
+    await screenshots.take(page, "operate-jobs-range")
+    await dialog.get_by_label("Until").fill(f"{tomorrow:%Y-%m-%dT%H:%M}")
+    await dialog.get_by_role("button", name="Show these jobs").click()
+    await expect(page).to_have_url(re.compile("from=.*until="))
+    links[page.url] = {*ids[:2], spoken}
+    await screenshots.take(page, "operate-jobs-of-a-range")
+    # A range of last week has none of them.
+    week = {"from": tomorrow - timedelta(days=9), "until": tomorrow - timedelta(days=2)}
+    times = "&".join(f"{name}={at:%Y-%m-%dT%H:%M}Z" for name, at in week.items())
+    links[f"{stack.url}/operate/jobs?workflow={slug}&{times}"] = set()
+
+    context = await chromium.new_context(base_url=stack.url, locale="en-US", timezone_id="Asia/Tokyo")
+    context.set_default_timeout(PATIENCE_MS)
+    await watch.follow(context)
+    await context.clock.install(time=datetime.now(UTC) + timedelta(hours=3))
+    other = await context.new_page()
+    await stack.sign_in(other, await stack.new_account(role="viewer"))
+    for link, expected in links.items():
+        assert "time=" not in link
+        await other.goto(link)
+        if not expected:
+            await expect(other.get_by_text("No job matches")).to_be_visible()
+        else:
+            await expect(rows_of(other)).to_have_count(len(expected))
+            assert await shown_ids(other) == expected, link
+    # A link that names the last hour gets the time at which this hour started.
+    await page.goto(f"/operate/jobs?workflow={slug}&time=hour")
+    await expect(page).to_have_url(re.compile("from="))
+    await expect(rows_of(page)).to_have_count(5)
+    await context.close()
+
+
+async def choose(page: Page, field: str, value: str) -> None:
+    before = page.url
+    await page.get_by_role("combobox", name=field).click()
+    await page.get_by_role("option", name=value, exact=True).click()
+    if value != "From … until …":
+        await page.wait_for_url(lambda url: url != before)
+
+
+async def shown_ids(page: Page) -> set[str]:
+    links = rows_of(page).get_by_role("link")
+    found = await links.evaluate_all("all => all.map((link) => link.pathname)")
+    return {path.rpartition("/")[2] for path in found if path != "/operate/jobs"}
+
+
+@pytest.mark.parametrize("page", [PHONE], indirect=True)
+async def test_the_chosen_status_is_in_sight_on_a_phone(page: Page, stack: Stack) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    for path in ("/operate/jobs", "/jobs"):
+        await page.goto(f"{path}?status=canceled")
+        chosen = page.get_by_role("group", name="Status").get_by_role("button", name="Canceled")
+        await expect(chosen).to_be_in_viewport(ratio=0.9)
 
 
 async def test_the_priority_of_selected_jobs_is_set_and_a_job_is_canceled(

@@ -27,10 +27,10 @@ from tests.browser.catalog import (
     run_test,
     unique,
 )
-from tests.browser.making import ended
+from tests.browser.page_errors import Watch
 from tests.browser.screenshots import SIZES, Screenshots
 from tests.browser.stack import Account, Stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import ended
 
 pytestmark = pytest.mark.thorough
 MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
@@ -156,6 +156,47 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
         assert (await client.get(f"/api/admin/workflows/{slug}")).json()["properties"][1]["default"] == 2**64 - 1
 
 
+async def test_a_click_on_a_node_chooses_the_file_that_is_the_result(page: Page, stack: Stack) -> None:
+    draft = {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "draft"}}
+    graph = {**EXPORT, "8": {**draft, "_meta": {"title": "Save the draft"}}}
+    slug = (await made(stack, "workflows", {"slug": unique("two-files"), "name": "Two files", "graph": graph, **PNG}))[
+        "slug"
+    ]
+
+    async def output() -> str | None:
+        async with stack.client(stack.operator) as client:
+            found: str | None = (await client.get(f"/api/admin/workflows/{slug}")).json()["output_node_id"]
+        return found
+
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/workflows/{slug}")
+    await node(page, "Save the draft").click()
+    panel = page.get_by_role("region", name="Save the draft, node 8")
+    await panel.get_by_role("button", name="Use its file as the result").click()
+    await expect(panel).to_contain_text("Its file is the result of a job.")
+    await save_changes(page)
+    assert await output() == "8"
+    # The node that was the result before is not the result any more, also after a reload.
+    await page.reload()
+    await node(page, "Save the image").click()
+    other = page.get_by_role("region", name="Save the image, node 9")
+    await expect(other.get_by_role("button", name="Use its file as the result")).to_be_visible()
+    await expect(other).not_to_contain_text("Its file is the result of a job.")
+    await assert_accessible_at_top(page)
+    # Without a chosen node, every file is delivered.
+    await node(page, "Save the draft").click()
+    await panel.get_by_role("button", name="Deliver every file instead").click()
+    await save_changes(page)
+    assert await output() is None
+
+
+async def save_changes(page: Page) -> None:
+    bar = page.get_by_role("region", name="Unsaved changes")
+    await bar.get_by_role("button", name="Review").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    await expect(bar).to_have_count(0)
+
+
 async def test_a_changed_workflow_shows_what_changed(page: Page, stack: Stack, screenshots: Screenshots) -> None:
     slug = await painting(stack, "Changing painting")
     await stack.sign_in(page, await stack.new_account(role="operator"))
@@ -244,7 +285,10 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await expect(workers).to_contain_text("can run it")
     await expect(workers).not_to_contain_text("Cannot run it")
 
+    await expect(workers).not_to_contain_text("Your changes are not saved")
     await page.get_by_role("textbox", name="More node classes").fill("NodeOfNobody\n")
+    # Workers are compared with what is saved.
+    await expect(workers.get_by_role("status")).to_contain_text("Your changes are not saved, so they are not compared.")
     await page.get_by_role("button", name="Add a model").click()
     await page.get_by_role("textbox", name="File name of model 1").fill("rare.safetensors")
     await page.get_by_role("textbox", name="SHA-256 of model 1").fill("abc")
@@ -261,6 +305,7 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()
     await expect(page.get_by_text("Demanding painting is saved.")).to_be_visible()
     await expect(workers).to_contain_text("Cannot run it")
+    await expect(workers).not_to_contain_text("Your changes are not saved")
     await expect(workers).to_contain_text("Missing: node class NodeOfNobody, model rare.safetensors")
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-workflow-requirements")
@@ -276,7 +321,7 @@ async def test_requirements_are_edited_beside_the_workers_that_fulfil_them(
     await expect(workers).not_to_contain_text("Cannot run it")
 
 
-async def test_a_workflow_is_retired_with_what_that_means(page: Page, stack: Stack, account: Account) -> None:
+async def test_retiring_a_workflow_shows_its_consequences(page: Page, stack: Stack, account: Account) -> None:
     slug = await painting(stack, "Retired painting")
     effect = {"slug": slug, "name": "Sold painting", "workflow": slug, "credits_cost": 3, "is_published": True}
     await made(stack, "effects", effect)
@@ -463,7 +508,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_of_the_catalog_fits_every_screen_and_is_accessible(
+async def test_every_page_of_the_catalog_fits_every_screen_and_is_accessible(
     page: Page, stack: Stack, screenshots: Screenshots, name: str
 ) -> None:
     async with stack.client(stack.operator) as client:

@@ -11,8 +11,8 @@ from PIL import Image
 from playwright.async_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE_MS
-from tests.browser.making import sell
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import sell
 
 # As a connection that is lost in the middle; a real one would be written to the console.
 BREAK_FIRST_UPLOAD = """
@@ -41,7 +41,9 @@ async def jobs_of(stack: Stack, account: Account) -> list[dict[str, object]]:
         return items
 
 
-async def test_from_the_gallery_to_a_job_that_is_made_once(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_a_user_goes_from_the_gallery_to_a_job_and_submits_it_once(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
     page = signed_in
     await page.goto("/effects")
     await page.get_by_role("searchbox", name="Search effects").fill("words video")
@@ -184,7 +186,7 @@ async def test_an_upload_that_breaks_is_tried_again_with_the_form_kept(signed_in
 
 
 @pytest.mark.thorough
-async def test_too_few_tokens_are_said_before_anything_is_submitted(page: Page, stack: Stack) -> None:
+async def test_the_form_shows_too_few_tokens_before_it_submits(page: Page, stack: Stack) -> None:
     await stack.sign_in(page, await stack.new_account(tokens=1))
     await page.goto("/effects/caption")
     await expect(page.get_by_role("alert")).to_contain_text("You need 1 token more.")
@@ -192,7 +194,7 @@ async def test_too_few_tokens_are_said_before_anything_is_submitted(page: Page, 
 
 
 @pytest.mark.thorough
-async def test_a_session_that_ends_comes_back_to_the_form_as_it_was(signed_in: Page, account: Account) -> None:
+async def test_signing_in_again_restores_the_form(signed_in: Page, account: Account) -> None:
     page = signed_in
     await page.goto("/effects/imagine")
     prompt = page.get_by_role("textbox", name="Prompt")

@@ -15,6 +15,11 @@ from tests.browser.stack import Stack
 
 pytestmark = pytest.mark.thorough
 CHECKED = (360, 1440)
+PHONE = 390
+# A phone shows fewer columns: numbers out of sight and columns of single letters cannot be read.
+WIDE_TABLES = """() => [...document.querySelectorAll("table")]
+  .filter((table) => table.scrollWidth > table.parentElement.clientWidth)
+  .map((table) => table.parentElement.ariaLabel)"""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -41,6 +46,8 @@ async def assert_fits(page: Page, path: str, screenshots: Screenshots, name: str
     for width, height in SIZES:
         await page.set_viewport_size({"width": width, "height": height})
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, width
+        if width <= PHONE:
+            assert await page.evaluate(WIDE_TABLES) == [], width
         if width in CHECKED:
             await assert_accessible(page)
     await screenshots.take(page, name)

@@ -7,9 +7,9 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.browser.making import ended, sell, submit, upload
+from tests.browser.page_errors import Watch
 from tests.browser.stack import Account, Stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import ended, sell, submit, upload
 
 pytestmark = pytest.mark.thorough
 MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
@@ -72,7 +72,7 @@ async def test_markup_stays_text_on_every_page(
     assert dialogs == []
 
 
-async def test_markup_in_what_went_wrong_stays_text(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_markup_in_error_messages_stays_text(signed_in: Page, stack: Stack, account: Account) -> None:
     page = signed_in
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))

@@ -11,10 +11,10 @@ import pytest
 from playwright.async_api import Browser, Page, Request, Route, StorageState, expect
 
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
+from tests.browser.page_errors import Watch
 from tests.browser.pages import OPERATED, PAGES, Library
 from tests.browser.stack import Account, Stack
 from tests.browser.visibility import show
-from tests.browser.watching import Watch
 
 pytestmark = pytest.mark.thorough
 

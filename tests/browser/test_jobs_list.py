@@ -10,12 +10,12 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import content_of, ended, sell, submit
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import content_of, ended, sell, submit
 
 
-async def test_the_list_keeps_up_searches_and_acts_on_several_jobs(
+async def test_the_list_updates_searches_and_acts_on_several_jobs(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     page = signed_in
@@ -74,7 +74,7 @@ async def test_the_list_keeps_up_searches_and_acts_on_several_jobs(
 
 
 @pytest.mark.thorough
-async def test_several_jobs_are_canceled_and_tried_again_after_what_it_costs_was_said(
+async def test_several_jobs_are_canceled_and_retried_after_the_page_showed_the_cost(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:
     page = signed_in

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from callsheet import __version__
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import sell, submit
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import ended, sell, submit
 
 pytestmark = pytest.mark.thorough
 
 
-async def test_the_overview_shows_what_waits_and_follows_the_link(
+async def test_the_overview_shows_waiting_jobs_and_links_to_them(
     page: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     await stack.sign_in(page, await stack.new_account(role="operator"))
     effect = await sell(stack, "Unserved painting", is_served=False)
     await submit(stack, account, effect, prompt="a lighthouse")
+    # Shares have a value where a job finished.
+    served = await sell(stack, "Served painting")
+    await ended(stack, account, await submit(stack, account, served, prompt="a lighthouse"))
     await page.goto("/operate")
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
@@ -31,12 +35,17 @@ async def test_the_overview_shows_what_waits_and_follows_the_link(
     await expect(alerts).to_contain_text("What to do")
     await alerts.get_by_text("What it means").first.click()
     await expect(alerts).to_contain_text("No approved worker that could run them")
+    # Commands are shown as code, and the step is a page, not a call of the API.
+    await expect(alerts.locator("code").filter(has_text="callsheet fleets assign").first).to_be_visible()
+    await expect(alerts).to_contain_text("choose other fleets for the workflow: under Operate, Workflows")
+    await expect(alerts).not_to_contain_text("/api/")
     # A chart is read aloud with its last values.
     queue = page.get_by_role("img", name="Queue. Waiting:")
     await expect(queue).to_be_visible()
     await expect(page.get_by_role("img", name="Tokens held. Held:")).to_be_visible()
     table = page.get_by_role("region", name="Workflows")
     await expect(table).to_contain_text("demo-")
+    await assert_shares_have_values(page)
 
     # The URL has the range and the workflow: another person sees the same.
     await page.get_by_role("radio", name="24 h").click()
@@ -53,8 +62,49 @@ async def test_the_overview_shows_what_waits_and_follows_the_link(
     await screenshots.take(page, "operate")
 
 
-async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack, screenshots: Screenshots) -> None:
+@pytest.mark.parametrize("range_name", ["1 h", "24 h", "30 d"])
+async def test_errors_and_idle_slots_are_drawn_in_every_range(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots, range_name: str
+) -> None:
+    effect = await sell(stack, "Broken painting", is_broken=True)
+    assert (await ended(stack, account, await submit(stack, account, effect, prompt="a lighthouse")))["error"]
     await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate?workflow={effect}")
+    await page.get_by_role("radio", name=range_name).click()
+    # The only job of the workflow failed. Slots are those of all workers.
+    await assert_shares_have_values(page, failed_share="100 %")
+    await screenshots.take(page, f"operate-shares-{range_name.replace(' ', '')}")
+
+
+async def test_charts_are_drawn_before_the_metrics_arrive(page: Page, stack: Stack) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    is_drawn = asyncio.Event()
+
+    async def wait_for_charts(route: Route) -> None:
+        await is_drawn.wait()
+        await route.continue_()
+
+    await page.route(re.compile("/api/admin/metrics"), wait_for_charts)
+    await page.goto("/operate")
+    await expect(page.get_by_role("img", name="Queue. Waiting:")).to_be_visible()
+    await expect(page.get_by_text("Jobs per minute")).to_have_count(0)
+    is_drawn.set()
+    await expect(page.get_by_text("Jobs per minute")).to_be_visible()
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def assert_shares_have_values(page: Page, failed_share: str = "") -> None:
+    # A failed job is drawn as a count when its step is over, and as a share at once.
+    errors = re.compile(rf"^Errors\. Failed: [0-9.K]+, Failed share: {failed_share or '[0-9.]+ %'}$")
+    await expect(page.get_by_role("img", name=errors)).to_be_visible()
+    idle = page.get_by_role("img", name=re.compile(r"^Engine idle share\. Idle: [0-9.]+ %$"))
+    await expect(idle).to_be_visible()
+    await expect(page.get_by_text("not the idle time that agents measure")).to_be_visible()
+
+
+async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack, screenshots: Screenshots) -> None:
+    operator = await stack.new_account(role="operator")
+    await stack.sign_in(page, operator)
     await page.goto("/operate/workers")
     table = page.get_by_role("region", name="Workers")
     agent = table.get_by_role("row").filter(has_text="demo, production")
@@ -65,7 +115,8 @@ async def test_a_worker_is_drained_and_takes_jobs_again(page: Page, stack: Stack
     await page.get_by_role("menuitem", name="Drain").click()
     await expect(page.get_by_text("takes no new job. What it runs goes on.")).to_be_visible()
     await expect(agent).to_contain_text("Drained")
-    await expect(agent).to_contain_text("Drained by")
+    await expect(agent).to_contain_text(f"Drained by {operator.email}")
+    await screenshots.take(page, "operate-workers-drained")
     await agent.get_by_role("button", name="Actions for").click()
     await page.get_by_role("menuitem", name="Undrain").click()
     await expect(agent).to_contain_text("Idle")
@@ -88,7 +139,7 @@ async def test_a_viewer_sees_workers_and_changes_nothing(page: Page, stack: Stac
     await expect(table.get_by_role("button")).to_have_count(0)
 
 
-async def test_people_without_the_role_find_no_operate(signed_in: Page) -> None:
+async def test_users_without_the_role_do_not_see_the_operate_area(signed_in: Page) -> None:
     page = signed_in
     await page.goto("/effects")
     navigation = page.get_by_role("navigation", name="Main").first
@@ -106,10 +157,11 @@ async def test_an_alert_is_on_every_page_of_an_operator_until_it_is_hidden(
     effect = await sell(stack, "Unserved drawing", is_served=False)
     await submit(stack, account, effect, prompt="a lighthouse")
     await stack.sign_in(page, await stack.new_account(role="operator"))
+    await show_only_alerts_of(page, effect)
     await page.goto("/effects")
     banner = page.get_by_role("region", name="Alerts of the installation")
     # The control plane checks every 15 seconds, and the page asks as often.
-    await expect(banner).to_contain_text("Critical", timeout=60_000)
+    await expect(banner).to_contain_text("Critical")
     await assert_accessible(page)
     await screenshots.take(page, "alert-banner")
     await banner.get_by_role("link", name="Show alerts").click()
@@ -121,6 +173,19 @@ async def test_an_alert_is_on_every_page_of_an_operator_until_it_is_hidden(
     await page.reload()
     await expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     await expect(banner).to_be_hidden()
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def show_only_alerts_of(page: Page, workflow: str) -> None:
+    """Jobs of other tests raise alerts at any time, and the banner shows a new alert also after others were hidden."""
+
+    async def answer(route: Route) -> None:
+        response = await route.fetch()
+        found = await response.json()
+        own = [alert for alert in found["alerts"] if workflow in alert["message"]]
+        await route.fulfill(response=response, json={**found, "alerts": own})
+
+    await page.route(re.compile("/api/admin/alerts"), answer)
 
 
 async def test_a_worker_shows_its_job_versions_sessions_and_how_busy_it_was(

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 import uuid
+from datetime import datetime
 from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import ended, sell, submit, upload
+from tests.browser.failing_jobs import failed_jobs
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import ended, sell, submit, upload
 from tests.support.scripted_worker import ScriptedWorker
 
 pytestmark = pytest.mark.thorough
 MARKUP = "<img src=x onerror=alert(1)>"
 WIDTHS = (390, 1440)
+TRACEBACK = """Traceback (most recent call last):
+  File "actors/poster.py", line 7, in run
+    return titles["<b>poster</b>"]
+KeyError: '<b>poster</b>'"""
 
 
 async def assert_fits(page: Page) -> None:
@@ -62,7 +68,7 @@ async def large_graph_job(stack: Stack, account: Account, nodes: int) -> str:
     return str(job.json()["id"])
 
 
-async def test_where_the_time_of_a_job_went(
+async def test_the_waterfall_shows_how_a_job_spent_its_time(
     page: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     job_id = await submit(stack, account, "noir", await upload(stack, account))
@@ -91,7 +97,35 @@ async def test_where_the_time_of_a_job_went(
         await page.get_by_role("tab", name=tab).click()
         await expect(page.get_by_role("tabpanel")).to_contain_text(text)
         await assert_accessible(page)
-        await screenshots.take(page, f"operate-job-{tab.lower()}")
+        if tab != "Events":
+            await screenshots.take(page, f"operate-job-{tab.lower()}")
+
+
+async def test_an_event_leads_to_the_log_lines_of_its_request(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    async with stack.client(account.headers) as client:
+        body = {"effect_id": "imagine", "input_payload": {"prompt": "a pier"}}
+        created = await client.post("/api/ai-jobs", json=body)
+    job_id, request_id = created.json()["id"], created.headers["x-request-id"]
+    await ended(stack, account, job_id)
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto(f"/operate/jobs/{job_id}?tab=events")
+    table = page.get_by_role("region", name="Where the time went")
+    await expect(table.get_by_role("row").filter(has_text="Accepted").first).to_contain_text(request_id)
+    events = page.get_by_role("region", name="Events")
+    await events.get_by_role("button", name=f"Copy request id {request_id}").first.click()
+    await expect(events.get_by_role("button", name="Copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == request_id
+    # One command for all of its requests.
+    lines = page.get_by_role("region", name="Lines in the log")
+    await lines.get_by_role("button", name="Copy the command").click()
+    await expect(lines.get_by_role("button", name="Copied")).to_be_visible()
+    command = str(await page.evaluate("navigator.clipboard.readText()"))
+    assert f'grep -E "{job_id}|{request_id}|' in command
+    await assert_fits(page)
+    await screenshots.take(page, "operate-job-events")
 
 
 async def node_in_url(page: Page) -> str:
@@ -124,6 +158,43 @@ async def test_a_failed_job_says_what_to_do_and_is_replayed(
     table = page.get_by_role("region", name="Where the time went")
     await expect(table.get_by_role("row").filter(has_text="Attempt 2 on")).to_be_visible()
     await expect(page.get_by_role("button", name="Replay")).to_be_visible()
+
+
+async def test_the_traceback_is_shown_and_copied_and_jobs_with_the_same_error_are_counted(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    accounts = [await stack.new_account(), await stack.new_account()]
+    error = {"type": "actor_error", "traceback": TRACEBACK, "details": {"exception": "KeyError", "note": MARKUP}}
+    _, ids = await failed_jobs(stack, accounts, 2, ["The actor of the task failed."], **error)
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto(f"/operate/jobs/{ids[0]}")
+    shown = page.get_by_role("region", name="Error")
+    await expect(shown).to_contain_text("actor_error")
+    await expect(shown).to_contain_text("The code of the actor raised an error.")
+    traceback = shown.locator("pre").filter(has_text="Traceback (most recent call last)")
+    await expect(traceback).to_be_hidden()
+    await shown.get_by_text("Traceback", exact=True).click()
+    await expect(traceback).to_be_visible()
+    await expect(traceback).to_have_text(TRACEBACK)
+    await shown.get_by_role("button", name="Copy the traceback").click()
+    await expect(shown.get_by_role("button", name="Copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == TRACEBACK
+    await shown.get_by_text("Details", exact=True).click()
+    await expect(shown.locator("pre").last).to_contain_text(MARKUP)
+    await assert_fits(page)
+    await screenshots.take(page, "operate-job-traceback")
+
+    # Four jobs of two tenants: first seen when the first of them ended, last seen when the last of them ended.
+    async with stack.client(stack.operator) as client:
+        jobs = [(await client.get(f"/api/admin/jobs/{job_id}")).json() for job_id in ids]
+    ends = sorted(job["completed_at"] for job in jobs)
+    alike = page.get_by_role("region", name="Jobs that failed like this one")
+    await expect(alike).to_contain_text("4 jobs with the same error, of 2 tenants")
+    times = await alike.locator("time").evaluate_all("all => all.map((one) => one.dateTime)")
+    assert [datetime.fromisoformat(time) for time in times] == [datetime.fromisoformat(ends[n]) for n in (0, -1)]
+    await alike.get_by_role("link", name="Show these jobs").click()
+    await expect(page.get_by_role("list", name="Jobs").get_by_role("listitem")).to_have_count(4)
 
 
 async def test_the_node_that_runs_is_lit_until_the_job_is_canceled(page: Page, stack: Stack, account: Account) -> None:

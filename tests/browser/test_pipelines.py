@@ -34,7 +34,7 @@ async def finished_run(stack: Stack, account: Account, run_id: str) -> dict[str,
     return found
 
 
-async def test_a_pipeline_is_designed_tried_saved_changed_and_started(
+async def test_a_user_designs_tries_saves_changes_and_starts_a_pipeline(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
     page = signed_in

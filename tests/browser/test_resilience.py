@@ -9,10 +9,10 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import sell, submit, upload
+from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import sell, submit, upload
 
 pytestmark = pytest.mark.thorough
 PHONE = {"width": 360, "height": 740}

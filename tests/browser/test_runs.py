@@ -12,10 +12,10 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import content_of, sell
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, plant_tree, run_of, start_run, waits
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import content_of, sell
 from tests.browser.voting import open_comparison_by_keyboard, vote_by_keyboard
 from tests.support.waiting import until
 
@@ -160,6 +160,51 @@ async def test_a_gate_is_approved_the_budget_changed_and_the_result_exported(
         await page.get_by_role("menuitem", name="All candidates (zip)").click()
     archive = zipfile.ZipFile(io.BytesIO(content_of(await (await downloading.value).path())))
     assert len([name for name in archive.namelist() if name.endswith(".png")]) == 3
+
+
+async def test_the_tree_grows_while_it_is_watched_and_a_late_candidate_shows_its_lineage(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    # Each gate holds the run until the test has seen the tree as it is.
+    gated = {"requires_approval": True, "max_children": 1}
+    steps = ({**IMAGINE, **gated}, {**GLOW, **gated}, {**GLOW, "name": "Soft"})
+    pipeline = await add_pipeline(stack, account, "Grows", *steps)
+    run_id = await start_run(stack, account, pipeline, "Watched", target_leaves=1)
+    await waits(stack, account, run_id)
+    await page.goto(f"/runs/{run_id}")
+    await expect(page.get_by_role("application", name="Tree of 1 candidate")).to_be_visible()
+    await page.evaluate("window.isWatched = true")
+    for number, step in ((2, "base"), (3, "glow")):
+        async with stack.client(account.headers) as client:
+            approved = await client.post(f"/api/runs/{run_id}/steps/{step}/approve")
+            assert approved.is_success, approved.text
+        await expect(page.get_by_role("application", name=f"Tree of {number} candidates")).to_be_visible()
+        await waits(stack, account, run_id)
+    await expect(page.get_by_text("1 of 1 finished")).to_be_visible()
+    assert await page.evaluate("window.isWatched"), "the page was not loaded again"
+
+    # The candidate of the last step, with what it was made from.
+    await page.get_by_role("application", name="Tree of 3 candidates").focus()
+    for _ in range(3):
+        await page.keyboard.press("ArrowRight")
+    panel = page.get_by_role("complementary", name="Selected candidate")
+    await expect(panel.get_by_role("heading", name="Candidate 3")).to_be_visible()
+    made = panel.get_by_role("listitem")
+    await expect(made).to_have_count(3)
+    async with stack.client(account.headers) as client:
+        candidate = await page.evaluate("new URL(location.href).searchParams.get('candidate')")
+        lineage = (await client.get(f"/api/candidates/{candidate}/lineage")).json()["ancestors"]
+    for place, name in enumerate(("Base", "Glow", "Soft")):
+        await expect(made.nth(place)).to_contain_text(name)
+        await expect(made.nth(place)).to_contain_text(f"Seed {lineage[place]['seed']}")
+    await expect(made.nth(0)).to_contain_text("dunes at dawn")
+    await expect(made.nth(2).get_by_role("button")).to_have_attribute("aria-current", "true")
+    await assert_accessible(page)
+    await screenshots.take(page, "run-lineage")
+    await made.nth(0).get_by_role("button").click()
+    await expect(panel.get_by_role("heading", name="Candidate 1")).to_be_visible()
+    await expect(made).to_have_count(1)
 
 
 @pytest.mark.parametrize("page", [PHONE], indirect=True)

@@ -11,9 +11,9 @@ from playwright.async_api import Browser, expect
 
 from callsheet.administration.bucket_cors import cors_rule
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
-from tests.browser.making import content_of, ended
+from tests.browser.page_errors import Watch
 from tests.browser.stack import running_stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import content_of, ended
 from tests.support.seaweedfs import S3Server
 from tests.support.waiting import until
 

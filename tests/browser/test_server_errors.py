@@ -8,11 +8,11 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import sell, submit
 from tests.browser.outages import pool_away, without_table
+from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import sell, submit
 
 pytestmark = pytest.mark.thorough
 UNEXPECTED = "An unexpected error happened on the server and was logged. Quote the request id when you report it."
@@ -50,7 +50,7 @@ async def test_an_unexpected_error_is_shown_with_its_request_id_and_can_be_tried
     await expect(alert).to_be_hidden()
 
 
-async def test_a_form_is_kept_when_the_server_fails_and_makes_one_job_when_it_is_sent_again(
+async def test_a_form_survives_a_server_error_and_makes_one_job_when_it_is_sent_again(
     signed_in: Page, stack: Stack, account: Account, watch: Watch
 ) -> None:
     page = signed_in

@@ -8,9 +8,9 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import ended, submit, upload
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import ended, submit, upload
 
 
 async def test_a_public_link_shows_the_result_until_it_is_revoked(

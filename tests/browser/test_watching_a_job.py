@@ -8,9 +8,9 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import content_of, ended, sell, submit, upload
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import content_of, ended, sell, submit, upload
 
 
 async def test_a_user_watches_a_job_compares_and_downloads(
@@ -90,7 +90,7 @@ async def test_a_user_cancels_a_waiting_job_and_sees_the_refund(
 
 
 @pytest.mark.thorough
-async def test_previews_come_while_it_renders_and_the_image_can_be_looked_at_closely(
+async def test_previews_appear_during_the_render_and_the_image_can_be_enlarged(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:
     page = signed_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.async_api import BrowserContext, Page
+from playwright.async_api import Page
 
 SET = """(state) => {
   Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
@@ -13,10 +13,3 @@ SET = """(state) => {
 
 async def show(page: Page, *, is_shown: bool) -> None:
     await page.evaluate(SET, "visible" if is_shown else "hidden")
-
-
-async def open_behind(context: BrowserContext) -> Page:
-    """A new tab that is hidden from the start, as after a click with the middle button."""
-    page = await context.new_page()
-    await page.add_init_script(f"({SET})('hidden')")
-    return page

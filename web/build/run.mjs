@@ -4,10 +4,11 @@ import { build } from "vite";
 import { compressAll } from "./compress.mjs";
 import { writeSchema } from "./schema.mjs";
 
-// The native compiler, which is four times as fast; openapi-typescript needs the one in JavaScript.
+// The native compiler, which is four times as fast; openapi-typescript needs the one in JavaScript. With one checker it takes half
+// the processor time of four, which look at the same types again.
 function typeCheck() {
   return new Promise((resolve, reject) => {
-    const compiler = spawn(process.execPath, ["node_modules/typescript-native/bin/tsc", "--noEmit"], { stdio: "inherit" });
+    const compiler = spawn(process.execPath, ["node_modules/typescript-native/bin/tsc", "--noEmit", "--checkers", "1"], { stdio: "inherit" });
     compiler.on("exit", (code) => (code === 0 ? resolve() : reject(new Error("The types of the web application do not fit."))));
   });
 }

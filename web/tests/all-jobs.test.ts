@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { percentOf, scopeOfRows, scopeOfTotals, type BulkAction, type OperatedJob } from "@/pages/operate-jobs/actions";
-import { searchOf, wordsOf } from "@/pages/operate-jobs/filter-words";
-import { countsOf, isFiltered, readSearch, toFilter, type Totals } from "@/pages/operate-jobs/filters";
+import { rangeWords, searchOf, wordsOf } from "@/pages/operate-jobs/filter-words";
+import { countsOf, isFiltered, readSearch, startOf, toFilter, type Totals } from "@/pages/operate-jobs/filters";
 
 const TENANT = "0197b1c2-1234-7abc-8def-001122334455";
 const totals = (jobs: Record<string, number>): Totals => ({
@@ -19,12 +19,24 @@ describe("the filters in the URL", () => {
     expect(readSearch({ error: 1234567890123456 })).toEqual({ error: "1234567890123456" });
   });
   it("are the filter of the API, without what is not chosen", () => {
-    expect(toFilter({ status: "failed", time: "hour", tenant: TENANT, view: "errors" }, new Date("2026-01-01T01:00:00Z"))).toEqual({
+    expect(toFilter({ status: "failed", from: "2026-01-01T00:00:00.000Z", until: "2026-01-01T01:00:00.000Z", tenant: TENANT, view: "errors" })).toEqual({
       status: ["failed", "expired"],
       tenant_id: TENANT,
       created_from: "2026-01-01T00:00:00.000Z",
+      created_to: "2026-01-01T01:00:00.000Z",
     });
-    expect(toFilter({}, new Date())).toEqual({});
+    expect(toFilter({})).toEqual({});
+  });
+  it("have absolute times, at whole minutes", () => {
+    expect(startOf("hour", new Date("2026-01-01T01:00:42Z"))).toBe("2026-01-01T00:00:00.000Z");
+    expect(readSearch({ from: "2026-01-01T01:00+01:00", until: "2026-01-02" })).toEqual({ from: "2026-01-01T00:00:00.000Z", until: "2026-01-02T00:00:00.000Z" });
+    expect(readSearch({ from: "5", until: "2026-13-45T99:00Z" })).toEqual({});
+  });
+  it("say their times in words", () => {
+    expect(rangeWords(undefined, undefined)).toBeNull();
+    expect(rangeWords("2026-01-01T00:00:00.000Z", undefined)).toMatch(/^Since /);
+    expect(rangeWords(undefined, "2026-01-01T00:00:00.000Z")).toMatch(/^Before /);
+    expect(rangeWords("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z")).toContain(" – ");
   });
   it("do not count the view as a filter", () => {
     expect(isFiltered({ view: "errors" })).toBe(false);
@@ -52,6 +64,7 @@ describe("a bulk action", () => {
   it("says its filter in words, and leads to the list with the same filter", () => {
     expect(wordsOf({ status: ["failed", "expired"], workflow: ["upscale"] })).toBe("Failed · Expired · upscale");
     expect(searchOf({ status: ["failed", "expired"], workflow: ["upscale"] })).toMatchObject({ status: "failed", workflow: "upscale" });
+    expect(searchOf({ created_from: "2026-01-01T00:00:00Z", created_to: "2026-01-02T00:00:00Z" })).toMatchObject({ from: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z" });
     expect(wordsOf({ job_id: ["a", "b"] })).toBe("2 selected jobs");
     expect(searchOf({ job_id: ["a", "b"] })).toBeNull();
     expect(wordsOf({})).toBe("All jobs");

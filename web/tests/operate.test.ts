@@ -5,9 +5,9 @@ import { alone, stepsFor } from "@/design/chart-values";
 import { beyond } from "@/design/reveal";
 import { placeOf } from "@/pages/operate/alert-places";
 import { nameOf, newAlerts } from "@/frame/hidden-alerts";
-import { failedShare, idleShare, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
+import { failedShare, idleShare, isLate, latest, percent, perMinute, worst, type Point } from "@/pages/operate/figures";
 import { queuedText, waitingText } from "@/parts/queued-jobs";
-import { stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
+import { drainText, stateOf, versionsOf, type Worker } from "@/pages/operate-workers/state";
 
 const START = Date.parse("2026-03-04T12:00:00Z");
 
@@ -63,6 +63,27 @@ describe("figures of the overview", () => {
   });
 });
 
+describe("charts of shares", () => {
+  it("have one value for each step that has something to divide by", () => {
+    const points = [point(0), point(1, { completed: 3, failed: 1 }), point(2, { expired: 2, canceled: 5 }), point(3, { completed: 4 }), point(4, { canceled: 1 })];
+    expect(points.map((each) => failedShare([each]))).toEqual([null, 0.25, 1, 0, null]);
+  });
+
+  it("count slots, so that a worker with two slots and one job is half idle", () => {
+    const points = [point(0), point(1, { slots: 0, busy_slots: 0 }), point(2, { slots: 2, busy_slots: 1 }), point(3, { slots: 5, busy_slots: 0 }), point(4, { slots: 2.5, busy_slots: 2.5 })];
+    expect(points.map((each) => idleShare([each]))).toEqual([null, null, 0.5, 1, 0]);
+  });
+});
+
+describe("the check of alerts", () => {
+  it("is late when several checks were missed", () => {
+    const at = "2026-03-04T12:00:00Z";
+    expect(isLate({ at, checked_at: "2026-03-04T11:59:00Z" })).toBe(false);
+    expect(isLate({ at, checked_at: "2026-03-04T11:58:00Z" })).toBe(true);
+    expect(isLate({ at, checked_at: null })).toBe(false);
+  });
+});
+
 describe("the state of a worker", () => {
   it("is the one that matters most", () => {
     expect(stateOf(worker())).toBe("idle");
@@ -72,6 +93,15 @@ describe("the state of a worker", () => {
     expect(stateOf(worker({ is_approved: false }))).toBe("unapproved");
     expect(stateOf(worker({ is_live: false, current_load: 1 }))).toBe("offline");
     expect(stateOf(worker({ revoked_at: "2026-03-04T12:00:00Z", is_live: false }))).toBe("revoked");
+  });
+
+  it("says who drained it", () => {
+    const drained = { is_draining: true, drained_by: "admin:01a1", drained_by_email: "ann@example.com" };
+    expect(drainText(worker(drained))).toBe("Drained by ann@example.com");
+    expect(drainText(worker({ ...drained, drain_reason: "new disk" }))).toBe("Drained by ann@example.com: new disk");
+    expect(drainText(worker({ ...drained, drained_by_email: null }))).toBe("Drained by admin:01a1");
+    expect(drainText(worker({ is_draining: true, drained_by: "operator" }))).toBe("Drained by the command line");
+    expect(drainText(worker())).toBeNull();
   });
 
   it("names the versions of its engines", () => {
@@ -114,7 +144,10 @@ describe("utilisation of a worker", () => {
   it("shows what an agent reports and nothing else", () => {
     expect(agentOf({ agent: "1.2" })).toBe("1.2");
     expect(agentOf({ agent: { version: 1 } })).toBeNull();
-    expect(customNodesOf({ custom_nodes: ["impact-pack", 7] })).toEqual(["impact-pack"]);
+    expect(customNodesOf({ custom_nodes: ["impact-pack", 7] })).toEqual([{ name: "impact-pack", version: null }]);
+    const versions = { a: "8.2.1", b: "63d21361e08440a8836edc23dca4fb0d6c616c05", c: 7 };
+    expect(customNodesOf({ custom_nodes: ["a", "b", "c", "toString"], custom_node_versions: versions }).map((each) => each.version)).toEqual(["8.2.1", "63d21361e0", null, null]);
+    expect(customNodesOf({ custom_nodes: ["a"], custom_node_versions: "x" })).toEqual([{ name: "a", version: null }]);
     expect(customNodesOf({ custom_nodes: "x" })).toEqual([]);
   });
 });
@@ -134,6 +167,9 @@ describe("places of alerts", () => {
   it("leads to the jobs or the workflow that the alert names", () => {
     expect(placeOf({ code: "many_failures", subject: "portrait" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed", workflow: "portrait" } });
     expect(placeOf({ code: "no_live_worker", subject: "portrait (production, self_hosted)" })).toMatchObject({ to: "/operate/workflows/$slug", params: { slug: "portrait" } });
+    expect(placeOf({ code: "failing_runs", subject: "pool_1" })).toMatchObject({ to: "/operate/jobs", search: { status: "failed" } });
+    expect(placeOf({ code: "mails_not_sent", subject: "mails" })).toMatchObject({ to: "/operate/users", search: { view: "mails" } });
+    expect(placeOf({ code: "alerts_not_sent", subject: "alerts" })).toMatchObject({ to: "/operate/health" });
     expect(placeOf({ code: "pool_unavailable", subject: "pool_1" })).toBeNull();
   });
 });

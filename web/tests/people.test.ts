@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
 import { mayOpen, OPERATE, operatePlaces } from "@/frame/navigation";
-import { actorName, detailsOf } from "@/pages/operate-audit/entries";
-import { localOf, utcOf, validAuditSearch } from "@/pages/operate-audit/filters";
+import { detailsOf } from "@/pages/operate-audit/entries";
+import { actorName } from "@/parts/actor-name";
+import { validAuditSearch } from "@/pages/operate-audit/filters";
+import { localOf, utcOf } from "@/parts/local-times";
 import { worstFirst } from "@/pages/operate-health/findings";
 import { finishedPools, poolState, totalOf } from "@/pages/operate-ledger/audits";
 import { found, sections, valueText, type Setting } from "@/pages/operate-settings/found";
@@ -105,6 +107,7 @@ describe("the audit log", () => {
     const entry = { actor: "operator", details: { amount: 5, reason: "Invoice 7", scopes: ["read"], empty: null } } as unknown as Schemas["AuditEntry"];
     expect(actorName(entry)).toBe("Command line");
     expect(actorName({ ...entry, actor_email: "a@b.c" })).toBe("a@b.c");
+    expect(actorName({ actor: "admin:01a1", actor_email: null })).toBe("admin:01a1");
     expect(detailsOf(entry)).toBe('amount: 5, reason: Invoice 7, scopes: ["read"]');
   });
 });

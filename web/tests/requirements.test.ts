@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { ApiError } from "@/api/problems";
-import { isHash, lackText, namesIn, reasonBelow, shownText } from "@/pages/operate-workflow/requirements";
+import { diffOf } from "@/parts/workflow/diff";
+import type { Draft } from "@/parts/workflow/draft";
+import { changesRequirements, isHash, lackText, namesIn, reasonBelow, shownText } from "@/pages/operate-workflow/requirements";
 
 test("names are read one per line, each once", () => {
   expect(namesIn(" KSampler \n\nVAEDecode\nKSampler\n")).toEqual(["KSampler", "VAEDecode"]);
@@ -26,4 +28,14 @@ test("a reason is found at the list and at each of its lines", () => {
 
 test("what is missing is named by its kind", () => {
   expect(lackText({ kind: "model_hash", name: "sd.safetensors" })).toBe("model sd.safetensors with the required hash");
+});
+
+test("unsaved changes of requirements, nodes and properties are not compared with workers, others do not matter", () => {
+  const saved = { name: "Imagine", graph: { "1": { class_type: "KSampler", inputs: { seed: 1 } } }, properties: [], requirements: { from_graph: true } } as unknown as Draft;
+  const changes = (values: object) => changesRequirements(diffOf(saved, { ...saved, ...values } as Draft));
+  expect(changes({})).toBe(false);
+  expect(changes({ name: "Another name" })).toBe(false);
+  expect(changes({ requirements: { from_graph: true, node_classes: ["Upscale"] } })).toBe(true);
+  expect(changes({ graph: { "1": { class_type: "KSamplerAdvanced", inputs: { seed: 1 } } } })).toBe(true);
+  expect(changes({ properties: [{ key: "model", type: "text", placeholder: "{{model}}" }] })).toBe(true);
 });

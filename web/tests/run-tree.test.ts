@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { fit, LARGEST, pan, reveal, shownBy, zoomAt } from "@/pages/run/tree/camera";
 import { bandCount, COLUMN, layOut, NODE_HEIGHT, NODE_WIDTH, ROW, type TreeNode } from "@/pages/run/tree/layout";
 import { bucketOf, BUCKETS, MIDDLE, mix, palette, shapeOf, spreadOf, winnersOf } from "@/pages/run/tree/looks";
+import { shortened } from "@/pages/run/tree/shortened";
 import { neighbour } from "@/pages/run/tree/neighbours";
 import { Grid } from "@/pages/run/tree/visible";
 
@@ -156,4 +157,11 @@ describe("arrow keys", () => {
     expect(neighbour(layout, "c1", "down")).toBe("c4");
     expect(neighbour(layout, "c4", "right")).toBeNull();
   });
+});
+
+it("a name that has no room for all of it ends in an ellipsis", () => {
+  const width = (text: string) => text.length;
+  expect(shortened("Relight", width, 7)).toBe("Relight");
+  expect(shortened("Erster Entwurf", width, 8)).toBe("Erster…");
+  expect(shortened("Entwurf", width, 1)).toBe("…");
 });

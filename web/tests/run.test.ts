@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "@/api/types";
 import { columnsFor } from "@/pages/run/gallery/columns";
-import { actionOf, dropped, EMPTY, judge, keyOf, progressOf, putBack, received, undo, voteOf, type Candidate, type Pair, type PairQueue } from "@/pages/run/compare/pair-queue";
+import { actionOf, dropped, EMPTY, judge, keyOf, progressOf, putBack, received, tallestOf, undo, voteOf, type Candidate, type Pair, type PairQueue } from "@/pages/run/compare/pair-queue";
 import { appended, fingerprint } from "@/pages/run/news";
 import { promptOf } from "@/pages/run/panel/lineage-text";
 import type { Run, TreeNode } from "@/pages/run/queries";
@@ -120,4 +120,10 @@ describe("candidates", () => {
   it("are two side by side on a phone", () => {
     expect([columnsFor(340), columnsFor(700), columnsFor(1200)]).toEqual([2, 3, 6]);
   });
+});
+
+it("a pair is as high as its taller image, and unknown sizes limit nothing", () => {
+  const sized = (width: number | null, height: number | null) => ({ file: { width, height } }) as unknown as Candidate;
+  expect(tallestOf([sized(300, 200), sized(100, 200)])).toBe(2);
+  expect(tallestOf([sized(300, 200), sized(null, null)])).toBeUndefined();
 });

@@ -56,6 +56,20 @@ describe("the waterfall of a job", () => {
     expect(rows.every((row) => row.left >= 0 && row.left + row.width <= 100.001)).toBe(true);
   });
 
+  it("names the request that started a span once", () => {
+    const asked = waterfall([
+      span("1", "accepted", 0, 1, { request_id: "first" }),
+      span("2", "queued", 1, 10, { request_id: "first" }),
+      span("3", "attempt", 10, 20, { attempt: 1, request_id: "poll" }),
+      span("4", "phase", 10, 20, { parent_id: "3", attempt: 1, name: "run" }),
+      span("5", "queued", 20, 50, { request_id: null }),
+      span("6", "ended", 50, 50, { name: "failed", request_id: "poll" }),
+      span("7", "ended", 60, 60, { name: "canceled", request_id: "last" }),
+    ]);
+    const rows = rowsOf(asked, rangeOf(asked, undefined), null, true);
+    expect(rows.map((row) => row.request)).toEqual(["first", null, "poll", null, null, "poll", "last"]);
+  });
+
   it("shows one attempt alone, over the whole width", () => {
     const range = rangeOf(FOUND, 2);
     const rows = rowsOf(FOUND, range, null, true);
@@ -89,7 +103,7 @@ describe("the waterfall of a job", () => {
   });
 
   it("writes durations from milliseconds to days", () => {
-    expect([0, 40, 300, 1_000, 12_600, 60_000, 72_000, 7_500_000, 273_600_000].map(shortDuration)).toEqual(["0", "40 ms", "0.3 s", "1 s", "12.6 s", "1 m", "1 m 12 s", "2 h 5 m", "3 d 4 h"]);
+    expect([0, 40, 300, 1_000, 12_600, 60_000, 72_000, 7_500_000, 273_600_000].map(shortDuration)).toEqual(["0", "40 ms", "300 ms", "1 s", "12.6 s", "1 m", "1 m 12 s", "2 h 5 m", "3 d 4 h"]);
   });
 });
 

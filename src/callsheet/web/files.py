@@ -44,7 +44,7 @@ class StaticFile:
 
 @lru_cache(4)
 def read_files(directory: Path) -> Mapping[str, StaticFile]:
-    """By path of the URL; empty where nothing was built."""
+    """The built files by URL path. Empty if nothing was built."""
     if not directory.joinpath(INDEX[1:]).is_file():
         return {}
     paths = (path for path in directory.rglob("*") if path.suffix in MEDIA_TYPES and path.is_file())

@@ -23,7 +23,7 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class _Route(NamedTuple):
-    """What metrics name it by: not by its paths, which anybody can make up."""
+    """What metrics name it by: not by its paths, which any client can make up."""
 
     path: str = "(web application)"
 
@@ -47,7 +47,7 @@ class WebApplication:
         return _response(request, self._files[INDEX], headers)
 
     def response(self, request: Request) -> Response | None:
-        """For a path that no route has; None where it is not the web application's."""
+        """The response for a path without a route. None if the path does not belong to the web application."""
         path = request.url.path
         if request.method not in ("GET", "HEAD"):
             return None
@@ -73,7 +73,7 @@ class WebApplication:
 
 
 def open_web(storage_url: str, public_url: str, directory: Path = STATIC) -> WebApplication | None:
-    """None where nothing was built: a checkout in which `make web` has not run."""
+    """The web application. None if it was not built: `make web` has not run."""
     files = read_files(directory)
     return WebApplication(files, storage_url, public_url) if files else None
 

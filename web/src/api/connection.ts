@@ -12,12 +12,16 @@ export function setConnection(next: ConnectionState): void {
   for (const listener of listeners) listener();
 }
 
+export function connectionState(): ConnectionState {
+  return state;
+}
+
 export function useConnection(): ConnectionState {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    () => state,
+    connectionState,
   );
 }

@@ -29,15 +29,15 @@ export function useCatchUp(handler: () => void): void {
   }, [handler]);
 }
 
-/** Opens the tab's stream; returns how to close it. */
-export function startLiveUpdates(client: QueryClient): () => void {
+/** Follows what happens to the jobs of the person who is signed in; returns how to stop. */
+export function startLiveUpdates(client: QueryClient, person: string): () => void {
   const refresh = gathered(client);
   const refreshAll = () => {
     refresh(keys.allJobs);
     refresh(keys.wallet);
     for (const catcher of catchers) catcher();
   };
-  return followJobs({ onEvent: (event) => apply(client, event, refresh), onOpen: refreshAll, onPoll: refreshAll });
+  return followJobs(person, { onEvent: (event) => apply(client, event, refresh), onOpen: refreshAll, onPoll: refreshAll });
 }
 
 function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly unknown[]) => void): void {

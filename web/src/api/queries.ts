@@ -20,9 +20,9 @@ export const walletQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/wallet", { signal })),
 });
 
-/** The alerts of the server's last check, for the banner. */
-export const bannerAlertsQuery = queryOptions({
-  queryKey: keys.bannerAlerts,
+/** The alerts of the server's last check. The banner and the overview share them: to check anew reads every queue and all workers. */
+export const alertsQuery = queryOptions({
+  queryKey: keys.alerts,
   queryFn: ({ signal }) => data(api.GET("/api/admin/alerts", { params: { query: { fresh: false } }, signal })),
   refetchInterval: 15_000,
 });

@@ -8,6 +8,8 @@ export interface ChartLine {
   tone: Tone;
   /** Dashed lines can be distinguished without colour. */
   isDashed?: boolean;
+  /** For values of another unit than the chart's: they are drawn against an axis of their own, on the right. */
+  format?: (value: number) => string;
 }
 
 export interface ChartProps {

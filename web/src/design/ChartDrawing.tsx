@@ -56,24 +56,29 @@ function options(width: number, height: number, lines: readonly ChartLine[], for
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.getPropertyValue("--font")}`;
+  const right = lines.find((line) => line.format !== undefined)?.format;
+  const range = (_: uPlot, least: number, most: number): uPlot.Range.MinMax => [Math.min(0, least), most > 0 ? most * 1.1 : 1];
+  const incrs = (isRight: boolean) => (chart: uPlot) => stepsFor(chart.data.slice(1).filter((_, index) => (lines[index]?.format !== undefined) === isRight));
   const axis = { stroke: colour("--muted"), font, grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   return {
     width,
     height,
-    // On the right, room for half of the last time: it is cut off otherwise.
-    padding: [8, 26, 0, 0],
+    // On the right, room for half of the last time: it is cut off otherwise. An axis leaves that room.
+    padding: [8, right ? 0 : 26, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     hooks: { setCursor: [(chart) => onHover(chart.cursor.idx ?? null)] },
-    scales: { y: { range: (_, least, most) => [Math.min(0, least), most > 0 ? most * 1.1 : 1] } },
+    scales: { y: { range }, right: { range } },
     axes: [
       { ...axis, size: 30, space: 64, values: (_, at) => at.map((second, index) => timeLabel(second, at, index)) },
-      { ...axis, size: 56, space: 32, incrs: (chart) => stepsFor(chart.data.slice(1)), values: (_, at) => at.map((value) => format(value)) },
+      { ...axis, size: 56, space: 32, incrs: incrs(false), values: (_, at) => at.map((value) => format(value)) },
+      ...(right ? [{ ...axis, scale: "right", side: 1 as const, size: 56, space: 32, grid: { show: false }, incrs: incrs(true), values: (_: uPlot, at: number[]) => at.map((value) => right(value)) }] : []),
     ],
     series: [
       {},
       ...lines.map((line) => ({
         label: line.label,
+        scale: line.format ? "right" : "y",
         stroke: colour(COLOURS[line.tone]),
         width: 1.6,
         dash: line.isDashed ? [4, 4] : undefined,
@@ -97,7 +102,7 @@ function summary(lines: readonly ChartLine[], format: (value: number) => string)
   return lines
     .map((line) => {
       const last = line.values.findLast((value) => value !== null);
-      return `${line.label}: ${last === undefined || last === null ? "no values" : format(last)}`;
+      return `${line.label}: ${last === undefined || last === null ? "no values" : (line.format ?? format)(last)}`;
     })
     .join(", ");
 }

@@ -16,7 +16,7 @@ export function ChartLegend({ times, lines, format, at }: Pick<ChartProps, "time
               <path d="M0 1h14" stroke="currentColor" strokeWidth="2" strokeDasharray={line.isDashed ? "4 2" : undefined} />
             </svg>
             {line.label}
-            <span className="min-w-8 text-text">{value === null || value === undefined ? "–" : format(value)}</span>
+            <span className="min-w-8 text-text">{value === null || value === undefined ? "–" : (line.format ?? format)(value)}</span>
           </span>
         );
       })}

@@ -1,6 +1,6 @@
 import { Tabs as Radix } from "radix-ui";
-import { useEffect, useRef, type ReactNode } from "react";
-import { reveal } from "./reveal";
+import type { ReactNode } from "react";
+import { useRevealed } from "./useRevealed";
 
 interface Tab<Value extends string> {
   value: Value;
@@ -17,11 +17,7 @@ interface Props<Value extends string> {
 }
 
 export function Tabs<Value extends string>({ value, onChange, tabs, label }: Props<Value>) {
-  const list = useRef<HTMLDivElement>(null);
-  // A narrow screen has no room for all of them: the chosen one can be seen.
-  useEffect(() => {
-    reveal(list.current, "[data-state=active]");
-  }, [value]);
+  const list = useRevealed<HTMLDivElement>("[data-state=active]", value);
   return (
     <Radix.Root value={value} onValueChange={(chosen) => onChange(chosen as Value)}>
       <Radix.List ref={list} aria-label={label} className="flex overflow-x-auto sm:gap-1 border-b">

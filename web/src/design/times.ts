@@ -14,6 +14,7 @@ const DAY = 86_400;
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const short = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const minute = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 export function relativeTime(at: Date, now: Date): string {
   const seconds = Math.round((at.getTime() - now.getTime()) / 1000);
@@ -28,8 +29,14 @@ export function absoluteTime(at: Date): string {
   return absolute.format(at);
 }
 
-/** 0.3 s, 12.6 s, 1 m 12 s, 2 h 5 m. */
+export function absoluteMinute(at: Date): string {
+  return minute.format(at);
+}
+
+/** 0 s, < 0.1 s, 0.3 s, 13 s, 1 m 12 s, 2 h 5 m. */
 export function duration(seconds: number): string {
+  if (seconds === 0) return "0 s";
+  if (seconds < 0.05) return "< 0.1 s";
   if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
   const whole = Math.round(seconds);
   if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useRouterState } from "@tanstack/react-router";
 import { TriangleAlert, X } from "lucide-react";
 import { useState } from "react";
-import { bannerAlertsQuery, meQuery } from "@/api/queries";
+import { alertsQuery, meQuery } from "@/api/queries";
 import { operateTexts } from "@/texts/operate";
 import { newAlerts, readHidden, writeHidden } from "./hidden-alerts";
 import { seesOperate } from "./navigation";
@@ -11,7 +11,7 @@ import { seesOperate } from "./navigation";
 export function AlertBanner() {
   const { data: me } = useQuery(meQuery);
   const isOverview = useRouterState({ select: (state) => state.location.pathname === "/operate" });
-  const { data } = useQuery({ ...bannerAlertsQuery, enabled: me !== undefined && seesOperate(me.role) });
+  const { data } = useQuery({ ...alertsQuery, enabled: me !== undefined && seesOperate(me.role) });
   const [hidden, setHidden] = useState(readHidden);
   const alerts = newAlerts(data?.alerts ?? [], hidden);
   const first = alerts[0];

@@ -1,12 +1,16 @@
 import { Link } from "@tanstack/react-router";
 import { frameTexts } from "@/texts/frame";
+import { operateTexts } from "@/texts/operate";
 import { ActiveDot } from "./ActiveCount";
 import { ACCOUNT, PLACES } from "./navigation";
 import { useOperatePlaces } from "./usePlaces";
 
 /** The pages on phones, in reach of a thumb. */
 export function BottomBar() {
-  const operate = useOperatePlaces().slice(0, 1);
+  // It leads to all pages of operators: a row at the top of each leads to the others.
+  const operate = useOperatePlaces()
+    .slice(0, 1)
+    .map((place) => ({ ...place, label: operateTexts.area }));
   // Six fit into the width of a small phone. The account has a button at the top, too.
   const places = operate.length > 0 ? [...PLACES.filter((place) => place !== ACCOUNT), ...operate] : PLACES;
   return (

@@ -1,7 +1,8 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Outlet, useRouter } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { startLiveUpdates } from "@/api/live";
+import { meQuery } from "@/api/queries";
 import { onSessionEnd } from "@/api/session";
 import { frameTexts } from "@/texts/frame";
 import { AlertBanner } from "./AlertBanner";
@@ -51,7 +52,8 @@ export function Frame() {
 function useLiveSession(): void {
   const client = useQueryClient();
   const router = useRouter();
-  useEffect(() => startLiveUpdates(client), [client]);
+  const person = useQuery(meQuery).data?.user_id;
+  useEffect(() => (person === undefined ? undefined : startLiveUpdates(client, person)), [client, person]);
   useEffect(
     () =>
       onSessionEnd(() => {

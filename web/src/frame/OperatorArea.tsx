@@ -1,10 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ShieldAlert } from "lucide-react";
-import { useEffect, useRef } from "react";
 import { meQuery } from "@/api/queries";
 import { Empty } from "@/design";
-import { reveal } from "@/design/reveal";
+import { useRevealed } from "@/design/useRevealed";
 import { operateTexts } from "@/texts/operate";
 import { mayOpen } from "./navigation";
 import { useOperatePlaces } from "./usePlaces";
@@ -26,11 +25,8 @@ export function OperatorArea() {
 /** The pages of operators on phones, where the bar at the bottom has room for one of them. */
 function OperatorBar() {
   const places = useOperatePlaces();
-  const bar = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  useEffect(() => {
-    reveal(bar.current, "[aria-current]");
-  }, [pathname]);
+  const bar = useRevealed<HTMLElement>("[aria-current]", pathname);
   return (
     <nav ref={bar} aria-label={operateTexts.area} className="mb-4 flex gap-1 overflow-x-auto md:hidden">
       {places.map((place) => (

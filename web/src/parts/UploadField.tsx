@@ -1,9 +1,8 @@
-import { useRef } from "react";
+import { lazy, Suspense, useRef } from "react";
 import { hasStatus } from "@/api/problems";
 import { Field, Skeleton, useFieldProps } from "@/design";
 import { uploadTexts } from "@/texts/upload";
 import { mediaOf, type Media } from "./media";
-import { MediaPlayer } from "./MediaPlayer";
 import { accepted, acceptOf, type Acceptance } from "./upload/acceptance";
 import { DropZone } from "./upload/DropZone";
 import { FileRow } from "./upload/FileRow";
@@ -13,6 +12,9 @@ import { useStoredFile } from "./upload/useStoredFile";
 import { useUpload, type FileValue } from "./upload/useUpload";
 
 export type { FileValue } from "./upload/useUpload";
+
+// Nothing is played before a file is chosen.
+const MediaPlayer = lazy(async () => ({ default: (await import("./MediaPlayer")).MediaPlayer }));
 
 interface Props {
   /** Unlike that of every other field, also on other pages: a file whose upload is not done is found again by it. */
@@ -56,7 +58,9 @@ export function UploadField({ name, label, hint, error, required, accepts, value
           {shown === null || state.step === "checking" ? (
             <Skeleton className="h-40 rounded-m!" />
           ) : (
-            <MediaPlayer key={shown.url} media={shown} maxHeight={isMain ? "17rem" : "10rem"} />
+            <Suspense fallback={<Skeleton className="h-40 rounded-m!" />}>
+              <MediaPlayer key={shown.url} media={shown} maxHeight={isMain ? "17rem" : "10rem"} />
+            </Suspense>
           )}
           <FileRow state={state} value={value} onReplace={() => input.current?.click()} onRetry={retry} onClear={clear} />
         </div>

@@ -1,5 +1,5 @@
 import type { ActionKind } from "@/pages/operate-jobs/actions";
-import type { StatusFilter, TimeFilter, View } from "@/pages/operate-jobs/filters";
+import type { Span, StatusFilter, View } from "@/pages/operate-jobs/filters";
 
 const jobs = (count: string) => `${count} ${count === "1" ? "job" : "jobs"}`;
 
@@ -21,7 +21,21 @@ export const allJobsTexts = {
   kindLabel: "Kind",
   anyKind: "Any kind",
   timeLabel: "Time",
-  times: { any: "Any time", hour: "Last hour", day: "Last 24 hours", week: "Last 7 days", month: "Last 30 days" } satisfies Record<TimeFilter, string>,
+  anyTime: "Any time",
+  newestDay: "Newest 24 hours",
+  spans: { hour: "Last hour", day: "Last 24 hours", week: "Last 7 days", month: "Last 30 days" } satisfies Record<Span, string>,
+  since: (time: string) => `Since ${time}`,
+  before: (time: string) => `Before ${time}`,
+  between: (from: string, until: string) => `${from} – ${until}`,
+  customRange: "From … until …",
+  rangeTitle: "Jobs of a time range",
+  rangeText: "Times are in your time zone. A link to this page shows the same range to every reader.",
+  from: "From",
+  until: "Until",
+  untilHint: "Leave it empty to see new jobs, too.",
+  untilWrong: "Until must be later than From.",
+  applyRange: "Show these jobs",
+  keepRange: "Cancel",
   ofUser: (name: string) => `User ${name}`,
   ofError: (message: string) => `Error: ${message}`,
   clearUser: "Show the jobs of all users",

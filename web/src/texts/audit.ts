@@ -19,8 +19,6 @@ export const auditTexts = {
   onlyAction: (action: string) => `Only ${action}`,
   onlySubject: (name: string) => `Only what was done to ${name}`,
   onlyTenant: (name: string) => `Only what concerns ${name}`,
-  commandLine: "Command line",
-  anonymous: "Not signed in",
   none: "The audit log is empty",
   noneText: "Changes by admins and operators are listed here.",
   notFound: "No entry matches",

@@ -11,5 +11,7 @@ export const commonTexts = {
   copy: "Copy",
   never: "Never",
   none: "–",
+  /** What can act beside users, as the audit log and histories name it. */
+  actors: { operator: "Command line", anonymous: "Not signed in", autoscaler: "Autoscaler" } as Readonly<Record<string, string>>,
   tokens: (amount: string, count: number) => `${amount} ${count === 1 ? "token" : "tokens"}`,
 };

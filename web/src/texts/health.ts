@@ -16,3 +16,12 @@ export const healthTexts = {
     return `${parts.join(" and ")} found.`;
   },
 };
+
+export const testAlertTexts = {
+  title: "Messages about alerts",
+  text: "Callsheet sends alerts to the webhook and the e-mail addresses of its settings. Send a test to see that they arrive.",
+  send: "Send a test alert",
+  webhook: "the webhook",
+  sent: (recipients: string) => `A test goes to ${recipients} within seconds. If it is not accepted, an alert on the overview names the error.`,
+  noRecipient: "No recipient is configured. Set `alerts.webhook_url` or `alerts.emails`, and restart the control planes.",
+};

@@ -23,7 +23,6 @@ export const pipelinesTexts = {
   images,
   about: (jobs: string, count: number) => `About ${images(jobs, count)}`,
   startTitle: (name: string) => `Start “${name}”`,
-  statuses: { active: "Running", paused: "Paused", completed: "Completed", canceled: "Canceled" } as Record<string, string>,
 };
 
 export const editorTexts = {

@@ -2,7 +2,7 @@ import type { Schemas } from "@/api/types";
 
 export const providersTexts = {
   title: "Providers",
-  text: "Services outside that run jobs. A provider that fails several times in a row is paused, and its jobs wait.",
+  text: "External services that run jobs. A provider that fails several times in a row is paused, and its jobs wait.",
   list: "Providers",
   states: { closed: "Working", open: "Paused", half_open: "Being tested" } satisfies Record<Schemas["Provider"]["state"], string>,
   finish: { sync: "The worker waits for the result", webhook: "The provider calls back" } as Record<string, string>,
@@ -20,7 +20,7 @@ export const providersTexts = {
   resetText: "The pause ends, and its failures count from zero. If the provider still fails, it is paused again.",
   keep: "Keep the pause",
   wasReset: (name: string) => `Jobs are sent to ${name} again.`,
-  none: "No provider outside is set up",
+  none: "No external provider is set up",
   noneText: "Set the key of a provider in the settings, for example CALLSHEET_PROVIDERS__REPLICATE__TOKEN, and start the control plane again.",
 };
 
@@ -41,6 +41,7 @@ export const limitTexts = {
   text: "How many jobs of one identifier run at once, on all machines together.",
   list: "Concurrency limits",
   columns: { identifier: "Identifier", limit: "Limit", inUse: "Running" },
+  running: (jobs: number) => (jobs === 1 ? "1 job runs" : `${jobs} jobs run`),
   unlimited: "No limit",
   paused: "Paused",
   add: "Set a limit",

@@ -23,7 +23,7 @@ export const requirementsTexts = {
   removeModel: (name: string) => `Remove the model ${name}`,
   version: "Engine versions",
   versionHint: "For example >=0.3.57,<0.8. Empty: every version.",
-  saved: "As it is saved",
+  saved: "What is saved",
   nodeClassList: "Node classes",
   modelList: "Models",
   nothing: "None",
@@ -32,6 +32,7 @@ export const requirementsTexts = {
 
   workers: "Workers",
   workersText: "Live workers that are assigned to it, compared with what is saved.",
+  unsaved: "Your changes are not saved, so they are not compared. Save them to see which workers can run the workflow then.",
   noWorkers: "No live worker is assigned to this workflow.",
   chooseFleets: "Choose fleets",
   able: (able: number, all: number) => (able === 0 ? "No live worker can run it" : able === all ? (all === 1 ? "The only worker can run it" : `All ${all} workers can run it`) : `${able} of ${all} workers can run it`),

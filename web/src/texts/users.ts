@@ -14,7 +14,7 @@ export const usersTexts = {
   text: "People who sign in, and the programs that act for them.",
   search: "Search by e-mail address or name",
   list: "Users",
-  views: { users: "Users", invitations: "Invitations" },
+  views: { users: "Users", invitations: "Invitations", mails: "Unsent e-mails" },
   viewLabel: "Which list",
   add: "Add user",
   ofTenant: (tenant: string) => `Tenant: ${tenant}`,
@@ -41,6 +41,22 @@ export const invitationTexts = {
   revoked: "The invitation is revoked.",
   none: "No invitations",
   noneText: "Invitations are listed here until they are accepted or expire.",
+};
+
+export const mailTexts = {
+  list: "Unsent e-mails",
+  text: "Invitations and password resets that the mail server has not accepted yet. Each is tried twelve times in six hours.",
+  columns: { email: "Recipient", state: "State", error: "Last error", attempts: "Attempts", next: "Next attempt" },
+  kinds: { invitation: "Invitation", password_reset: "Password reset" } satisfies Record<Schemas["Mail"]["kind"], string>,
+  waiting: "Waiting",
+  failed: "Failed for good",
+  noError: "No attempt has failed yet.",
+  never: "None",
+  send: "Send again",
+  sendTo: (email: string) => `Send again to ${email}`,
+  sent: (email: string) => `The e-mail to ${email} is sent again now.`,
+  none: "Every e-mail was sent",
+  noneText: "E-mails that the mail server does not accept are listed here with the error.",
 };
 
 export const addUserTexts = {

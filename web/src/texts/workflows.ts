@@ -143,6 +143,7 @@ export const workflowsTexts = {
   version: (number: number) => `Version ${number}`,
   current: "Current",
   byYou: "by you",
+  by: (email: string) => `by ${email}`,
   byOperator: "by another operator",
   byCommand: "by a command",
   earlier: "before versions were kept",

@@ -32,11 +32,7 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
         <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={jobsTexts.select(job.title)} className="peer sr-only" />
         <span
           aria-hidden
-          className={classes(
-            "grid size-4.5 place-items-center rounded-[5px] border bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent",
-            // Quiet until the user is about to select.
-            isSelecting ? "border-line-strong" : "group-focus-within:border-line-strong group-hover:border-line-strong touch:border-line-strong",
-          )}
+          className="grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
         >
           {isSelected && <Check size={13} strokeWidth={3} />}
         </span>

@@ -2,8 +2,9 @@ import { useNavigate } from "@tanstack/react-router";
 import { ListFilter, X } from "lucide-react";
 import { useState, type FormEvent } from "react";
 import { Button, classes, Field, Input } from "@/design";
+import { localOf, utcOf } from "@/parts/local-times";
 import { auditTexts as texts } from "@/texts/audit";
-import { hasFilters, localOf, utcOf, validAuditSearch, type AuditSearch } from "./filters";
+import { hasFilters, validAuditSearch, type AuditSearch } from "./filters";
 
 export function AuditFilters({ search }: { search: AuditSearch }) {
   const navigate = useNavigate({ from: "/operate/audit" });

@@ -1,8 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { classes, Time, type Column } from "@/design";
+import { actorName } from "@/parts/actor-name";
 import { auditTexts as texts } from "@/texts/audit";
-import { actorName, detailsOf } from "./entries";
+import { detailsOf } from "./entries";
 import type { AuditSearch } from "./filters";
 import type { AuditEntry } from "./queries";
 
@@ -49,7 +50,7 @@ export const COLUMNS: readonly Column<AuditEntry>[] = [
     className: WIDE,
     cell: (entry) =>
       entry.tenant_id && (
-        <Only search={{ tenant: entry.tenant_id }} label={texts.onlyTenant(entry.tenant ?? entry.tenant_id)}>
+        <Only isWhole search={{ tenant: entry.tenant_id }} label={texts.onlyTenant(entry.tenant ?? entry.tenant_id)}>
           {entry.tenant ?? entry.tenant_id}
         </Only>
       ),

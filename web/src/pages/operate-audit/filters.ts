@@ -1,4 +1,6 @@
 // The filters of the audit log, as the URL and the form have them. Pure.
+import { utcOf } from "@/parts/local-times";
+
 export interface AuditSearch {
   /** An e-mail address, or an actor as the log names it. */
   actor?: string;
@@ -24,17 +26,4 @@ export function validAuditSearch(search: Record<string, unknown>): AuditSearch {
 
 export function hasFilters(search: AuditSearch): boolean {
   return Object.values(search).some((value) => value !== undefined);
-}
-
-/** A time as `<input type="datetime-local">` has it, in the reader's zone. */
-export function localOf(utc: string | undefined): string {
-  if (utc === undefined) return "";
-  const at = new Date(utc);
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
-
-/** What the input has, or a time in the URL, as a time in UTC; undefined if it is none. */
-export function utcOf(text: string): string | undefined {
-  const at = new Date(text);
-  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }

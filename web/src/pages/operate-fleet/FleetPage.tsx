@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { meQuery } from "@/api/queries";
 import { duration, PageHead, Skeleton, Stat } from "@/design";
 import { FleetBadge } from "@/pages/operate-fleets/FleetsPage";
-import { Section } from "@/pages/operate-worker/Section";
-import { metricsQuery } from "@/pages/operate/queries";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { fleetTexts } from "@/texts/fleets";
 import { Decisions } from "./Decisions";
+import { FleetActions } from "./FleetActions";
 import { fleetNumbersQuery, fleetQuery } from "./queries";
+import { ScalingSection } from "./ScalingSection";
 import { Tokens } from "./Tokens";
 import { WorkflowQueues } from "./WorkflowQueues";
 
@@ -17,15 +17,14 @@ export function FleetPage() {
   const id = Number(useParams({ from: "/framed/operator/operate/fleets/$id" }).id);
   const { data: fleet, error, refetch } = useQuery(fleetQuery(id));
   const { data: numbers } = useQuery(fleetNumbersQuery(id));
-  const { data: metrics } = useQuery(metricsQuery);
-  const { data: me } = useQuery(meQuery);
+  const { mayOperate } = useRole();
   useTitle(fleet?.name ?? fleetTexts.title);
   if (error && !fleet) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
   if (!fleet) return <Skeleton className="h-64" />;
   const scaling = fleet.scaling;
   return (
     <>
-      <PageHead above={<FleetBadge fleet={fleet} />} title={fleet.name} text={`${fleet.slug}, ${fleet.stage}`} />
+      <PageHead isTight above={<FleetBadge fleet={fleet} />} title={fleet.name} text={`${fleet.slug}, ${fleet.stage}`} actions={mayOperate ? <FleetActions fleet={fleet} /> : undefined} />
       <div className="mb-8 grid grid-cols-2 gap-3 lg:grid-cols-4">
         <Stat label={fleetTexts.live} value={fleet.live_workers} hint={fleetTexts.registered(fleet.workers)} />
         <Stat label={fleetTexts.wanted} value={scaling?.wanted ?? fleet.desired_workers ?? "–"} hint={scaling ? fleetTexts.bounds(scaling.minimum, scaling.maximum) : fleetTexts.notScaled} />
@@ -33,14 +32,9 @@ export function FleetPage() {
         <Stat label={fleetTexts.running} value={numbers?.running_jobs ?? "–"} hint={numbers && fleetTexts.needs(numbers.needed_workers)} />
       </div>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-8">
-        {scaling && (
-          <Section title={fleetTexts.why}>
-            <p>{scaling.reason ?? fleetTexts.noDecision}</p>
-            {scaling.driver_error && <p className="mt-1 text-bad">{fleetTexts.driverError(scaling.driver_error)}</p>}
-          </Section>
-        )}
-        <WorkflowQueues slugs={fleet.workflows} metrics={metrics?.workflows ?? []} />
-        <Tokens fleetId={id} mayChange={me?.role === "operator"} />
+        <WorkflowQueues fleet={fleet} mayChange={mayOperate} />
+        <ScalingSection fleet={fleet} mayChange={mayOperate} />
+        <Tokens fleetId={id} mayChange={mayOperate} />
         {scaling && <Decisions fleetId={id} />}
         <p className="text-muted">
           <Link to="/operate/workers" className="underline underline-offset-2">

@@ -55,12 +55,12 @@ const COLUMNS: readonly Column<Token>[] = [
     cell: (token) => (
       <>
         <span className="font-[550] [overflow-wrap:anywhere]">{token.name}</span>
-        <code className="block text-muted">{token.prefix}…</code>
+        <code className="block text-muted [overflow-wrap:anywhere]">{token.prefix}…</code>
       </>
     ),
   },
   { name: texts.state, cell: (token) => <TokenState token={token} /> },
-  { name: texts.workers, right: true, cell: (token) => token.workers },
+  { name: texts.workers, right: true, className: "max-sm:hidden", cell: (token) => token.workers },
   { name: texts.lastUsed, className: "max-lg:hidden", cell: (token) => (token.last_used_at ? <Time at={token.last_used_at} className="whitespace-nowrap" /> : texts.neverUsed) },
   { name: texts.created, className: "max-lg:hidden", cell: (token) => <Time at={token.created_at} className="whitespace-nowrap" /> },
 ];

@@ -20,6 +20,27 @@ export const fleetNumbersQuery = (id: number) =>
     refetchInterval: REFRESH_MS,
   });
 
+/** What the fleet's live workers can run, and what waits in its stage. */
+export const fleetWorkflowsQuery = (id: number) =>
+  queryOptions({
+    queryKey: keys.fleetWorkflows(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, signal })),
+    refetchInterval: REFRESH_MS,
+  });
+
+/** The rules of a fleet that is scaled. */
+export const fleetScalingQuery = (id: number) =>
+  queryOptions({
+    queryKey: keys.fleetScaling(id),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } }, signal })),
+  });
+
+export const scalingDriversQuery = queryOptions({
+  queryKey: keys.scalingDrivers,
+  queryFn: ({ signal }) => data(api.GET("/api/admin/scaling-drivers", { signal })),
+  staleTime: Infinity,
+});
+
 export const fleetTokensQuery = (id: number) =>
   queryOptions({
     queryKey: keys.fleetTokens(id),

@@ -1,11 +1,14 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Boxes } from "lucide-react";
+import { Boxes, Plus } from "lucide-react";
+import { useState } from "react";
 import type { Schemas } from "@/api/types";
 import { Badge, Button, Empty, PageHead, Skeleton, Table, type Column } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { fleetsTexts } from "@/texts/fleets";
+import { CreateFleetDialog } from "./CreateFleetDialog";
 import { fleetsQuery } from "./queries";
 
 type Fleet = Schemas["Fleet"];
@@ -15,9 +18,17 @@ export function FleetsPage() {
   useTitle(fleetsTexts.title);
   const query = useInfiniteQuery(fleetsQuery);
   const fleets = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const { mayOperate } = useRole();
+  const [isNew, setNew] = useState(false);
+  const create = mayOperate ? (
+    <Button look="go" icon={<Plus size={16} />} onClick={() => setNew(true)}>
+      {fleetsTexts.create}
+    </Button>
+  ) : undefined;
   return (
     <>
-      <PageHead title={fleetsTexts.title} text={fleetsTexts.text} />
+      <PageHead title={fleetsTexts.title} text={fleetsTexts.text} actions={create} />
+      {isNew && <CreateFleetDialog onClose={() => setNew(false)} />}
       {query.isError && fleets.length === 0 ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
       ) : query.isPending ? (
@@ -46,7 +57,7 @@ const COLUMNS: readonly Column<Fleet>[] = [
         <Link to="/operate/fleets/$id" params={{ id: String(fleet.id) }} className="font-[550] [overflow-wrap:anywhere] hover:underline">
           {fleet.name}
         </Link>
-        <span className="block text-muted">
+        <span className="block text-muted [overflow-wrap:anywhere]">
           {fleet.slug}, {fleet.stage}
         </span>
       </>

@@ -2,14 +2,17 @@ import { useQuery } from "@tanstack/react-query";
 import { RefreshCw } from "lucide-react";
 import { Button, PageHead, Skeleton, Time } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
 import { healthTexts as texts } from "@/texts/health";
 import { FindingRow } from "./FindingRow";
 import { countOf, worstFirst } from "./findings";
 import { healthQuery } from "./queries";
+import { TestAlert } from "./TestAlert";
 
 export function HealthPage() {
   useTitle(texts.title);
+  const { mayOperate } = useRole();
   const { data: health, error, refetch, isFetching } = useQuery(healthQuery);
   return (
     <div className="max-w-5xl">
@@ -41,6 +44,7 @@ export function HealthPage() {
           </ul>
         </>
       )}
+      {mayOperate && <TestAlert />}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { CopyButton } from "@/design";
-import { failureHints, operatorJobTexts as texts, unknownHint } from "@/texts/operator-job";
+import { failureHints, unknownHint } from "@/texts/failure-hints";
+import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { failedNodeOf } from "./node-marks";
 import type { AdminJob } from "./queries";
 

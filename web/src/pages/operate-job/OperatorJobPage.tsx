@@ -54,7 +54,7 @@ export function OperatorJobPage() {
         title={title}
         text={
           <>
-            {listed && `${listed.tenant} · ${listed.workflow} · `}
+            {listed && `${[...new Set([listed.tenant, listed.workflow])].filter((each) => each !== title).join(" · ")} · `}
             {texts.accepted} <Time at={job.data.created_at} />
           </>
         }

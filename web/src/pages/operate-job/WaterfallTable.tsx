@@ -1,6 +1,7 @@
 import { classes } from "@/design";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { shortDuration, spentTime, type Row, type Tick } from "./waterfall";
+import { RequestId } from "./RequestId";
 import { WaterfallBar } from "./WaterfallBar";
 
 /** A table that is read row by row; its bars say the same to those who see them. */
@@ -32,6 +33,11 @@ export function WaterfallTable({ rows, ticks, start }: { rows: readonly Row[]; t
                 {row.note && (
                   <span className="block truncate text-xs text-muted" title={row.note}>
                     {row.note}
+                  </span>
+                )}
+                {row.request && (
+                  <span className="flex min-w-0 items-center gap-1 text-xs text-muted">
+                    {texts.request} <RequestId id={row.request} />
                   </span>
                 )}
                 <span className={classes("mt-1 block lg:hidden", row.isPart && "-ml-5")}>

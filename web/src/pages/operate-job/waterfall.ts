@@ -20,6 +20,8 @@ export interface Row {
   note: string | null;
   tone: Tone;
   isPart: boolean;
+  /** The request that started it, unless the span before has the same. */
+  request: string | null;
   /** In percent of the range. */
   left: number;
   width: number;
@@ -54,9 +56,13 @@ export function rowsOf(waterfall: Waterfall, range: Range, graph: Graph | null, 
   const names = new Map(graph?.nodes.map((node) => [node.id, node]));
   const shown = waterfall.spans.filter((span) => isIn(span, range));
   const kept = areAllShown ? null : longestNodes(shown);
+  let request: string | null = null;
   return shown
     .filter((span) => span.kind !== "node" || kept === null || kept.has(span.id))
     .map((span) => {
+      const isPart = span.parent_id !== null && span.parent_id !== undefined;
+      const before = request;
+      if (!isPart) request = span.request_id ?? null;
       const start = Math.max(Date.parse(span.started_at), range.start);
       const end = Math.min(endOf(span), range.end);
       const node = span.kind === "node" ? names.get(span.name) : undefined;
@@ -65,7 +71,8 @@ export function rowsOf(waterfall: Waterfall, range: Range, graph: Graph | null, 
         label: labelOf(span, node?.title),
         note: span.kind === "node" ? [`#${span.name}`, node && node.classType !== node.title ? node.classType : ""].filter(Boolean).join(" ") : noteOf(span),
         tone: toneOf(span),
-        isPart: span.parent_id !== null && span.parent_id !== undefined,
+        isPart,
+        request: isPart || request === before ? null : request,
         left: percent(start - range.start, range),
         width: percent(end - start, range),
       };
@@ -106,7 +113,7 @@ export function shortDuration(milliseconds: number): string {
     [60, "m"],
   ];
   if (milliseconds < 1) return "0";
-  if (milliseconds < 100) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
   if (milliseconds < 59_950) return `${(milliseconds / 1000).toFixed(milliseconds < 9_950 ? 2 : 1).replace(/\.?0+$/, "")} s`;
   const seconds = Math.round(milliseconds / 1000);
   const [size, unit] = units.find(([size]) => seconds >= size) ?? [60, "m"];

@@ -80,7 +80,6 @@ export function AllJobsList({ jobs, query, selection, search, maySelect, onVisib
               height={height}
               search={search}
               isSelected={selection.ids.has(job.id)}
-              isSelecting={selection.isOn}
               onToggle={maySelect ? selection.toggle : null}
             />
           );

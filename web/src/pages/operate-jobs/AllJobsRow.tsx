@@ -21,12 +21,11 @@ interface Props {
   height: number;
   search: AllJobsSearch;
   isSelected: boolean;
-  isSelecting: boolean;
   /** Null where the role may not change jobs. */
   onToggle: ((id: string) => void) | null;
 }
 
-export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, height, search, isSelected, isSelecting, onToggle }: Props) {
+export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, height, search, isSelected, onToggle }: Props) {
   return (
     <li
       data-index={index}
@@ -35,7 +34,7 @@ export const AllJobsRow = memo(function AllJobsRow({ job, index, count, offset, 
       style={{ height, transform: `translateY(${offset}px)` }}
       className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
     >
-      {onToggle && <Box job={job} isSelected={isSelected} isSelecting={isSelecting} onToggle={onToggle} />}
+      {onToggle && <Box job={job} isSelected={isSelected} onToggle={onToggle} />}
       <div className={classes("relative min-w-0 grow items-center pr-4 max-lg:grid max-lg:content-center max-lg:gap-0.5", GRID, onToggle ? "pl-2" : "pl-4")}>
         <div className="min-w-0">
           <div className="flex min-w-0 items-center gap-2.5">
@@ -88,16 +87,13 @@ function Note({ children }: { children: string }) {
   return <span className="shrink-0 rounded-full border px-2 text-xs text-muted max-sm:hidden">{children}</span>;
 }
 
-function Box({ job, isSelected, isSelecting, onToggle }: { job: OperatedJob; isSelected: boolean; isSelecting: boolean; onToggle: (id: string) => void }) {
+function Box({ job, isSelected, onToggle }: { job: OperatedJob; isSelected: boolean; onToggle: (id: string) => void }) {
   return (
     <label className="grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center">
       <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={allJobsTexts.select(`${job.title} ${job.id.slice(-6)}`)} className="peer sr-only" />
       <span
         aria-hidden
-        className={classes(
-          "grid size-4.5 place-items-center rounded-[5px] border bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent",
-          isSelecting ? "border-line-strong" : "group-focus-within:border-line-strong group-hover:border-line-strong touch:border-line-strong",
-        )}
+        className="grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel transition-colors duration-100 peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent"
       >
         {isSelected && <Check size={13} strokeWidth={3} />}
       </span>

@@ -56,7 +56,7 @@ export function BulkBar({ search, selection }: { search: AllJobsSearch; selectio
           kind={question.kind}
           scope={question.scope}
           hasRest={question.scope.jobs < chosen}
-          filter={() => (isAll ? toFilter(search, new Date()) : { job_id: selection.jobs.map((job) => job.id) })}
+          filter={() => (isAll ? toFilter(search) : { job_id: selection.jobs.map((job) => job.id) })}
           onClose={() => setAsked(null)}
           onStarted={clear}
         />

@@ -2,17 +2,16 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { CircleCheck } from "lucide-react";
 import type { Schemas } from "@/api/types";
-import { Empty, Select, Skeleton, Table, Time, type Choice, type Column } from "@/design";
+import { Empty, Select, Skeleton, Table, Time, type Column } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { allJobsTexts } from "@/texts/all-jobs";
-import { TIME_FILTERS, type AllJobsSearch } from "./filters";
+import type { AllJobsSearch } from "./filters";
 import { errorGroupsQuery } from "./queries";
+import { TimeRange } from "./TimeRange";
 import { ANY, useChoices } from "./useChoices";
 
 type Group = Schemas["ErrorGroup"];
-type Range = NonNullable<AllJobsSearch["time"]>;
 const numbers = new Intl.NumberFormat("en");
-const RANGES = TIME_FILTERS.filter((time): time is Range => time !== "any").map((value): Choice<Range> => ({ value, label: allJobsTexts.times[value] }));
 const SIZE = "w-auto! min-w-36 max-w-56 max-sm:max-w-none! max-sm:grow max-sm:basis-[calc(50%-0.25rem)]";
 
 /** Errors in groups, the most frequent first. A group leads to its jobs. */
@@ -26,7 +25,7 @@ export function ErrorsView({ search }: { search: AllJobsSearch }) {
     <>
       <p className="mb-4 text-muted">{allJobsTexts.errorsText}</p>
       <div className="mb-4 flex flex-wrap gap-2">
-        <Select label={allJobsTexts.timeLabel} className={SIZE} value={search.time ?? "day"} choices={RANGES} onChange={(time) => change({ time })} />
+        <TimeRange className={SIZE} search={search} unset={allJobsTexts.newestDay} onChange={change} />
         <Select label={allJobsTexts.workflowLabel} className={SIZE} value={search.workflow ?? ANY} choices={choices.workflows} onChange={(value) => change({ workflow: picked(value) })} />
         <Select label={allJobsTexts.tenantLabel} className={SIZE} value={search.tenant ?? ANY} choices={choices.tenants} onChange={(value) => change({ tenant: picked(value) })} />
       </div>
@@ -52,7 +51,7 @@ function columnsOf(search: AllJobsSearch): Column<Group>[] {
   return [
     {
       name: texts.error,
-      className: "min-w-48",
+      className: "w-full min-w-48",
       cell: (group) => (
         <Link
           to="/operate/jobs"
@@ -66,7 +65,7 @@ function columnsOf(search: AllJobsSearch): Column<Group>[] {
     },
     { name: texts.jobs, right: true, cell: (group) => numbers.format(group.jobs) },
     { name: texts.tenants, right: true, className: "max-lg:hidden", cell: (group) => numbers.format(group.tenants) },
-    { name: texts.workflow, className: "max-lg:hidden", cell: (group) => group.example.workflow },
+    { name: texts.workflow, className: "max-lg:hidden", cell: (group) => <span className="block max-w-44 truncate 2xl:max-w-72" title={group.example.workflow}>{group.example.workflow}</span> },
     { name: texts.first, right: true, className: "max-lg:hidden", cell: (group) => <Time at={group.first_seen_at} className="whitespace-nowrap" /> },
     { name: texts.last, right: true, className: "max-sm:hidden", cell: (group) => <Time at={group.last_seen_at} className="whitespace-nowrap" /> },
   ];

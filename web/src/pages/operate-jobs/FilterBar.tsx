@@ -4,14 +4,17 @@ import { Button, Select, type Choice } from "@/design";
 import { SearchField } from "@/parts/SearchField";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { jobsTexts } from "@/texts/jobs";
-import { isFiltered, TIME_FILTERS, type AllJobsSearch, type TimeFilter } from "./filters";
+import { isFiltered, type AllJobsSearch } from "./filters";
 import { StatusTabs } from "./StatusTabs";
+import { TimeRange } from "./TimeRange";
 import { ANY, useChoices } from "./useChoices";
 
 // Two beside each other on a phone.
-const SIZE = "w-auto! min-w-32 max-w-48 max-sm:max-w-none! max-sm:basis-[calc(50%-0.25rem)] max-sm:grow";
+const GROWING = "w-auto! min-w-32 max-sm:max-w-none! max-sm:basis-[calc(50%-0.25rem)] max-sm:grow";
+const SIZE = `${GROWING} max-w-48`;
+// Two times beside each other.
+const WIDE = `${GROWING} max-w-68`;
 const KINDS: readonly Choice[] = [{ value: ANY, label: allJobsTexts.anyKind }, ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }))];
-const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ value, label: allJobsTexts.times[value] }));
 
 /** Everything it says is in the URL. */
 export function FilterBar({ search }: { search: AllJobsSearch }) {
@@ -28,7 +31,7 @@ export function FilterBar({ search }: { search: AllJobsSearch }) {
         <Select label={allJobsTexts.tenantLabel} className={SIZE} value={search.tenant ?? ANY} choices={choices.tenants} onChange={(value) => change({ tenant: picked(value) })} />
         <Select label={allJobsTexts.workerLabel} className={SIZE} value={search.worker ?? ANY} choices={choices.workers} onChange={(value) => change({ worker: picked(value) })} />
         <Select label={allJobsTexts.kindLabel} className={SIZE} value={search.kind ?? ANY} choices={KINDS} onChange={(value) => change({ kind: picked(value) })} />
-        <Select label={allJobsTexts.timeLabel} className={SIZE} value={search.time ?? ANY} choices={TIMES} onChange={(value) => change({ time: value === "any" ? undefined : value })} />
+        <TimeRange className={WIDE} search={search} unset={allJobsTexts.anyTime} onChange={change} />
         {search.user && (
           <Button size="s" onClick={() => change({ user: undefined })} aria-label={allJobsTexts.clearUser}>
             {allJobsTexts.ofUser(`…${search.user.slice(-6)}`)}

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { classes } from "@/design";
+import { useRevealed } from "@/design/useRevealed";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { countsOf, STATUS_FILTERS, type AllJobsSearch } from "./filters";
 import { totalsQuery } from "./queries";
@@ -11,8 +12,9 @@ export function StatusTabs({ search, onChange }: { search: AllJobsSearch; onChan
   const { data } = useQuery(totalsQuery(search));
   const counts = data ? countsOf(data) : null;
   const chosen = search.status ?? "all";
+  const list = useRevealed<HTMLDivElement>("[aria-pressed=true]", chosen);
   return (
-    <div role="group" aria-label={allJobsTexts.statusLabel} className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1">
+    <div ref={list} role="group" aria-label={allJobsTexts.statusLabel} className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1">
       {STATUS_FILTERS.map((status) => (
         <button
           key={status}

@@ -1,5 +1,6 @@
 // The filter of a bulk action in words, and as the URL of the list. Pure.
 import type { Schemas } from "@/api/types";
+import { absoluteMinute } from "@/design/times";
 import { allJobsTexts } from "@/texts/all-jobs";
 import { statusTexts } from "@/texts/states";
 import { STATUSES, type AllJobsSearch, type StatusFilter } from "./filters";
@@ -18,8 +19,16 @@ export function wordsOf(filter: Filter): string {
     filter.user_id && allJobsTexts.ofUser(`…${filter.user_id.slice(-6)}`),
     filter.worker_id && `${allJobsTexts.workerLabel} ${filter.worker_id}`,
     filter.fingerprint && allJobsTexts.ofError(filter.fingerprint),
+    rangeWords(filter.created_from ?? undefined, filter.created_to ?? undefined),
   ].filter(Boolean);
   return parts.join(" · ") || allJobsTexts.everyJob;
+}
+
+/** In the reader's zone; null without times. */
+export function rangeWords(from: string | undefined, until: string | undefined): string | null {
+  if (from && until) return allJobsTexts.between(absoluteMinute(new Date(from)), absoluteMinute(new Date(until)));
+  if (from) return allJobsTexts.since(absoluteMinute(new Date(from)));
+  return until ? allJobsTexts.before(absoluteMinute(new Date(until))) : null;
 }
 
 /** The list with the same filter; null for selected jobs, which no filter describes. */
@@ -36,5 +45,7 @@ export function searchOf(filter: Filter): AllJobsSearch | null {
     kind: filter.kind?.[0],
     worker: filter.worker_id ?? undefined,
     error: filter.fingerprint ?? undefined,
+    from: filter.created_from ?? undefined,
+    until: filter.created_to ?? undefined,
   };
 }

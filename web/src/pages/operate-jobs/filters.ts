@@ -1,12 +1,13 @@
 // The filters of the page, as they are in the URL and as the API takes them. Pure: the clock is a parameter.
 import type { JobStatus, Schemas } from "@/api/types";
+import { utcOf } from "@/parts/local-times";
 
 export const VIEWS = ["jobs", "errors", "actions"] as const;
 export type View = (typeof VIEWS)[number];
 export const STATUS_FILTERS = ["all", "active", "completed", "failed", "canceled"] as const;
 export type StatusFilter = (typeof STATUS_FILTERS)[number];
-export const TIME_FILTERS = ["any", "hour", "day", "week", "month"] as const;
-export type TimeFilter = (typeof TIME_FILTERS)[number];
+export const SPANS = ["hour", "day", "week", "month"] as const;
+export type Span = (typeof SPANS)[number];
 export type Totals = Schemas["JobTotals"];
 export type Wanted = Partial<Schemas["JobFilter"]>;
 
@@ -23,7 +24,11 @@ export interface AllJobsSearch {
   worker?: string;
   /** Fingerprint of an error. */
   error?: string;
-  time?: Exclude<TimeFilter, "any">;
+  /** Times in UTC, never relative to now: a link that is opened later has to show the same jobs. */
+  from?: string;
+  until?: string;
+  /** Of links that were made by hand or before there were times: the route replaces it by `from`. */
+  time?: Span;
 }
 
 export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]> = {
@@ -32,7 +37,7 @@ export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]
   failed: ["failed", "expired"],
   canceled: ["canceled"],
 };
-const SECONDS: Record<Exclude<TimeFilter, "any">, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
+const SECONDS: Record<Span, number> = { hour: 3_600, day: 86_400, week: 604_800, month: 2_592_000 };
 const LONGEST_TEXT = 200;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -51,7 +56,9 @@ export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
     worker: text(raw["worker"]),
     // A fingerprint of digits alone comes out of the URL as a number.
     error: matching(typeof raw["error"] === "number" ? String(raw["error"]) : raw["error"], /^[0-9a-f]{16}$/),
-    time: oneOf(raw["time"], ["hour", "day", "week", "month"]),
+    from: moment(raw["from"]),
+    until: moment(raw["until"]),
+    time: oneOf(raw["time"], SPANS),
   };
 }
 
@@ -60,7 +67,7 @@ export function isFiltered({ view: _view, ...search }: AllJobsSearch): boolean {
 }
 
 /** As the API takes it, in a query or as the filter of a bulk action. */
-export function toFilter(search: AllJobsSearch, now: Date): Wanted {
+export function toFilter(search: AllJobsSearch): Wanted {
   const wanted: Wanted = {
     q: search.q,
     status: search.status && [...STATUSES[search.status]],
@@ -71,13 +78,16 @@ export function toFilter(search: AllJobsSearch, now: Date): Wanted {
     kind: search.kind ? [search.kind] : undefined,
     worker_id: search.worker,
     fingerprint: search.error,
-    created_from: search.time && startOf(search.time, now),
+    created_from: search.from,
+    created_to: search.until,
   };
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== undefined));
 }
 
-export function startOf(time: Exclude<TimeFilter, "any">, now: Date): string {
-  return new Date(now.getTime() - SECONDS[time] * 1000).toISOString();
+/** The start of the last hour, day, week or month, at a whole minute: it is read by people. */
+export function startOf(span: Span, now: Date): string {
+  const minute = Math.floor((now.getTime() - SECONDS[span] * 1000) / 60_000);
+  return new Date(minute * 60_000).toISOString();
 }
 
 /** How many jobs each of the status filters would show. */
@@ -102,6 +112,12 @@ function text(value: unknown): string | undefined {
 
 function oneOf<Value extends string>(value: unknown, values: readonly Value[]): Value | undefined {
   return values.find((each) => each === value);
+}
+
+function moment(value: unknown): string | undefined {
+  // Without this, a browser would read "5" as a time, too.
+  const isTime = typeof value === "string" && /^\d{4}-\d{2}-\d{2}/.test(value);
+  return isTime ? utcOf(value) : undefined;
 }
 
 function matching(value: unknown, pattern: RegExp): string | undefined {

@@ -1,7 +1,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { startOf, toFilter, type AllJobsSearch } from "./filters";
+import { toFilter, type AllJobsSearch } from "./filters";
 
 export const PAGE_SIZE = 100;
 const LIVE_MS = 4_000;
@@ -11,7 +11,7 @@ const NAMES_MS = 60_000;
 export const allJobsQuery = (search: AllJobsSearch) =>
   infiniteQueryOptions({
     queryKey: keys.allTenantJobs(filterKey(search)),
-    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search, new Date()), cursor: pageParam, limit: PAGE_SIZE } }, signal })),
+    queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search), cursor: pageParam, limit: PAGE_SIZE } }, signal })),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? null,
     // Rows are changed in place by the two queries below.
@@ -25,7 +25,7 @@ export const allJobsQuery = (search: AllJobsSearch) =>
 export const newestJobsQuery = (search: AllJobsSearch) =>
   queryOptions({
     queryKey: keys.newestJobs(filterKey(search)),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search, new Date()), limit: PAGE_SIZE } }, signal })),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs", { params: { query: { ...toFilter(search), limit: PAGE_SIZE } }, signal })),
     refetchInterval: LIVE_MS,
   });
 
@@ -51,16 +51,17 @@ export const matchingQuery = (search: AllJobsSearch, isWanted: boolean) => ({ ..
 const totals = (search: AllJobsSearch) =>
   queryOptions({
     queryKey: keys.jobTotals(filterKey(search)),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/job-totals", { params: { query: toFilter(search, new Date()) }, signal })),
+    queryFn: ({ signal }) => data(api.GET("/api/admin/job-totals", { params: { query: toFilter(search) }, signal })),
     refetchInterval: COUNTS_MS,
     placeholderData: keepPreviousData,
   });
 
-export const errorGroupsQuery = ({ time = "day", tenant, workflow }: AllJobsSearch) =>
+/** Without times: of the last 24 hours. */
+export const errorGroupsQuery = ({ from, until, tenant, workflow }: AllJobsSearch) =>
   queryOptions({
-    queryKey: keys.errorGroups({ time, tenant, workflow }),
+    queryKey: keys.errorGroups({ from, until, tenant, workflow }),
     queryFn: ({ signal }) =>
-      data(api.GET("/api/admin/job-errors", { params: { query: { since: startOf(time, new Date()), tenant_id: tenant, workflow: workflow ? [workflow] : undefined, limit: PAGE_SIZE } }, signal })),
+      data(api.GET("/api/admin/job-errors", { params: { query: { since: from, until, tenant_id: tenant, workflow: workflow ? [workflow] : undefined, limit: PAGE_SIZE } }, signal })),
     refetchInterval: COUNTS_MS,
     placeholderData: keepPreviousData,
   });

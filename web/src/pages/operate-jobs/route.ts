@@ -1,10 +1,13 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
-import { readSearch } from "./filters";
+import { readSearch, startOf } from "./filters";
 
 export const allJobsRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/jobs",
   validateSearch: readSearch,
+  beforeLoad: ({ search: { time, ...search } }) => {
+    if (time) throw redirect({ to: "/operate/jobs", search: { ...search, from: search.from ?? startOf(time, new Date()) }, replace: true });
+  },
   component: lazyRouteComponent(() => import("./AllJobsPage"), "AllJobsPage"),
 });

@@ -9,8 +9,17 @@ import { LimitDialog } from "./LimitDialog";
 import { limitsQuery, type ConcurrencyLimit } from "./queries";
 
 const COLUMNS: readonly Column<ConcurrencyLimit>[] = [
-  { name: texts.columns.identifier, className: "w-full", cell: (limit) => <code className="[overflow-wrap:anywhere]">{limit.identifier}</code> },
-  { name: texts.columns.inUse, right: true, cell: (limit) => limit.in_use },
+  {
+    name: texts.columns.identifier,
+    className: "w-full",
+    cell: (limit) => (
+      <>
+        <code className="[overflow-wrap:anywhere]">{limit.identifier}</code>
+        <span className="block text-muted sm:hidden">{texts.running(limit.in_use)}</span>
+      </>
+    ),
+  },
+  { name: texts.columns.inUse, right: true, className: "max-sm:hidden", cell: (limit) => limit.in_use },
   {
     name: texts.columns.limit,
     right: true,

@@ -3,6 +3,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { UserPlus, UsersRound, X } from "lucide-react";
 import { useCallback, useState } from "react";
 import { Button, Empty, PageHead, Segments } from "@/design";
+import { seesOperate } from "@/frame/navigation";
 import { PagedTable } from "@/parts/PagedTable";
 import { SearchField } from "@/parts/SearchField";
 import { useRole } from "@/parts/useRole";
@@ -11,6 +12,7 @@ import { usersTexts as texts } from "@/texts/users";
 import { AddUserDialog } from "./AddUserDialog";
 import { userColumns } from "./columns";
 import { InvitationList } from "./InvitationList";
+import { MailList } from "./MailList";
 import { usersQuery } from "./queries";
 import { USER_VIEWS } from "./route";
 
@@ -19,7 +21,9 @@ export function UsersPage() {
   const { q = "", tenant, view = "users" } = useSearch({ from: "/framed/operator/operate/users" });
   const navigate = useNavigate({ from: "/operate/users" });
   const [isAdding, setAdding] = useState(false);
-  const { mayManageUsers } = useRole();
+  const { me, mayManageUsers } = useRole();
+  // They belong to the whole installation, so tenant admins do not see them.
+  const seesMails = me !== undefined && seesOperate(me.role);
   const search = useCallback((words: string) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true }), [navigate]);
   return (
     <>
@@ -45,11 +49,11 @@ export function UsersPage() {
         <Segments
           label={texts.viewLabel}
           value={view}
-          choices={USER_VIEWS.map((value) => ({ value, label: texts.views[value] }))}
+          choices={USER_VIEWS.filter((value) => value !== "mails" || seesMails).map((value) => ({ value, label: texts.views[value] }))}
           onChange={(chosen) => void navigate({ search: (before) => ({ ...before, view: chosen === "users" ? undefined : chosen }), replace: true })}
         />
       </div>
-      {view === "users" ? <UserList search={q} tenant={tenant} /> : <InvitationList />}
+      {view === "users" ? <UserList search={q} tenant={tenant} /> : view === "mails" ? <MailList /> : <InvitationList />}
       {isAdding && <AddUserDialog tenant={tenant} onClose={() => setAdding(false)} />}
     </>
   );

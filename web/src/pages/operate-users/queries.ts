@@ -5,6 +5,7 @@ import type { Schemas } from "@/api/types";
 
 export type User = Schemas["User"];
 export type Invitation = Schemas["Invitation"];
+export type Mail = Schemas["Mail"];
 const PER_PAGE = 50;
 
 export const usersQuery = (search: string, tenant: string | undefined) =>
@@ -15,6 +16,17 @@ export const usersQuery = (search: string, tenant: string | undefined) =>
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
   });
+
+const MAILS_MS = 5_000;
+
+/** E-mails leave the list as they are sent. */
+export const mailsQuery = infiniteQueryOptions({
+  queryKey: keys.mails,
+  queryFn: ({ pageParam, signal }) => data(api.GET("/api/admin/mails", { params: { query: { cursor: pageParam, limit: PER_PAGE } }, signal })),
+  initialPageParam: undefined as number | undefined,
+  getNextPageParam: (page) => (page.next_cursor ? Number(page.next_cursor) : undefined),
+  refetchInterval: MAILS_MS,
+});
 
 export const invitationsQuery = infiniteQueryOptions({
   queryKey: keys.invitations,

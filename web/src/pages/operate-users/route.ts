@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
 
-export const USER_VIEWS = ["users", "invitations"] as const;
+export const USER_VIEWS = ["users", "invitations", "mails"] as const;
 export type UserView = (typeof USER_VIEWS)[number];
 
 export interface UsersSearch {

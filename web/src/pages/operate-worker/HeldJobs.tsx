@@ -1,8 +1,8 @@
-import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { Progress, Time } from "@/design";
-import { workerTexts } from "@/texts/workers";
-import { heldJobQuery } from "./queries";
+import { percentText } from "@/pages/operate-workers/state";
+import { workersTexts, workerTexts } from "@/texts/workers";
 import { Section } from "./Section";
 
 type Lease = Schemas["WorkerLease"];
@@ -24,7 +24,6 @@ export function HeldJobs({ leases }: { leases: readonly Lease[] }) {
 }
 
 function HeldJob({ lease }: { lease: Lease }) {
-  const { data: job } = useQuery(heldJobQuery(lease.job_id));
   return (
     <li className="panel grid gap-2 p-4">
       <div className="flex flex-wrap items-baseline justify-between gap-x-4">
@@ -33,10 +32,16 @@ function HeldJob({ lease }: { lease: Lease }) {
           {lease.run_started_at ? workerTexts.runsSince : workerTexts.preparesSince} <Time at={lease.run_started_at ?? lease.leased_at} />
         </span>
       </div>
-      <Progress percent={job?.progress?.percent ?? null} label={workerTexts.progressOf(lease.workflow)} />
-      <a href={`/operate/jobs/${lease.job_id}`} className="w-fit text-s text-muted underline underline-offset-2">
-        <code>{lease.job_id}</code>
-      </a>
+      <Progress percent={lease.percent ?? null} label={workersTexts.progressOf(lease.workflow)} />
+      <div className="num flex flex-wrap justify-between gap-x-4 text-s text-muted">
+        <Link to="/operate/jobs/$id" params={{ id: lease.job_id }} className="underline underline-offset-2 [overflow-wrap:anywhere]">
+          <code>{lease.job_id}</code>
+        </Link>
+        <span className="[overflow-wrap:anywhere]">
+          {percentText(lease)}
+          {lease.message && ` · ${lease.message}`}
+        </span>
+      </div>
     </li>
   );
 }

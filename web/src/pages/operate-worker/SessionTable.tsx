@@ -7,7 +7,7 @@ type Session = Schemas["WorkerSession"];
 const texts = workerTexts.sessions;
 
 const COLUMNS: readonly Column<Session>[] = [
-  { name: texts.started, cell: (session) => <Time at={session.started_at} className="whitespace-nowrap" /> },
+  { name: texts.started, cell: (session) => <Time at={session.started_at} className="sm:whitespace-nowrap" /> },
   { name: texts.ended, cell: (session) => (session.ended_at ? <Time at={session.ended_at} className="whitespace-nowrap" /> : <Badge tone="ok">{texts.open}</Badge>) },
   { name: texts.reason, className: "max-lg:hidden", cell: (session) => <span className="[overflow-wrap:anywhere]">{session.end_reason ?? "–"}</span> },
   { name: texts.busy, right: true, cell: (session) => <span className="whitespace-nowrap">{duration(session.busy_seconds)}</span> },

@@ -34,7 +34,16 @@ export function WorkerFacts({ worker }: { worker: Schemas["WorkerDetails"] }) {
         <Fact name={texts.engines}>{versionsOf(worker) || texts.unknown}</Fact>
         <Fact name={texts.machine}>{[worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || texts.unknown}</Fact>
         <Fact name={texts.workflows}>{worker.workflows.join(", ") || none}</Fact>
-        <Fact name={texts.customNodes}>{customNodes.join(", ") || none}</Fact>
+        <Fact name={texts.customNodes}>
+          {customNodes.length === 0
+            ? none
+            : customNodes.map(({ name, version }) => (
+                <span key={name} className="block">
+                  {name} <span className="text-muted">{version ?? texts.unknownVersion}</span>
+                </span>
+              ))}
+        </Fact>
+        {worker.is_registered && !worker.revoked_at && <Fact name={texts.token}>{worker.rotation_pending ? texts.tokenPending : texts.tokenUsed}</Fact>}
         <Fact name={texts.registered}>
           <Time at={worker.registered_at} />
           {worker.fleet_token_id ? ` ${texts.withToken(worker.fleet_token_id)}` : worker.is_registered && ` ${texts.withSecret}`}

@@ -3,9 +3,9 @@ import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, PageHead, Skeleton, Time } from "@/design";
-import { RevokeDialog } from "@/pages/operate-workers/RevokeDialog";
-import { stateOf, TONES } from "@/pages/operate-workers/state";
+import { drainText, stateOf, TONES } from "@/pages/operate-workers/state";
 import { WorkerMenu } from "@/pages/operate-workers/WorkerMenu";
+import { WorkerQuestion, type Question } from "@/pages/operate-workers/WorkerQuestion";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { workersTexts } from "@/texts/workers";
@@ -22,7 +22,7 @@ export function WorkerPage() {
   const { id } = useParams({ from: "/framed/operator/operate/workers/$id" });
   const { data: worker, error, refetch } = useQuery(workerQuery(id));
   const { data: me } = useQuery(meQuery);
-  const [isAsked, setAsked] = useState(false);
+  const [asked, setAsked] = useState<Question | null>(null);
   const navigate = useNavigate();
   useTitle(worker?.display_name || id);
   if (error && !worker) return <ProblemPanel error={error} onRetry={() => void refetch()} />;
@@ -35,10 +35,10 @@ export function WorkerPage() {
         title={worker.display_name || worker.worker_id}
         text={
           <>
-            {worker.is_draining && worker.drained_by ? workersTexts.drainedBy(worker.drained_by, worker.drain_reason) : workersTexts.columns.seen} <Time at={worker.is_draining && worker.drained_since ? worker.drained_since : worker.last_seen_at} />
+            {drainText(worker) ?? workersTexts.columns.seen} <Time at={worker.is_draining && worker.drained_since ? worker.drained_since : worker.last_seen_at} />
           </>
         }
-        actions={me?.role === "operator" ? <WorkerMenu worker={worker} onRevoke={() => setAsked(true)} /> : undefined}
+        actions={me?.role === "operator" ? <WorkerMenu worker={worker} onAsk={setAsked} /> : undefined}
       />
       <div className="grid gap-8">
         <HeldJobs leases={worker.leases} />
@@ -49,7 +49,7 @@ export function WorkerPage() {
         <SessionTable sessions={worker.sessions} />
         <WorkerEvents id={id} />
       </div>
-      <RevokeDialog worker={isAsked ? worker : null} onClose={() => setAsked(false)} onRevoked={() => void navigate({ to: "/operate/workers" })} />
+      {asked && <WorkerQuestion question={asked} onClose={() => setAsked(null)} onRevoked={() => void navigate({ to: "/operate/workers" })} />}
     </>
   );
 }

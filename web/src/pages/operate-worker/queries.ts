@@ -27,11 +27,3 @@ export const workerEventsQuery = (id: string) =>
     queryFn: ({ signal }) => data(api.GET("/api/admin/worker-audit-logs", { params: { query: { worker_id: id, limit: SHOWN_EVENTS } }, signal })),
     refetchInterval: SLOW_REFRESH_MS,
   });
-
-/** A job that a worker holds, for its progress. */
-export const heldJobQuery = (id: string) =>
-  queryOptions({
-    queryKey: keys.heldJob(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
-    refetchInterval: REFRESH_MS,
-  });

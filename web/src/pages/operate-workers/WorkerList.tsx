@@ -4,9 +4,10 @@ import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, Table, Time, type Column } from "@/design";
 import { workersTexts } from "@/texts/workers";
-import { RevokeDialog } from "./RevokeDialog";
-import { stateOf, TONES, versionsOf, type Worker } from "./state";
+import { CurrentJobs } from "./CurrentJobs";
+import { drainText, stateOf, TONES, versionsOf, type Worker } from "./state";
 import { WorkerMenu } from "./WorkerMenu";
+import { WorkerQuestion, type Question } from "./WorkerQuestion";
 
 const texts = workersTexts.columns;
 const WIDE = "max-lg:hidden";
@@ -14,14 +15,14 @@ const WIDEST = "max-xl:hidden";
 const SHOWN_WORKFLOWS = 2;
 
 export function WorkerList({ workers }: { workers: readonly Worker[] }) {
-  const [asked, setAsked] = useState<Worker | null>(null);
+  const [asked, setAsked] = useState<Question | null>(null);
   const { data: me } = useQuery(meQuery);
   // A viewer sees everything and changes nothing.
   const mayChange = me?.role === "operator";
   return (
     <>
       <Table label={workersTexts.list} rows={workers} columns={mayChange ? [...COLUMNS, menuColumn(setAsked)] : COLUMNS} rowKey={(worker) => worker.worker_id} />
-      <RevokeDialog worker={asked} onClose={() => setAsked(null)} />
+      {asked && <WorkerQuestion question={asked} onClose={() => setAsked(null)} />}
     </>
   );
 }
@@ -43,11 +44,12 @@ const COLUMNS: readonly Column<Worker>[] = [
     cell: (worker) => (
       <>
         <Badge tone={TONES[stateOf(worker)]}>{workersTexts.states[stateOf(worker)]}</Badge>
-        {worker.is_draining && worker.drained_by && <span className="mt-1 block text-muted">{workersTexts.drainedBy(worker.drained_by, worker.drain_reason)}</span>}
+        {worker.asg_unverified && <span className="mt-1 block text-muted">{workersTexts.unverified}</span>}
+        {drainText(worker) && <span className="mt-1 block text-muted [overflow-wrap:anywhere]">{drainText(worker)}</span>}
       </>
     ),
   },
-  { name: texts.load, right: true, cell: (worker) => <span className="whitespace-nowrap">{workersTexts.load(worker.current_load, worker.max_concurrency)}</span> },
+  { name: texts.load, cell: (worker) => <CurrentJobs worker={worker} /> },
   { name: texts.fleet, className: WIDE, cell: (worker) => (worker.fleet_slug ? <span className="whitespace-nowrap">{`${worker.fleet_slug}, ${worker.stage}`}</span> : <span className="text-muted">{workersTexts.noFleet}</span>) },
   { name: texts.workflows, className: WIDE, cell: (worker) => <Workflows slugs={worker.workflows} /> },
   { name: texts.machine, className: WIDEST, cell: (worker) => [worker.instance_type, worker.capacity_type].filter(Boolean).join(", ") || "–" },
@@ -55,8 +57,8 @@ const COLUMNS: readonly Column<Worker>[] = [
   { name: texts.seen, right: true, className: "max-sm:hidden", cell: (worker) => <Time at={worker.last_seen_at} className="whitespace-nowrap" /> },
 ];
 
-function menuColumn(onRevoke: (worker: Worker) => void): Column<Worker> {
-  return { name: "menu", head: <span className="sr-only">{workersTexts.actionsOf("")}</span>, right: true, cell: (worker) => <WorkerMenu worker={worker} onRevoke={() => onRevoke(worker)} /> };
+function menuColumn(onAsk: (question: Question) => void): Column<Worker> {
+  return { name: "menu", head: <span className="sr-only">{workersTexts.actionsOf("")}</span>, right: true, cell: (worker) => <WorkerMenu worker={worker} onAsk={onAsk} /> };
 }
 
 function Workflows({ slugs }: { slugs: readonly string[] }) {

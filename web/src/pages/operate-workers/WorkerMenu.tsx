@@ -1,10 +1,11 @@
-import { Check, CircleSlash, Ellipsis, LogOut, Undo2 } from "lucide-react";
+import { Check, CircleSlash, Ellipsis, KeyRound, LogOut, Undo2 } from "lucide-react";
 import { Button, Menu, MenuItem, MenuLine } from "@/design";
 import { workersTexts } from "@/texts/workers";
 import type { Worker } from "./state";
 import { useWorkerAction } from "./useWorkerActions";
+import type { Question } from "./WorkerQuestion";
 
-export function WorkerMenu({ worker, onRevoke }: { worker: Worker; onRevoke: () => void }) {
+export function WorkerMenu({ worker, onAsk }: { worker: Worker; onAsk: (question: Question) => void }) {
   const change = useWorkerAction();
   const id = worker.worker_id;
   return (
@@ -25,8 +26,13 @@ export function WorkerMenu({ worker, onRevoke }: { worker: Worker; onRevoke: () 
       )}
       {!worker.revoked_at && (
         <>
+          {worker.is_registered && (
+            <MenuItem icon={<KeyRound size={16} />} onSelect={() => onAsk({ worker, action: "rotate-token" })}>
+              {workersTexts.rotate}
+            </MenuItem>
+          )}
           <MenuLine />
-          <MenuItem danger icon={<CircleSlash size={16} />} onSelect={onRevoke}>
+          <MenuItem danger icon={<CircleSlash size={16} />} onSelect={() => onAsk({ worker, action: "revoke" })}>
             {workersTexts.revoke}
           </MenuItem>
         </>

@@ -1,6 +1,7 @@
 // What a worker does now, in one word. Pure.
 import type { Schemas } from "@/api/types";
 import type { Tone } from "@/design";
+import { workersTexts } from "@/texts/workers";
 
 export type Worker = Schemas["Worker"];
 export type WorkerState = "revoked" | "unapproved" | "offline" | "draining" | "drained" | "busy" | "idle";
@@ -23,4 +24,17 @@ export function versionsOf(worker: Worker): string {
     .filter(([, version]) => typeof version === "string")
     .map(([name, version]) => `${name} ${String(version)}`)
     .join(", ");
+}
+
+/** `42 %`; a word while the engine has not started or reports no progress. */
+export function percentText(lease: Schemas["WorkerLease"]): string {
+  if (lease.percent != null) return `${Math.floor(lease.percent)}\u00a0%`;
+  return lease.run_started_at ? workersTexts.runs : workersTexts.prepares;
+}
+
+/** Who drained it and why; null if it is not drained. A user who was deleted is named by the id. */
+export function drainText(worker: Worker): string | null {
+  const by = worker.drained_by;
+  if (!worker.is_draining || !by) return null;
+  return workersTexts.drainedBy(worker.drained_by_email ?? workersTexts.drainers[by] ?? by, worker.drain_reason);
 }

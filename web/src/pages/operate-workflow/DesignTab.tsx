@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useCallback, useMemo } from "react";
-import { classes } from "@/design";
+import { lazy, Suspense, useCallback, useMemo } from "react";
+import { classes, Skeleton } from "@/design";
 import { Graph, type NodeMark } from "@/parts/graph/Graph";
 import { readGraph } from "@/parts/graph/graph";
 import { graphHeight } from "@/parts/workflow/graphHeight";
@@ -11,12 +11,14 @@ import { keysByNode, withGraph } from "@/parts/workflow/draft";
 import { ExportButton } from "@/parts/workflow/ExportButton";
 import { ExportProblem } from "@/parts/workflow/ExportProblem";
 import { proposalQuery } from "@/parts/workflow/queries";
-import { TestPanel } from "@/parts/workflow/TestPanel";
 import { useExport } from "@/parts/workflow/useExport";
 import { workflowsTexts } from "@/texts/workflows";
 import { NodePanel } from "./NodePanel";
 import { PropertyList } from "./PropertyList";
 import type { EditorProps } from "./WorkflowPage";
+
+// The form, its uploads and players are below the graph: the graph does not wait for them.
+const TestPanel = lazy(async () => ({ default: (await import("@/parts/workflow/TestPanel")).TestPanel }));
 
 export function DesignTab({ workflow, editing, mayChange, refused }: EditorProps) {
   const { node: selected, test } = useSearch({ from: "/framed/operator/operate/workflows/$slug" });
@@ -65,16 +67,18 @@ export function DesignTab({ workflow, editing, mayChange, refused }: EditorProps
           {chosen && <NodePanel node={chosen} draft={draft} proposal={proposal.data} change={mayChange ? change : null} onClose={() => select(undefined)} />}
           <PropertyList draft={draft} change={mayChange ? change : null} refused={refused} />
         </div>
-        <TestPanel
-          slug={workflow.slug}
-          isActive={workflow.is_active}
-          properties={draft.properties}
-          draft={editing.isDirty ? draft : null}
-          mayRun={mayChange}
-          job={test}
-          onJob={(id) => void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })}
-          onFleets={() => void navigate({ search: (now) => ({ ...now, tab: "settings" }) })}
-        />
+        <Suspense fallback={<Skeleton className="h-64 rounded-m!" />}>
+          <TestPanel
+            slug={workflow.slug}
+            isActive={workflow.is_active}
+            properties={draft.properties}
+            draft={editing.isDirty ? draft : null}
+            mayRun={mayChange}
+            job={test}
+            onJob={(id) => void navigate({ search: (now) => ({ ...now, test: id }), replace: true, resetScroll: false })}
+            onFleets={() => void navigate({ search: (now) => ({ ...now, tab: "settings" }) })}
+          />
+        </Suspense>
       </div>
     </div>
   );

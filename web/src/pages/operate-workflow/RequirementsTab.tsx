@@ -8,12 +8,12 @@ import { RequiredModels } from "./RequiredModels";
 import { SavedRequirements } from "./SavedRequirements";
 import type { EditorProps } from "./WorkflowPage";
 import { WorkersPanel } from "./WorkersPanel";
-import { namesIn, reasonBelow, shownText } from "./requirements";
+import { changesRequirements, namesIn, reasonBelow, shownText } from "./requirements";
 
 type Requirements = Schemas["Requirements"];
 
 /** What an engine must have for the workflow, and which workers have it. */
-export function RequirementsTab({ workflow, editing: { draft, change }, mayChange, refused }: EditorProps) {
+export function RequirementsTab({ workflow, editing: { draft, diff, change }, mayChange, refused }: EditorProps) {
   const requirements = (draft.requirements ?? {}) as Requirements;
   const set = (values: Partial<Requirements>) => change((now) => ({ ...now, requirements: { ...now.requirements, ...values } }));
   const fromGraph = requirements.from_graph ?? true;
@@ -48,7 +48,7 @@ export function RequirementsTab({ workflow, editing: { draft, change }, mayChang
         </Field>
       </fieldset>
       <div className="grid gap-6">
-        <WorkersPanel slug={workflow.slug} />
+        <WorkersPanel slug={workflow.slug} isOutdated={changesRequirements(diff)} />
         {workflow.required && <SavedRequirements required={workflow.required} />}
       </div>
     </div>

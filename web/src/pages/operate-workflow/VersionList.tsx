@@ -29,8 +29,8 @@ export function VersionList({ versions, shown, onShow }: Props) {
                 <span className="font-[550]">{workflowsTexts.version(each.version)}</span>
                 {index === 0 && <Badge tone="ok">{workflowsTexts.current}</Badge>}
               </span>
-              <span className="text-s text-muted">
-                <Time at={each.created_at} /> {author(each.actor, me?.user_id)}
+              <span className="text-s text-muted [overflow-wrap:anywhere]">
+                <Time at={each.created_at} /> {author(each, me?.user_id)}
               </span>
             </button>
           </li>
@@ -40,8 +40,9 @@ export function VersionList({ versions, shown, onShow }: Props) {
   );
 }
 
-function author(actor: string | null | undefined, me: string | undefined): string {
+function author({ actor, actor_email }: Version, me: string | undefined): string {
   if (!actor) return workflowsTexts.earlier;
   if (actor === `admin:${me}`) return workflowsTexts.byYou;
+  if (actor_email) return workflowsTexts.by(actor_email);
   return actor.startsWith("admin:") ? workflowsTexts.byOperator : workflowsTexts.byCommand;
 }

@@ -1,19 +1,29 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { TriangleAlert } from "lucide-react";
 import type { Schemas } from "@/api/types";
-import { Badge, Skeleton } from "@/design";
+import { Badge, classes, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { requirementsTexts as texts } from "@/texts/requirements";
 import { workflowWorkersQuery } from "./queries";
 import { lackText } from "./requirements";
 
-/** Which live workers can run the saved workflow, and what the others lack. */
-export function WorkersPanel({ slug }: { slug: string }) {
+/** Which live workers can run the saved workflow, and what the others lack. `isOutdated`: unsaved changes may require something else. */
+export function WorkersPanel({ slug, isOutdated }: { slug: string; isOutdated: boolean }) {
   const { data: workers, error, refetch } = useQuery(workflowWorkersQuery(slug));
   return (
     <section aria-labelledby="workers-title" className="panel p-4 sm:p-5">
       <h2 id="workers-title">{texts.workers}</h2>
       <p className="mt-0.5 mb-3 text-s text-muted">{texts.workersText}</p>
+      {/* Always there, so that a screen reader says it when it changes. */}
+      <p role="status" className={classes(isOutdated && "mb-3 flex items-start gap-2 rounded-s bg-warn-soft px-3 py-2 text-s text-warn")}>
+        {isOutdated && (
+          <>
+            <TriangleAlert size={15} aria-hidden className="mt-0.5 shrink-0" />
+            {texts.unsaved}
+          </>
+        )}
+      </p>
       {workers ? (
         workers.live === 0 ? (
           <p>

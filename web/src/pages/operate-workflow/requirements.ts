@@ -1,6 +1,7 @@
 // The requirements of a workflow as people write them. Pure.
 import { ApiError } from "@/api/problems";
 import type { Schemas } from "@/api/types";
+import type { WorkflowDiff } from "@/parts/workflow/diff";
 import { requirementsTexts as texts } from "@/texts/requirements";
 
 /** The names in a text with one in each line, each once. */
@@ -26,4 +27,11 @@ export function lackText(lack: Schemas["Lack"]): string {
 export function reasonBelow(error: unknown, field: string): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
   return error.problem.errors?.find((each) => each.field === field || each.field.startsWith(`${field}.`) || each.field.startsWith(`${field}[`))?.reason;
+}
+
+/** Whether changes may require something else of an engine: the server takes node classes and models from the graph, without those
+ * that a property fills in. */
+export function changesRequirements({ nodes, properties, settings }: WorkflowDiff): boolean {
+  const lists = [nodes.added, nodes.removed, nodes.changed, properties.added, properties.removed, properties.changed];
+  return lists.some((each) => each.length > 0) || settings.some((each) => each.name === "requirements");
 }

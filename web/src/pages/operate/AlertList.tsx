@@ -1,19 +1,26 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { alertsQuery } from "@/api/queries";
 import type { components } from "@/api/schema";
 import { Badge, Time } from "@/design";
+import { TextWithCode } from "@/parts/TextWithCode";
 import { operateTexts } from "@/texts/operate";
 import { placeOf } from "./alert-places";
-import { alertsQuery } from "./queries";
+import { isLate } from "./figures";
 
 type Alert = components["schemas"]["Alert"];
 
 /** What needs an operator, critical first, each with what to do. */
 export function AlertList() {
   const { data } = useQuery(alertsQuery);
-  if (data === undefined || data.alerts.length === 0) return null;
+  if (data === undefined || (data.alerts.length === 0 && !isLate(data))) return null;
   return (
     <section id="alerts" aria-label={operateTexts.alerts} className="mb-6 scroll-mt-20">
+      {isLate(data) && data.checked_at && (
+        <p className="mb-3 text-s text-warn">
+          {operateTexts.lateCheck} <Time at={data.checked_at} />
+        </p>
+      )}
       <ul className="grid gap-3">
         {data.alerts.map((alert) => (
           <AlertPanel key={`${alert.process} ${alert.code} ${alert.subject}`} alert={alert} />
@@ -49,7 +56,7 @@ function AlertPanel({ alert }: { alert: Alert }) {
       <details className="mt-1.5 text-s text-muted">
         <summary className="w-fit cursor-pointer rounded-s py-0.5 touch:min-h-11 touch:content-center">{operateTexts.whatItMeans}</summary>
         <p className="mt-1 max-w-prose break-words">
-          {alert.meaning} {alert.steps}
+          <TextWithCode text={`${alert.meaning} ${alert.steps}`} />
         </p>
       </details>
     </li>

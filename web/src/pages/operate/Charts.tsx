@@ -3,7 +3,7 @@ import type { Schemas } from "@/api/types";
 import { duration } from "@/design";
 import { Chart, type ChartLine } from "@/design/Chart";
 import { operateTexts } from "@/texts/operate";
-import { compact, type Point } from "./figures";
+import { compact, failedShare, idleShare, percent, type Point } from "./figures";
 
 const count = (value: number) => compact.format(value);
 const seconds = (value: number) => (value === 0 ? "0" : duration(value));
@@ -15,7 +15,15 @@ interface Line extends Omit<ChartLine, "values"> {
   isCount?: boolean;
 }
 
-const CHARTS: readonly { title: string; format: (value: number) => string; lines: readonly Line[] }[] = [
+interface ChartOfPoints {
+  title: string;
+  /** What a reader could take for something else. */
+  help?: string;
+  format: (value: number) => string;
+  lines: readonly Line[];
+}
+
+const CHARTS: readonly ChartOfPoints[] = [
   {
     title: texts.queue,
     format: count,
@@ -31,6 +39,21 @@ const CHARTS: readonly { title: string; format: (value: number) => string; lines
       { label: texts.completed, tone: "ok", read: (point) => point.completed, isCount: true },
       { label: texts.failed, tone: "bad", isDashed: true, read: (point) => point.failed + point.expired, isCount: true },
     ],
+  },
+  {
+    title: texts.errors,
+    help: texts.errorsHelp,
+    format: count,
+    lines: [
+      { label: texts.failed, tone: "bad", read: (point) => point.failed + point.expired, isCount: true },
+      { label: texts.failedShare, tone: "warn", isDashed: true, format: percent, read: (point) => failedShare([point]) },
+    ],
+  },
+  {
+    title: texts.engineIdle,
+    help: texts.engineIdleHelp,
+    format: percent,
+    lines: [{ label: texts.idle, tone: "plain", read: (point) => idleShare([point]) }],
   },
   {
     title: texts.waits,
@@ -68,6 +91,7 @@ export function Charts({ statistics }: { statistics: Schemas["Statistics"] }) {
       {CHARTS.map((chart) => (
         <section key={chart.title} className="panel p-4 pb-2">
           <h2 className="mb-2 text-m">{chart.title}</h2>
+          {chart.help && <p className="mb-2 text-xs text-muted">{chart.help}</p>}
           <Chart label={chart.title} times={times} format={chart.format} lines={chart.lines.map((line) => ({ ...line, values: valuesOf(line, points) }))} />
         </section>
       ))}

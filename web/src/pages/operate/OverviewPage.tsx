@@ -49,32 +49,30 @@ export function OverviewPage() {
       <AlertList />
       {failed ? (
         <ProblemPanel error={failed.error} onRetry={() => void failed.refetch()} />
-      ) : statistics.data && recent.data && metrics.data ? (
-        <div className="grid gap-6">
-          <Figures statistics={statistics.data} recent={recent.data} metrics={metrics.data} />
-          <Charts statistics={statistics.data} />
-          <WorkflowTable metrics={metrics.data} statistics={statistics.data} />
-        </div>
       ) : (
-        <OverviewSkeleton />
+        <div className="grid gap-6">
+          {metrics.isError && !metrics.data ? (
+            <ProblemPanel error={metrics.error} onRetry={() => void metrics.refetch()} />
+          ) : statistics.data && recent.data && metrics.data ? (
+            <Figures statistics={statistics.data} recent={recent.data} metrics={metrics.data} />
+          ) : (
+            <Skeletons count={6} className="h-24" columns="grid-cols-2 lg:grid-cols-3 xl:grid-cols-6" />
+          )}
+          {/* The charts do not wait for the metrics, which take longer. */}
+          {statistics.data ? <Charts statistics={statistics.data} /> : <Skeletons count={8} className="h-56" columns="lg:grid-cols-2" />}
+          {statistics.data && metrics.data && <WorkflowTable metrics={metrics.data} statistics={statistics.data} />}
+        </div>
       )}
     </>
   );
 }
 
-function OverviewSkeleton() {
+function Skeletons({ count, className, columns }: { count: number; className: string; columns: string }) {
   return (
-    <div className="grid gap-6" aria-hidden>
-      <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">
-        {Array.from({ length: 6 }, (_, index) => (
-          <Skeleton key={index} className="h-24" />
-        ))}
-      </div>
-      <div className="grid gap-4 lg:grid-cols-2">
-        {Array.from({ length: 6 }, (_, index) => (
-          <Skeleton key={index} className="h-56" />
-        ))}
-      </div>
+    <div className={`grid gap-4 ${columns}`} aria-hidden>
+      {Array.from({ length: count }, (_, index) => (
+        <Skeleton key={index} className={className} />
+      ))}
     </div>
   );
 }

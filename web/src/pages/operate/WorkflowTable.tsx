@@ -12,18 +12,18 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     name: texts.workflow,
     cell: (row) => (
-      <Link to="/operate" search={(before: object) => ({ ...before, workflow: row.workflow })} className="font-[550] hover:underline">
+      <Link to="/operate" search={(before: object) => ({ ...before, workflow: row.workflow })} className="font-[550] [overflow-wrap:anywhere] hover:underline">
         {row.workflow}
       </Link>
     ),
   },
   { name: texts.waiting, right: true, cell: waitingText },
-  { name: texts.running, right: true, cell: (row) => compact.format(row.leased + row.waiting) },
-  { name: texts.oldest, right: true, cell: (row) => (row.oldest_wait_seconds == null ? "–" : duration(row.oldest_wait_seconds)) },
+  { name: texts.running, right: true, className: "max-lg:hidden", cell: (row) => compact.format(row.leased + row.waiting) },
+  { name: texts.oldest, right: true, className: "max-sm:hidden", cell: (row) => (row.oldest_wait_seconds == null ? "–" : duration(row.oldest_wait_seconds)) },
   { name: texts.workers, right: true, cell: (row) => compact.format(row.live_workers) },
-  { name: texts.completed, right: true, cell: (row) => compact.format(row.completed) },
+  { name: texts.completed, right: true, className: "max-lg:hidden", cell: (row) => compact.format(row.completed) },
   { name: texts.failed, right: true, cell: (row) => compact.format(row.failed) },
-  { name: texts.runTime, right: true, cell: (row) => (row.p95_seconds == null ? "–" : duration(row.p95_seconds)) },
+  { name: texts.runTime, right: true, className: "max-lg:hidden", cell: (row) => (row.p95_seconds == null ? "–" : duration(row.p95_seconds)) },
 ];
 
 /** Workflows that have jobs, or had some in the range, or have workers. */

@@ -5,9 +5,9 @@ import { operateTexts } from "@/texts/operate";
 type Alert = Pick<Schemas["Alert"], "code" | "subject">;
 
 export interface AlertPlace {
-  to: "/operate/jobs" | "/operate/workers" | "/operate/fleets" | "/operate/providers" | "/operate/workflows/$slug";
+  to: "/operate/jobs" | "/operate/workers" | "/operate/fleets" | "/operate/providers" | "/operate/users" | "/operate/health" | "/operate/workflows/$slug";
   params?: { slug: string };
-  search?: { status?: "failed" | "active"; workflow?: string; tab?: "settings" };
+  search?: { status?: "failed" | "active"; workflow?: string; tab?: "settings"; view?: "mails" };
   label: string;
 }
 
@@ -25,6 +25,13 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
     case "many_failures":
     case "kills_engines":
       return { to: "/operate/jobs", search: { status: "failed", workflow }, label: texts.failed };
+    // Its subject is a pool.
+    case "failing_runs":
+      return { to: "/operate/jobs", search: { status: "failed" }, label: texts.failed };
+    case "mails_not_sent":
+      return { to: "/operate/users", search: { view: "mails" }, label: texts.mails };
+    case "alerts_not_sent":
+      return { to: "/operate/health", label: texts.testAlert };
     case "unapproved_workers":
     case "unverified_workers":
       return { to: "/operate/workers", label: texts.workers };

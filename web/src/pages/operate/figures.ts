@@ -3,6 +3,8 @@ import type { Schemas } from "@/api/types";
 
 export type Point = Schemas["StatisticsPoint"];
 
+const LATE_MS = 75_000;
+
 export const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
 /** The last value that was sampled. */
@@ -41,6 +43,11 @@ export function worst(points: readonly Point[], read: (point: Point) => number |
 
 export function percent(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+}
+
+/** Whether the control planes have missed several checks, so that the alerts may no longer be true. */
+export function isLate({ at, checked_at }: Pick<Schemas["Alerts"], "at" | "checked_at">): boolean {
+  return checked_at != null && new Date(at).getTime() - new Date(checked_at).getTime() > LATE_MS;
 }
 
 function sum(points: readonly Point[], read: (point: Point) => number): number {

@@ -19,9 +19,3 @@ export const metricsQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/admin/metrics", { signal })),
   refetchInterval: REFRESH_MS,
 });
-
-export const alertsQuery = queryOptions({
-  queryKey: keys.alerts,
-  queryFn: ({ signal }) => data(api.GET("/api/admin/alerts", { signal })),
-  refetchInterval: REFRESH_MS,
-});

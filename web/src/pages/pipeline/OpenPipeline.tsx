@@ -1,5 +1,5 @@
-import { useState } from "react";
-import { PageHead, Tabs, Time } from "@/design";
+import { lazy, Suspense, useState } from "react";
+import { PageHead, Skeleton, Tabs, Time } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { notifyDone } from "@/parts/notify";
 import { editorTexts, versionTexts } from "@/texts/pipelines";
@@ -9,7 +9,8 @@ import { EditorActions } from "./EditorActions";
 import type { Pipeline, PipelineVersion } from "./queries";
 import type { PipelineTab } from "./route";
 import { useEditor } from "./useEditor";
-import { VersionsTab } from "./VersionsTab";
+
+const VersionsTab = lazy(async () => ({ default: (await import("./VersionsTab")).VersionsTab }));
 
 interface Props {
   pipeline: Pipeline;
@@ -58,7 +59,11 @@ export function OpenPipeline({ pipeline, base, workflows, actors, isReadOnly, on
           {
             value: "versions",
             label: `${editorTexts.versions} (${pipeline.version})`,
-            content: <VersionsTab pipeline={pipeline} workflows={workflows} version={version} other={other} onVersion={onVersion} onRestore={isReadOnly ? null : restore} />,
+            content: (
+              <Suspense fallback={<Skeleton className="h-96" />}>
+                <VersionsTab pipeline={pipeline} workflows={workflows} version={version} other={other} onVersion={onVersion} onRestore={isReadOnly ? null : restore} />
+              </Suspense>
+            ),
           },
         ]}
       />

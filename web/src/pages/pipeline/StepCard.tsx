@@ -1,8 +1,8 @@
-import type { DragEvent } from "react";
+import { lazy, Suspense, type DragEvent } from "react";
+import { Skeleton } from "@/design";
 import { schemaOf, variantOf, type Actor } from "@/parts/actors";
 import { TemplateContext, type Templates } from "@/parts/form/templates";
 import { editorTexts } from "@/texts/pipelines";
-import { ActorFields } from "./ActorFields";
 import { freshName, isActor, startPayload, workflowOf, type Payload, type StepDraft, type StepWorkflow } from "./draft";
 import { StepGates } from "./StepGates";
 import { StepHead } from "./StepHead";
@@ -11,6 +11,9 @@ import { TemplateControl } from "./TemplateControl";
 import { isTemplate, placeholder } from "./variables";
 import { WorkflowFields } from "./WorkflowFields";
 import { WorkflowPicker } from "./WorkflowPicker";
+
+// The forms of actors come with the first step that has one.
+const ActorFields = lazy(async () => ({ default: (await import("./ActorFields")).ActorFields }));
 
 interface Props {
   step: StepDraft;
@@ -57,7 +60,11 @@ export function StepCard({ step, index, names, known, workflows, actors, problem
             onActor={takeActor}
           />
           {info && <WorkflowFields step={step} info={info} isFirst={isFirst} problems={problems} onChange={onChange} />}
-          {actor && <ActorFields step={step} actor={actor} isFirst={isFirst} problems={problems} onChange={onChange} />}
+          {actor && (
+            <Suspense fallback={<Skeleton className="h-24" />}>
+              <ActorFields step={step} actor={actor} isFirst={isFirst} problems={problems} onChange={onChange} />
+            </Suspense>
+          )}
           {index < names.length - 1 && <StepGates step={step} problems={problems} onChange={onChange} />}
         </div>
       </SurroundingsContext>

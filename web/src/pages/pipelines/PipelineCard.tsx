@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
-import { Badge, Time, type Tone } from "@/design";
+import { Badge, Time } from "@/design";
+import { needsUser, toneOf } from "@/pages/runs/filters";
 import { countsPerBase } from "@/parts/pipeline/chain";
 import { ChainPicture } from "@/parts/pipeline/ChainPicture";
 import { pipelinesTexts } from "@/texts/pipelines";
+import { runTexts } from "@/texts/runs";
 import type { ListedPipeline } from "./queries";
-
-const TONES: Record<string, Tone> = { active: "run", paused: "warn", completed: "ok", canceled: "plain" };
 
 export function PipelineCard({ pipeline }: { pipeline: ListedPipeline }) {
   const { chain, last_run: run } = pipeline;
@@ -33,7 +33,7 @@ export function PipelineCard({ pipeline }: { pipeline: ListedPipeline }) {
               <span className="sr-only">{pipelinesTexts.lastRun}: </span>
               {run.name} · <Time at={run.created_at} className="text-muted" />
             </Link>
-            <Badge tone={TONES[run.status]}>{pipelinesTexts.statuses[run.status] ?? run.status}</Badge>
+            <Badge tone={toneOf(run)}>{needsUser(run) ? runTexts.waits : runTexts.status[run.status]}</Badge>
           </>
         ) : (
           <span className="text-muted">{pipelinesTexts.noRun}</span>

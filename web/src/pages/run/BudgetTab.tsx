@@ -36,8 +36,8 @@ export function BudgetTab({ run }: { run: Run }) {
           rows={steps}
           rowKey={(row) => row.position}
           columns={[
-            { name: budgetTexts.step, cell: (row) => run.steps[row.position - 1]?.step.name ?? row.position },
-            { name: budgetTexts.jobs, right: true, cell: (row) => budgetTexts.jobsCount(row.jobs) },
+            { name: budgetTexts.step, className: "w-full", cell: (row) => run.steps[row.position - 1]?.step.name ?? row.position },
+            { name: budgetTexts.jobs, right: true, cell: (row) => numbers.format(row.jobs) },
             { name: budgetTexts.tokens, right: true, cell: (row) => numbers.format(row.tokens) },
           ]}
         />

@@ -87,6 +87,15 @@ export const fleetChoicesQuery = queryOptions({
   queryFn: ({ signal }): Promise<Fleet[]> => everyPage((cursor) => data(api.GET("/api/admin/fleets", { params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } }, signal }))),
 });
 
+/** Every workflow that a fleet can serve, by slug: those of tasks too. */
+export const assignableWorkflowsQuery = queryOptions({
+  queryKey: keys.workflows("assignable"),
+  queryFn: async ({ signal }) => {
+    const found = await everyPage((cursor) => data(api.GET("/api/admin/workflows", { params: { query: { cursor: cursor === undefined ? undefined : Number(cursor), limit: PER_PAGE } }, signal })));
+    return found.sort((one, other) => one.slug.localeCompare(other.slug));
+  },
+});
+
 /** Workflows with a graph, by name. */
 export const workflowChoicesQuery = queryOptions({
   queryKey: keys.workflows("choices"),

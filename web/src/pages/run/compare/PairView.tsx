@@ -1,7 +1,8 @@
+import type { CSSProperties } from "react";
 import { classes } from "@/design";
 import { kindOf } from "@/parts/media";
 import { compareTexts, runTexts } from "@/texts/runs";
-import { keyOf, type Candidate, type Pair, type Verdict } from "./pair-queue";
+import { keyOf, tallestOf, type Candidate, type Pair, type Verdict } from "./pair-queue";
 
 /** So many pairs are in the page, loaded and decoded; only the first can be seen. */
 const PRELOADED = 3;
@@ -14,14 +15,24 @@ interface Props {
 
 export function PairView({ pairs, onChoose, isDisabled }: Props) {
   const [first] = pairs;
+  const tallest = first && tallestOf(first);
   return (
-    <div role="region" aria-label={compareTexts.pair} data-pair={first && keyOf(first)} className="relative h-[max(18rem,calc(100dvh-32rem))] max-lg:h-[max(24rem,52dvh)]">
-      {pairs.slice(0, PRELOADED).map((pair, place) => (
-        <div key={keyOf(pair)} aria-hidden={place > 0} inert={place > 0} className={classes("absolute inset-0 grid gap-3 max-lg:grid-rows-2 lg:grid-cols-2", place > 0 && "invisible")}>
-          <Side candidate={pair[0]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("left")} />
-          <Side candidate={pair[1]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("right")} />
-        </div>
-      ))}
+    <div className="@container">
+      <div
+        role="region"
+        aria-label={compareTexts.pair}
+        data-pair={first && keyOf(first)}
+        // On a wide screen the height of the window is more than the images need.
+        style={tallest === undefined ? undefined : ({ "--tallest": tallest } as CSSProperties)}
+        className={classes("relative h-[max(18rem,calc(100dvh-32rem))] max-lg:h-[max(24rem,52dvh)]", tallest !== undefined && "lg:max-h-[calc((100cqw-0.75rem)/2*var(--tallest))]")}
+      >
+        {pairs.slice(0, PRELOADED).map((pair, place) => (
+          <div key={keyOf(pair)} aria-hidden={place > 0} inert={place > 0} className={classes("absolute inset-0 grid gap-3 max-lg:grid-rows-2 lg:grid-cols-2", place > 0 && "invisible")}>
+            <Side candidate={pair[0]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("left")} />
+            <Side candidate={pair[1]} isNext={place > 0} isDisabled={isDisabled} onChoose={() => onChoose("right")} />
+          </div>
+        ))}
+      </div>
     </div>
   );
 }

@@ -29,6 +29,12 @@ export function keyOf([one, other]: Pair): string {
   return [one.id, other.id].sort().join(" ");
 }
 
+/** Height by width of the taller image. Undefined if the size of one is not known. */
+export function tallestOf(pair: Pair): number | undefined {
+  const ratios = pair.map(({ file }) => (file?.width && file.height ? file.height / file.width : undefined));
+  return ratios.includes(undefined) ? undefined : Math.max(...(ratios as number[]));
+}
+
 /** What the server returned. Pairs that wait or were judged here are left out: the server may not know of them yet. */
 export function received(queue: PairQueue, found: Pick<Schemas["Pairs"], "pairs" | "judged" | "total">, saved: number): PairQueue {
   const known = new Set([...queue.waiting, ...queue.judged.map((each) => each.pair)].map(keyOf));

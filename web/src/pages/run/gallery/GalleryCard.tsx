@@ -27,8 +27,8 @@ export const GalleryCard = memo(function GalleryCard({ candidate, step, isSelect
             <span className="sr-only">{galleryTexts.candidate} </span>
             <span className="font-[550]">{candidate.number}</span> <span className="text-muted">{isRejected ? panelTexts.states.rejected : step}</span>
           </span>
-          <span className="text-muted">
-            <span className="sr-only">{panelTexts.rating} </span>
+          <span className="shrink-0 text-muted">
+            <span className="max-sm:sr-only">{panelTexts.rating} </span>
             {candidate.elo}
           </span>
         </span>

@@ -4,6 +4,7 @@ import { HEAD, COLUMN, NODE_HEIGHT, NODE_WIDTH, ROW, type Layout, type Placed } 
 import { BUCKETS, MIDDLE, type Shape } from "./looks";
 import { addShape } from "./shapes";
 import type { Grid } from "./visible";
+import { shortened } from "./shortened";
 
 export interface Look {
   /** By bucket of the rating. */
@@ -176,8 +177,9 @@ function drawStepNames(context: CanvasRenderingContext2D, scene: Scene, camera: 
   context.font = `600 ${size}px ${scene.look.font}`;
   context.textAlign = "left";
   context.textBaseline = "alphabetic";
+  const names = scene.stepNames.map((name) => shortened(name, (text) => context.measureText(text).width, COLUMN - 12));
   for (const left of scene.layout.bands) {
-    scene.stepNames.forEach((name, step) => context.fillText(name, left + step * COLUMN, HEAD - 18, COLUMN - 12));
+    names.forEach((name, step) => context.fillText(name, left + step * COLUMN, HEAD - 18));
   }
 }
 

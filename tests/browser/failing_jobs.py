@@ -6,8 +6,8 @@ import asyncio
 import uuid
 from typing import Any
 
-from tests.browser.making import PAINT, SAVE
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import PAINT, SAVE
 
 
 async def add_workflow(stack: Stack, slug: str) -> None:
@@ -27,20 +27,30 @@ async def add_workflow(stack: Stack, slug: str) -> None:
 
 
 async def failed_jobs(
-    stack: Stack, accounts: list[Account], count: int, messages: list[str], cost: int = 1
+    stack: Stack, accounts: list[Account], count: int, messages: list[str], cost: int = 1, **error: Any
 ) -> tuple[str, list[str]]:
-    """So many jobs of each account, that failed with these messages in turn: (workflow, ids of the jobs)."""
+    """So many jobs of each account, that failed with these messages in turn: (workflow, ids of the jobs). `error` has
+    other fields of the report, such as `traceback`."""
     slug = f"failing-{uuid.uuid4().hex[:8]}"
     await add_workflow(stack, slug)
     async with stack.client(stack.operator) as client:
         fleet = (await client.post("/api/admin/fleets", json={"slug": slug, "workflow_slugs": [slug]})).json()
         token = (await client.post(f"/api/admin/fleets/{fleet['id']}/tokens", json={"name": "test"})).json()["token"]
-    made = await asyncio.gather(*(_fail(stack, account, slug, token, count, messages, cost) for account in accounts))
+    made = await asyncio.gather(
+        *(_fail(stack, account, slug, token, count, messages, cost, error) for account in accounts)
+    )
     return slug, [job_id for ids in made for job_id in ids]
 
 
 async def _fail(
-    stack: Stack, account: Account, slug: str, token: str, count: int, messages: list[str], cost: int
+    stack: Stack,
+    account: Account,
+    slug: str,
+    token: str,
+    count: int,
+    messages: list[str],
+    cost: int,
+    error: dict[str, Any],
 ) -> list[str]:
     worker_id = f"{slug}-{uuid.uuid4().hex[:6]}"
     async with stack.client(stack.operator) as operator, stack.client() as worker:
@@ -55,18 +65,17 @@ async def _fail(
             submitted = await operator.post("/api/admin/jobs", json=body)
             assert submitted.status_code == 201, submitted.text
             ids.append(submitted.json()["id"])
-            await _report(worker, headers, worker_id, messages[number % len(messages)])
+            report = {"type": "engine_error", "message": messages[number % len(messages)], "retryable": False, **error}
+            await _report(worker, headers, worker_id, report)
         await worker.post("/api/worker/deregister", json={"reason": "done"}, headers=headers)
     return ids
 
 
-async def _report(worker: Any, headers: dict[str, str], worker_id: str, message: str) -> None:
+async def _report(worker: Any, headers: dict[str, str], worker_id: str, error: dict[str, Any]) -> None:
     poll = {"worker_id": worker_id, "current_load": 0, "max_concurrency": 1, "wait_seconds": 30}
     job = (await worker.post("/api/worker/poll", json=poll, headers=headers, timeout=60)).json()["job"]
     assert job is not None, "the job was submitted before"
     lease = {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"]}
-    error = {"type": "engine_error", "message": message, "retryable": False}
-    reported = await worker.post(
-        "/api/worker/fail", json={**lease, "error_message": message, "error": error}, headers=headers
-    )
+    body = {**lease, "error_message": error["message"], "error": error}
+    reported = await worker.post("/api/worker/fail", json=body, headers=headers)
     assert reported.is_success, reported.text

@@ -10,9 +10,9 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
-from tests.browser.making import sell, submit
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import sell, submit
 
 
 async def test_a_user_signs_in_sees_the_frame_and_signs_out(
@@ -50,7 +50,7 @@ async def test_a_user_signs_in_sees_the_frame_and_signs_out(
 
 
 @pytest.mark.thorough
-async def test_the_wallet_says_nothing_before_it_is_known(signed_in: Page) -> None:
+async def test_the_wallet_shows_no_balance_before_it_is_loaded(signed_in: Page) -> None:
     page = signed_in
     known = asyncio.Event()
 
@@ -72,7 +72,7 @@ PHONE = {"width": 360, "height": 740}
 
 
 @pytest.mark.parametrize("page", [PHONE], indirect=True, ids=["360 px"])
-async def test_a_phone_has_everything_in_reach(signed_in: Page, stack: Stack) -> None:
+async def test_every_page_can_be_reached_on_a_phone(signed_in: Page, stack: Stack) -> None:
     page = signed_in
     await page.goto("/")
     await expect(page).to_have_url(f"{stack.url}/effects")
@@ -86,7 +86,7 @@ async def test_a_phone_has_everything_in_reach(signed_in: Page, stack: Stack) ->
 
 
 @pytest.mark.thorough
-async def test_the_keyboard_leads_everywhere(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:
+async def test_every_page_can_be_reached_by_keyboard(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:
     page = signed_in
     await page.goto("/jobs")
     await expect(page.get_by_role("heading", level=1, name="Jobs")).to_be_visible()
@@ -138,7 +138,7 @@ async def test_the_palette_finds_a_job_by_its_words_and_by_its_id(
 
 
 @pytest.mark.thorough
-async def test_a_choice_of_theme_stays(signed_in: Page) -> None:
+async def test_the_chosen_theme_is_kept(signed_in: Page) -> None:
     page = signed_in
     await page.emulate_media(color_scheme="light")
     await page.goto("/effects")
@@ -153,7 +153,7 @@ async def test_a_choice_of_theme_stays(signed_in: Page) -> None:
 
 
 @pytest.mark.thorough
-async def test_an_unknown_path_leads_back(signed_in: Page, stack: Stack) -> None:
+async def test_an_unknown_path_shows_a_link_back(signed_in: Page, stack: Stack) -> None:
     page = signed_in
     await page.goto("/nowhere/at/all")
     await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
@@ -161,7 +161,7 @@ async def test_an_unknown_path_leads_back(signed_in: Page, stack: Stack) -> None
     await expect(page).to_have_url(f"{stack.url}/effects")
 
 
-async def test_a_session_that_ends_leads_back_to_the_same_page(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_signing_in_again_returns_to_the_same_page(signed_in: Page, stack: Stack, account: Account) -> None:
     page = signed_in
     await page.goto("/jobs?status=failed")
     await expect(page.get_by_text("Live", exact=True)).to_be_visible()
@@ -195,7 +195,9 @@ async def test_the_link_of_the_demo_opens_signed_in_once(page: Page, stack: Stac
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("target", ["//example.com/", "javascript:alert(1)"])
-async def test_signing_in_leads_to_no_other_site(page: Page, stack: Stack, account: Account, target: str) -> None:
+async def test_signing_in_never_redirects_to_another_site(
+    page: Page, stack: Stack, account: Account, target: str
+) -> None:
     await page.goto(f"/sign-in?next={quote(target, safe='')}")
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill(account.password)

@@ -29,13 +29,13 @@ from tests.browser.catalog import (
 )
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
 from tests.browser.large_installation import JOBS, PATIENCE_SECONDS, LargeInstallation, Truth, large_installation
-from tests.browser.making import ended
-from tests.browser.operating import audited, retry_a_thousand, rows_of, stopped_retry
+from tests.browser.operator_actions import audited, retry_a_thousand, rows_of, stopped_retry
+from tests.browser.page_errors import Watch
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run, waits
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
+from tests.browser.user_content import ended
 from tests.browser.voting import open_comparison_by_keyboard, vote_by_keyboard
-from tests.browser.watching import Watch
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -313,6 +313,7 @@ async def test_a_workflow_is_imported_tested_sold_and_bought_by_another_person(
     async with another_browser(chromium, stack, watch) as buyer:
         await stack.sign_in(buyer, account)
         await find_effect(buyer, name)
+        await expect(buyer.get_by_role("heading", level=1, name=name)).to_be_visible()
         await assert_accessible_at_top(buyer)
         job = await ended(stack, account, await generate(buyer, "Text", "a ferry in the fog"))
         large.accepted.append(job["id"])

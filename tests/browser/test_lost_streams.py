@@ -7,10 +7,11 @@ import re
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.browser.making import sell, submit
+from tests.browser.page_errors import Watch
 from tests.browser.stack import Account, Stack
-from tests.browser.visibility import open_behind, show
-from tests.browser.watching import Watch
+from tests.browser.user_content import sell, submit
+from tests.browser.visibility import show
+from tests.support.waiting import until
 
 STREAM = re.compile(r"/api/ai-jobs/stream")
 
@@ -38,7 +39,7 @@ async def test_the_balance_changes_while_the_page_is_open(signed_in: Page, stack
 
 
 @pytest.mark.thorough
-async def test_where_streams_are_refused_the_page_asks(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_a_page_without_a_stream_polls(signed_in: Page, stack: Stack, account: Account) -> None:
     async def refuse(route: Route) -> None:
         await route.fulfill(status=429, content_type="application/problem+json", body="{}")
 
@@ -49,7 +50,7 @@ async def test_where_streams_are_refused_the_page_asks(signed_in: Page, stack: S
     await sees_the_hold(signed_in)
 
 
-async def test_a_stream_that_was_cut_goes_on_where_it_was(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_an_interrupted_stream_resumes_where_it_stopped(signed_in: Page, stack: Stack, account: Account) -> None:
     """As after a laptop's sleep: the stream of before has ended, and the new one asks for what came meanwhile."""
     asked: list[str | None] = []
 
@@ -66,11 +67,13 @@ async def test_a_stream_that_was_cut_goes_on_where_it_was(signed_in: Page, stack
     await expect(in_frame(signed_in, "Live")).to_be_visible()
     await hold_some_tokens(stack, account)
     await sees_the_hold(signed_in)
+    # On a busy machine the page may have read the wallet after the hold, and shows it before the second stream.
+    await until(lambda: len(asked) > 1)
     assert asked[:2] == [None, "0"]
 
 
 @pytest.mark.thorough
-async def test_a_server_that_dies_and_comes_back_is_found_again(
+async def test_a_page_reconnects_to_a_restarted_server(
     signed_in: Page, stack: Stack, account: Account, watch: Watch
 ) -> None:
     await signed_in.goto("/jobs")
@@ -105,7 +108,9 @@ async def test_a_laptop_that_slept_opens_a_new_stream(signed_in: Page, stack: St
 
 
 @pytest.mark.thorough
-async def test_a_hidden_tab_leaves_its_stream_and_catches_up(signed_in: Page, stack: Stack, account: Account) -> None:
+async def test_a_hidden_tab_closes_its_stream_and_catches_up_later(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
     page = signed_in
     opened: list[str] = []
     page.on("request", lambda request: opened.append(request.url) if STREAM.search(request.url) else None)
@@ -125,18 +130,68 @@ async def test_a_hidden_tab_leaves_its_stream_and_catches_up(signed_in: Page, st
     assert len(opened) == 1
     await show(page, is_shown=True)
     await sees_the_hold(page)
+    # It opens a stream once it knows that no other tab has one; what it shows may be there before.
+    await until(lambda: len(opened) == 2)
     await expect(in_frame(page, "Live")).to_be_visible()
+
+
+@pytest.mark.thorough
+async def test_many_visible_tabs_share_one_stream(signed_in: Page, stack: Stack, account: Account) -> None:
+    """A browser opens six connections to a server without HTTP/2. Windows side by side are all visible."""
+    opened: list[Page] = []
+    tabs = [signed_in, *[await signed_in.context.new_page() for _ in range(7)]]
+    for tab in tabs:
+        tab.on("request", lambda request, tab=tab: opened.append(tab) if STREAM.search(request.url) else None)
+        await tab.goto("/account")
+        await expect(in_frame(tab, "Live")).to_be_visible()
+    assert opened == [signed_in]
+    await hold_some_tokens(stack, account)
+    for tab in tabs:
+        await sees_the_hold(tab)
+    assert opened == [signed_in]
+
+    # The tab that has the stream is closed: one of the others goes on from its last event.
+    await signed_in.close()
+    await until(lambda: len(opened) == 2)
+    await hold_some_tokens(stack, account)
+    for tab in tabs[1:]:
+        await expect(in_frame(tab, "14 held for running jobs")).to_be_visible()
+        await expect(in_frame(tab, "Live")).to_be_visible()
     assert len(opened) == 2
 
 
 @pytest.mark.thorough
-async def test_many_tabs_of_one_person_do_not_wait_for_each_other(signed_in: Page) -> None:
-    """A browser opens six connections to a server without HTTP/2. Each tab in sight has one for its stream."""
-    await signed_in.goto("/account")
-    await expect(in_frame(signed_in, "Live")).to_be_visible()
-    for _ in range(8):
-        behind = await open_behind(signed_in.context)
-        await behind.goto("/effects")
-        await expect(behind.get_by_role("heading", level=1)).to_be_visible()
-    await show(behind, is_shown=True)
-    await expect(in_frame(behind, "Live")).to_be_visible()
+async def test_a_tab_in_sight_takes_the_stream_of_one_that_was_hidden(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
+    opened: list[Page] = []
+    tabs = [signed_in, await signed_in.context.new_page()]
+    for tab in tabs:
+        tab.on("request", lambda request, tab=tab: opened.append(tab) if STREAM.search(request.url) else None)
+        await tab.clock.install()
+        await tab.goto("/account")
+        await expect(in_frame(tab, "Live")).to_be_visible()
+    await show(signed_in, is_shown=False)
+    await signed_in.clock.fast_forward(6_000)
+    await until(lambda: opened == tabs)
+    await hold_some_tokens(stack, account)
+    await sees_the_hold(tabs[1])
+    # It comes back, follows the other, and asks for what it has missed.
+    await show(signed_in, is_shown=True)
+    await sees_the_hold(signed_in)
+    assert opened == tabs
+
+
+@pytest.mark.thorough
+async def test_where_streams_are_refused_all_visible_tabs_ask(signed_in: Page, stack: Stack, account: Account) -> None:
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=429, content_type="application/problem+json", body="{}")
+
+    await signed_in.context.route(STREAM, refuse)
+    tabs = [signed_in, await signed_in.context.new_page()]
+    for tab in tabs:
+        await tab.goto("/account")
+        await expect(in_frame(tab, "Every few seconds")).to_be_visible()
+    await hold_some_tokens(stack, account)
+    for tab in tabs:
+        await sees_the_hold(tab)

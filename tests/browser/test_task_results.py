@@ -12,10 +12,10 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import DESKTOP, PATIENCE_MS
-from tests.browser.making import content_of
+from tests.browser.page_errors import Watch
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
-from tests.browser.watching import Watch
+from tests.browser.user_content import content_of
 from tests.support import replicate_files
 from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.waiting import until
@@ -88,7 +88,7 @@ async def saved(page: Page, link: Locator) -> bytes:
     ],
     ids=["speech", "video"],
 )
-async def test_an_answer_is_played_in_the_page_and_saved(
+async def test_a_result_is_played_in_the_page_and_saved(
     replicate_stack: ReplicateStack,
     tab: Page,
     screenshots: Screenshots,
@@ -124,9 +124,7 @@ async def test_an_answer_is_played_in_the_page_and_saved(
     await screenshots.take(page, f"job-{actor}")
 
 
-async def test_a_player_goes_on_while_the_page_asks_for_the_job_again(
-    replicate_stack: ReplicateStack, tab: Page
-) -> None:
+async def test_a_player_continues_while_the_page_reloads_the_job(replicate_stack: ReplicateStack, tab: Page) -> None:
     page = tab
     await page.clock.install()
     replicate_stack.replicate.scenario = Scenario(output=replicate_stack.replicate.file("sound.wav"))

@@ -1,0 +1,48 @@
+import { useState } from "react";
+import type { Schemas } from "@/api/types";
+import { Button } from "@/design";
+import { Section } from "@/pages/operate-worker/Section";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { fleetTexts } from "@/texts/fleets";
+import { ScalingDialog } from "./ScalingDialog";
+import { useStopScaling } from "./useFleetActions";
+
+const texts = fleetTexts.scaling;
+
+/** Whether an autoscaler starts the workers of the fleet, why it wants so many, and its rules. */
+export function ScalingSection({ fleet, mayChange }: { fleet: Schemas["Fleet"]; mayChange: boolean }) {
+  const [asked, setAsked] = useState<"rules" | "stop" | null>(null);
+  const close = () => setAsked(null);
+  const stop = useStopScaling(fleet.id, close);
+  const scaling = fleet.scaling;
+  const actions = mayChange && (
+    <>
+      <Button size="s" onClick={() => setAsked("rules")}>
+        {scaling ? texts.change : texts.setUp}
+      </Button>
+      {scaling && (
+        <Button size="s" look="danger" onClick={() => setAsked("stop")}>
+          {texts.stop}
+        </Button>
+      )}
+    </>
+  );
+  return (
+    <Section title={texts.title} actions={actions}>
+      {scaling ? (
+        <>
+          <p>
+            {fleetTexts.scaledBy(scaling.driver)} {scaling.reason ?? fleetTexts.noDecision}
+          </p>
+          {scaling.driver_error && <p className="mt-1 text-bad [overflow-wrap:anywhere]">{fleetTexts.driverError(scaling.driver_error)}</p>}
+        </>
+      ) : (
+        <p className="text-muted">{texts.none}</p>
+      )}
+      {asked === "rules" && <ScalingDialog fleet={fleet} onClose={close} />}
+      {asked === "stop" && (
+        <ConfirmDialog danger title={texts.stopTitle(fleet.name)} text={texts.stopText} action={texts.stopIt} busy={stop.isPending} error={stop.error} onConfirm={() => stop.mutate(undefined)} onClose={close} />
+      )}
+    </Section>
+  );
+}

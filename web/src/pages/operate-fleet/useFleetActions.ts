@@ -1,0 +1,55 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
+import { notifyDone } from "@/parts/notify";
+import { fleetTexts } from "@/texts/fleets";
+
+/** Refusals are shown in the dialogs that ask. */
+function useFleetAction<Body>(run: (body: Body) => Promise<unknown>, done: string, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: run,
+    onSuccess: async () => {
+      void notifyDone(done);
+      await client.invalidateQueries({ queryKey: keys.allFleets });
+      onDone();
+    },
+  });
+}
+
+export function useUpdateFleet(id: number, onDone: () => void) {
+  return useFleetAction((body: Schemas["UpdateFleetRequest"]) => data(api.PATCH("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: id } }, body })), fleetTexts.changed, onDone);
+}
+
+export function useAssignWorkflows(id: number, onDone: () => void) {
+  return useFleetAction(
+    (workflow_slugs: string[]) => data(api.PUT("/api/admin/fleets/{fleet_id}/workflows", { params: { path: { fleet_id: id } }, body: { workflow_slugs } })),
+    fleetTexts.workflowsSaved,
+    onDone,
+  );
+}
+
+export function useSetScaling(id: number, onDone: () => void) {
+  return useFleetAction((body: Schemas["ScalingRequest"]) => data(api.PUT("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } }, body })), fleetTexts.scaling.saved, onDone);
+}
+
+export function useStopScaling(id: number, onDone: () => void) {
+  return useFleetAction(() => api.DELETE("/api/admin/fleets/{fleet_id}/scaling", { params: { path: { fleet_id: id } } }), fleetTexts.scaling.stopped, onDone);
+}
+
+export function useDeleteFleet(fleet: Schemas["Fleet"], onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    // A request for the fleet that is under way would be refused after the deletion.
+    onMutate: () => client.cancelQueries({ queryKey: keys.allFleets }),
+    mutationFn: () => api.DELETE("/api/admin/fleets/{fleet_id}", { params: { path: { fleet_id: fleet.id } } }),
+    onSuccess: () => {
+      // The page first: what it shows of the fleet must not be asked for again.
+      onDone();
+      void notifyDone(fleetTexts.deleted(fleet.name));
+      void client.invalidateQueries({ queryKey: keys.fleets });
+      void client.invalidateQueries({ queryKey: keys.fleetChoices });
+    },
+  });
+}

@@ -1,0 +1,22 @@
+// The command that finds what the control planes logged about a job. Pure.
+import type { Schemas } from "@/api/types";
+
+export type OperatorEvent = Schemas["OperatorEvent"];
+
+/** A job that was retried without end has more requests than a command line should have. */
+export const MOST_REQUESTS = 20;
+// The log has a line before the time of the first event if the clocks of database and control plane differ.
+const EARLIER_MS = 60_000;
+
+/** The newest requests that changed the job, oldest first, each once. */
+export function requestsOf(events: readonly OperatorEvent[]): string[] {
+  return [...new Set(events.flatMap((event) => event.request_id ?? []))].slice(-MOST_REQUESTS);
+}
+
+/** Ids consist of letters, digits, `.`, `_` and `-`, so they need no quoting of their own. */
+export function logSearch(jobId: string, events: readonly OperatorEvent[]): string {
+  const wanted = [jobId, ...requestsOf(events)].join("|");
+  const first = events[0];
+  const since = first ? ` --since "${new Date(Date.parse(first.at) - EARLIER_MS).toISOString().slice(0, 19).replace("T", " ")} UTC"` : "";
+  return `journalctl -u callsheet -o cat${since} | grep -E "${wanted}"`;
+}

@@ -1,0 +1,40 @@
+import { useState } from "react";
+import { Select, type Choice } from "@/design";
+import { allJobsTexts } from "@/texts/all-jobs";
+import { rangeWords } from "./filter-words";
+import { SPANS, startOf, type AllJobsSearch, type Span } from "./filters";
+import { RangeDialog } from "./RangeDialog";
+
+type Times = Pick<AllJobsSearch, "from" | "until">;
+type Value = "unset" | "range" | "custom" | Span;
+
+interface Props {
+  search: AllJobsSearch;
+  /** What it says without times. */
+  unset: string;
+  onChange: (times: Times) => void;
+  className?: string;
+}
+
+/** "Last hour" becomes the time at which this hour started, so that a link to the page keeps showing these jobs. */
+export function TimeRange({ search, unset, onChange, className }: Props) {
+  const [isAsking, setAsking] = useState(false);
+  const words = rangeWords(search.from, search.until);
+  const choices: Choice<Value>[] = [
+    { value: "unset", label: unset },
+    ...SPANS.map((value) => ({ value, label: allJobsTexts.spans[value] })),
+    { value: "custom", label: allJobsTexts.customRange },
+    ...(words ? [{ value: "range" as const, label: words }] : []),
+  ];
+  const choose = (value: Value) => {
+    if (value === "custom") setAsking(true);
+    else if (value === "unset") onChange({ from: undefined, until: undefined });
+    else if (value !== "range") onChange({ from: startOf(value, new Date()), until: undefined });
+  };
+  return (
+    <>
+      <Select label={allJobsTexts.timeLabel} className={className} value={words ? "range" : "unset"} choices={choices} onChange={choose} />
+      {isAsking && <RangeDialog {...search} onApply={onChange} onClose={() => setAsking(false)} />}
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+import { useState } from "react";
+import { Field, Switch } from "@/design";
+import { ConfirmDialog } from "@/parts/ConfirmDialog";
+import { workersTexts as texts } from "@/texts/workers";
+import type { Worker } from "./state";
+import { useWorkerAction } from "./useWorkerActions";
+
+/** What is asked about before it is done. */
+export interface Question {
+  worker: Worker;
+  action: "revoke" | "rotate-token";
+}
+
+interface Props {
+  question: Question;
+  onClose: () => void;
+  onRevoked?: () => void;
+}
+
+export function WorkerQuestion({ question: { worker, action }, onClose, onRevoked }: Props) {
+  const [withToken, setWithToken] = useState(false);
+  const change = useWorkerAction(onClose);
+  const id = worker.worker_id;
+  if (action === "rotate-token")
+    return (
+      <ConfirmDialog
+        title={texts.rotateTitle(id)}
+        text={worker.rotation_pending ? texts.rotationPending : worker.is_live ? texts.rotateText : `${texts.rotateText} ${texts.rotateOffline}`}
+        action={texts.rotateIt}
+        busy={change.isPending}
+        onConfirm={() => change.mutate({ id, action })}
+        onClose={onClose}
+      />
+    );
+  return (
+    <ConfirmDialog
+      danger
+      title={texts.revokeTitle(id)}
+      text={texts.revokeText}
+      action={texts.revokeIt}
+      keep={texts.keep}
+      busy={change.isPending}
+      onConfirm={() => change.mutate({ id, action, withToken }, { onSuccess: onRevoked })}
+      onClose={onClose}
+    >
+      {worker.fleet_token_id != null && (
+        <Field label={texts.withToken} hint={texts.withTokenHint}>
+          <div className="flex min-h-9 items-center touch:min-h-11">
+            <Switch checked={withToken} onChange={setWithToken} />
+          </div>
+        </Field>
+      )}
+    </ConfirmDialog>
+  );
+}
