@@ -77,10 +77,7 @@ class ControlPlane:
 
 @asynccontextmanager
 async def open_control_plane(settings: Settings, providers: ActorRegistry | None = None) -> AsyncIterator[ControlPlane]:
-    """Opens databases and storage, builds the application, runs the loops; at the end it closes all in reverse order.
-
-    `providers`: the providers and actors. Default: those that the settings name.
-    """
+    """Opens all parts, runs the loops, and closes all in reverse order. Default `providers`: those in the settings."""
     arm_for_process(settings.failpoints)
     secret = master_secret(settings)
     async with AsyncExitStack() as undo:

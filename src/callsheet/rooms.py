@@ -93,6 +93,7 @@ class Rooms:
             *self.dispatch.loops,
             *self.jobs.loops,
             *self.fleet.loops,
+            *self.protocol.loops,
             *self.webhooks.loops,
             *self.pipelines.loops,
             *self.library.loops,
@@ -176,7 +177,7 @@ def open_alerts_of(rooms: Rooms, settings: Settings, databases: Databases, loops
 
 
 def _overview(rooms: Rooms, databases: Databases, loops: Sequence[Loop]) -> FleetOverview:
-    return FleetOverview(databases, loops, rooms.jobs.reconciler.healed, rooms.pipelines.numbers.look)
+    return FleetOverview(databases, loops, rooms.jobs.reconciler.healed, rooms.pipelines.numbers.read)
 
 
 def all_routers(

@@ -15,13 +15,13 @@ SECONDS = 5.0
 
 
 def browser_origins(settings: Settings) -> Sequence[str]:
-    """Where pages come from that use the storage: the web application's own URLs, and those of other sites."""
+    """Origins of pages that use the storage: the web application's own origins, and those of other sites."""
     server = settings.server
     return tuple(dict.fromkeys((settings.public_url, *server.allowed_origins, *server.cors_origins)))
 
 
 def cors_rule(origins: Sequence[str]) -> str:
-    """As S3 takes it; docs/how-to/use-s3-storage.md says how to set it."""
+    """The rule in the format of S3; docs/how-to/use-s3-storage.md explains how to set it."""
     rule = {
         "AllowedOrigins": list(origins),
         "AllowedMethods": ["GET", "HEAD", "PUT"],
@@ -33,7 +33,7 @@ def cors_rule(origins: Sequence[str]) -> str:
 
 
 async def refused_origins(storage: Storage, origins: Iterable[str]) -> list[str]:
-    """Those origins whose preflight the storage service does not answer with a permission."""
+    """The origins whose preflight request the storage service refuses."""
     urls = {
         "PUT": storage.presign_put("doctor/cors", content_type="video/mp4", size=1).url,
         "GET": storage.presign_get("doctor/cors").url,

@@ -133,7 +133,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[Finding]:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
                 except OperatorError as error:
-                    # The others are looked at all the same: they are served.
+                    # The others are checked anyway: they are served.
                     broken.append(Finding("database", "problem", f"Pool {pool.name} is not served. {error}"))
     where = "embedded" if settings.database.dsn is None else "by DSN"
     behind = [name for name, migrations in pending.items() if migrations]

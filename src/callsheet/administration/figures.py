@@ -38,7 +38,7 @@ class TenantFigureReader:
         self._databases = databases
 
     async def read(self, tenant_ids: Sequence[UUID], only: UUID | None = None) -> list[TenantFigures]:
-        """In the given order, without tenants that do not exist. `only`: no other tenant is read."""
+        """Figures in the given order, without tenants that do not exist. `only`: no other tenant is read."""
         async with self._databases.central.ordinary() as connection:
             rows = await CENTRAL_SQL["find_tenants"].rows(connection, TenantRow, tenant_ids=list(tenant_ids), only=only)
         by_pool = defaultdict[str, list[UUID]](list)

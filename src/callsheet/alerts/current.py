@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from callsheet.alerts.rules import (
     AlertFacts,
     EngineKiller,
@@ -14,7 +12,7 @@ from callsheet.alerts.rules import (
     alerts,
 )
 from callsheet.fleet.capacity import Capacity
-from callsheet.fleet.overview import FleetOverview, LaneHead
+from callsheet.fleet.overview import FleetOverview, LaneHead, Look
 from callsheet.identity.mail_sender import MailSender
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
@@ -51,7 +49,8 @@ class CurrentAlerts:
 
     async def of_installation(self) -> list[Alert]:
         """What every control plane finds alike, because it is read from the databases."""
-        metrics, heads = await self._overview.look()
+        look = await self._overview.look()
+        metrics = look.metrics
         async with self._databases.central.ordinary() as connection:
             paused = await FACTS_SQL["paused_limits"].column(connection)
             providers = await FACTS_SQL["paused_providers"].rows(connection, PausedProvider)
@@ -60,7 +59,7 @@ class CurrentAlerts:
             messages = await SQL["unsent_messages"].row(connection, UnsentMessages)
         return alerts(
             AlertFacts(
-                routes=await self._waiting_routes(heads),
+                routes=await self._waiting_routes(look),
                 workflows=metrics.workflows,
                 engine_killers=killers,
                 unapproved_workers=metrics.unapproved_workers,
@@ -87,22 +86,23 @@ class CurrentAlerts:
             )
         )
 
-    async def _waiting_routes(self, heads: Sequence[LaneHead]) -> list[WaitingRoute]:
+    async def _waiting_routes(self, look: Look) -> list[WaitingRoute]:
         oldest: dict[tuple[int, str, str], LaneHead] = {}
-        for head in heads:
+        for head in look.heads:
             route = (head.workflow_id, head.stage, head.provider)
             if route not in oldest or head.wait_seconds > oldest[route].wait_seconds:
                 oldest[route] = head
-        capacity = await self._capacity.of(list(oldest))
+        # Why a route has no worker is read only where it has none: for 20 routes of 10,000 workers that took 1.3 s.
+        capacity = await self._capacity.of([route for route in oldest if not look.live_workers(route)])
         return [
             WaitingRoute(
                 workflow=head.slug,
                 stage=head.stage,
                 provider=head.provider,
                 oldest_wait_seconds=head.wait_seconds,
-                live_workers=capacity[route].live_workers,
-                scaling_up=capacity[route].scaling_up,
-                missing=capacity[route].missing,
+                live_workers=capacity[route].live_workers if route in capacity else look.live_workers(route),
+                scaling_up=route in capacity and capacity[route].scaling_up,
+                missing=capacity[route].missing if route in capacity else "",
             )
             for route, head in oldest.items()
         ]

@@ -21,37 +21,40 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
         "no_live_worker": Guide(
             "Jobs of a workflow, stage and provider wait. No approved worker that could run them has sent anything for "
             "90 seconds or holds a valid lease. While more workers are wanted than there are, it is only a warning.",
-            "Start workers, or assign the workflow to a fleet that has some: `callsheet fleets assign`. Check that "
-            "effect and fleet have the same stage. If the message names what the workers lack, install it and restart "
-            "their engines, or change what the workflow requires.",
+            "Start workers, or let a fleet that has some serve the workflow: under Operate, Workflows, the workflow, "
+            "tab Settings, or with `callsheet fleets assign`. Check that effect and fleet have the same stage. If the "
+            "message names what the workers lack, install it and restart their engines, or change what the workflow "
+            "requires.",
             "how-to/run-a-fleet.md",
         ),
         "long_wait": Guide(
             "The oldest job waits longer than `CALLSHEET_JOBS__QUEUE_WAIT_ALERT_SECONDS`.",
-            "Add workers, or look for jobs that run too long: `GET /api/admin/dispatches?status=leased`. Requeue or "
-            "cancel them.",
+            "Add workers, or look for jobs that run too long: under Operate, Jobs, with the status active. Cancel "
+            "them, or drain their worker if it hangs.",
             "how-to/scale-workers.md",
         ),
         "many_failures": Guide(
             "More than half of ten or more jobs of a workflow failed in the last hour.",
-            "Read `last_error` in `GET /api/admin/dispatches?status=failed&workflow=…`; the job has the traceback. If "
-            "one worker causes the failures, drain it. If the graph causes them, run "
-            "`callsheet workflows deactivate`. Retry the jobs when the cause is fixed.",
+            "Open the failed jobs under Operate, Jobs: the view Errors groups them by cause, and the page of a job has "
+            "the traceback. If one worker causes the failures, drain it under Operate, Workers. If the graph causes "
+            "them, deactivate the workflow on its page or with `callsheet workflows deactivate`. When the cause is "
+            "fixed, retry the jobs: select them under Operate, Jobs.",
         ),
         "kills_engines": Guide(
             "A job of the workflow ran more than once in the last 24 hours, and each time its engine hung "
             "(`engine_stuck`), or was restarted or gone during the run (`run_lost`, `engine_unreachable`). An engine "
             "that an operator restarts once is not counted.",
-            "Run the graph by hand at ComfyUI and read its output. The cause is often a custom node that returns numpy "
-            "or tensor values in its `ui`, or that ends its process or thread. Until it is fixed, run "
-            "`callsheet workflows deactivate`. The alert ends a day after the last such run.",
+            "Run the graph by hand at ComfyUI and read its output. The cause is often a custom node that returns "
+            "numpy or tensor values in its `ui`, or that ends its process or thread. Until it is fixed, deactivate "
+            "the workflow on its page or with `callsheet workflows deactivate`. The alert ends a day after the last "
+            "such run.",
             "how-to/connect-comfyui.md",
         ),
         "failing_runs": Guide(
             "Of ten or more jobs of pipeline runs in a pool, a larger share than "
             "`CALLSHEET_PIPELINES__ERROR_SHARE_ALERT` failed within `CALLSHEET_PIPELINES__ERROR_WINDOW_SECONDS`.",
-            "Read `GET /api/admin/dispatches?status=failed` and the errors of those jobs: the cause may be one "
-            "workflow or one run. A branch is stopped after three failures, and a run whose branches fail stops with "
+            "Read the errors of those jobs under Operate, Jobs, with the status failed: the cause may be one workflow "
+            "or one run. A branch is stopped after three failures, and a run whose branches fail stops with "
             "its reason, so no budget is spent on it. Resume such runs when the cause is fixed.",
             "how-to/run-a-pipeline.md",
         ),
@@ -63,14 +66,14 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
         ),
         "unapproved_workers": Guide(
             "Workers registered with the shared secret and get no jobs until an operator approves them.",
-            "Run `callsheet workers approve ID` or `callsheet workers revoke ID`. Workers with a registration token "
-            "need no approval.",
+            "Approve or revoke them under Operate, Workers, or with `callsheet workers approve ID` and "
+            "`callsheet workers revoke ID`. Workers with a registration token need no approval.",
             "how-to/run-a-fleet.md#the-shared-secret",
         ),
         "unverified_workers": Guide(
             "Instances registered while AWS was not reachable to verify them.",
-            "They are verified every minute and revoked if they are not yours; `GET /api/admin/workers` names them "
-            "(`asg_unverified`). Look for `asg.unreachable` in the log. To refuse such workers, set "
+            "They are verified every minute and revoked if they are not yours; the page Workers under Operate marks "
+            "them. Look for `asg.unreachable` in the log. To refuse such workers, set "
             "`CALLSHEET_FLEET__ASG_FAIL_OPEN=false`.",
             "how-to/run-a-fleet.md",
         ),
@@ -82,47 +85,50 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
         ),
         "fleet_at_maximum": Guide(
             "A scaled fleet has had its maximum of workers for five minutes or more, and its queue has grown since.",
-            "Raise the maximum with `callsheet fleets scale FLEET --max NUMBER`, or let the jobs wait.",
+            "Raise the maximum: under Operate, Fleets, open the fleet and choose Change scaling. The command is "
+            "`callsheet fleets scale FLEET --max NUMBER`. Or let the jobs wait.",
             "how-to/scale-workers.md",
         ),
         "fleet_cannot_run": Guide(
             "Jobs wait for a scaled fleet without workers. Its last workers lacked what the jobs require, so no worker "
             "is started.",
-            "Install what the message names in the image of the workers, then run "
-            "`callsheet fleets scale FLEET --retry`.",
+            "Install what the message names in the image of the workers. Then, under Operate, Fleets, open the fleet, "
+            "choose Change scaling and save the rules again. The command is `callsheet fleets scale FLEET --retry`.",
             "how-to/scale-workers.md#jobs-that-the-workers-cannot-run",
         ),
         "scaling_paused": Guide(
             "This database may be a copy of the one in which the fleet was set up, so the autoscaler does not change "
             "its workers.",
             "On the production: `callsheet db adopt`. On a copy with its own workers: check that the driver's options "
-            "do not name the production's group, then run `callsheet fleets scale FLEET --confirm`.",
+            "do not name the production's group: under Operate, Fleets, open the fleet and choose Change scaling. Save "
+            "the rules to confirm them. The command is `callsheet fleets scale FLEET --confirm`.",
             "how-to/restore-and-copy.md",
         ),
         "paused_limit": Guide(
             "A concurrency limit is 0, so its jobs wait.",
-            "Raise the limit when the jobs should run again. Otherwise they fail at their deadline and are refunded.",
+            "Raise the limit under Operate, Providers when the jobs should run again. Otherwise they fail at their "
+            "deadline and are refunded.",
         ),
         "provider_paused": Guide(
             "A provider did not respond, or returned 429 or 5xx, `CALLSHEET_WEBHOOKS__BREAKER_FAILURES` times in a "
             "row, each time for another job. If only the jobs of one tenant failed, the pause is for this tenant. "
             "After the pause one job tries the provider; if it fails, the next pause is twice as long. The provider's "
             "jobs stay in the queue.",
-            "Look at the provider's status page and at the last error in `GET /api/admin/providers`. "
-            "`POST /api/admin/providers/{provider}/reset` ends the pause.",
+            "Look at the provider's status page and at the last error under Operate, Providers. End the pause there "
+            "when the provider works again.",
         ),
         "mails_not_sent": Guide(
             "The mail server did not accept invitations or password resets within ten minutes, or they failed for good "
             "in the last 24 hours: the recipient was refused, or twelve attempts in six hours failed.",
-            "Read the error of each e-mail in `GET /api/admin/mails`. Check `CALLSHEET_MAIL__*` and the server: late "
-            "e-mails are then sent. For an e-mail that failed for good, correct the recipient and invite or reset "
-            "again, or hand over a link (`callsheet users invite`, `callsheet users reset-password`).",
+            "Open Operate, Users, Unsent e-mails: it has the error of each e-mail. Correct the settings of mail or the "
+            "server: late e-mails are then sent. Send an e-mail that failed for good again there. If the recipient is "
+            "wrong, invite again, or hand over a link (the user's page, Create password link).",
         ),
         "alerts_not_sent": Guide(
             "Messages about alerts were tried three times or more in the last 24 hours and were not accepted by the "
             "webhook or the mail server.",
-            "Do what the error says. Check `CALLSHEET_ALERTS__*` and `CALLSHEET_MAIL__*`, then send a test: "
-            "`callsheet alerts --send-test`.",
+            "Do what the error says. Correct `CALLSHEET_ALERTS__*` or `CALLSHEET_MAIL__*`, then choose Send a test "
+            "alert under Operate, Health, or run `callsheet alerts --send-test`.",
             "how-to/operate.md#send-alerts-to-people",
         ),
         "storage_not_owned": Guide(

@@ -8,7 +8,7 @@ marks an alert as sent, so each change is sent to each recipient; a message may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -45,6 +45,19 @@ class EndedAlert(NamedTuple):
         return KeptAlert(*self[:-1])
 
 
+class AlertChanges(NamedTuple):
+    started: Sequence[KeptAlert]
+    ended: Sequence[EndedAlert]
+
+    def log(self) -> None:
+        """Only after the commit: without it, nothing has changed, and the next check finds the same changes again."""
+        for alert in self.started:
+            write = log.error if alert.severity == "critical" else log.warning
+            write("alert.started", code=alert.code, subject=alert.subject, message=alert.message, action=alert.action)
+        for over in self.ended:
+            log.info("alert.ended", code=over.code, subject=over.subject, since=over.since.isoformat())
+
+
 class AlertKeeper(Loop):
     name = "alerts"
     interval_seconds = INTERVAL_SECONDS
@@ -66,7 +79,8 @@ class AlertKeeper(Loop):
 
     async def tick(self, now: datetime) -> None:
         async with self._databases.central.transaction() as connection:
-            await self._keep(connection, self._process, self._current.of_process())
+            changes = await self._keep(connection, self._process, self._current.of_process())
+        changes.log()
         await self._check_installation()
         self.kept = await self._kept()
 
@@ -79,11 +93,13 @@ class AlertKeeper(Loop):
         await hit(Failpoint.ALERTS_FOUND_BEFORE_WRITE)
         async with self._databases.central.transaction() as connection:
             # A later check knows more, and has written it already or will.
-            if await SQL["lock_check"].value(connection) == number:
-                await self._keep(connection, "", found)
-                await SQL["delete_old_messages"].run(connection)
+            if await SQL["lock_check"].value(connection) != number:
+                return
+            changes = await self._keep(connection, "", found)
+            await SQL["delete_old_messages"].run(connection)
+        changes.log()
 
-    async def _keep(self, connection: Connection, process: str, found: Sequence[Alert]) -> None:
+    async def _keep(self, connection: Connection, process: str, found: Sequence[Alert]) -> AlertChanges:
         # Two rules may find the same alert of one subject; the first is the worse one.
         alerts = {(alert.code, alert.subject): alert for alert in reversed(found)}
         columns: dict[str, list[str]] = {
@@ -103,11 +119,7 @@ class AlertKeeper(Loop):
             connection, EndedAlert, process=process, gone_seconds=GONE_SECONDS, **columns
         )
         await self._write_messages(connection, process, ended)
-        for alert in started:
-            write = log.error if alert.severity == "critical" else log.warning
-            write("alert.started", code=alert.code, subject=alert.subject, message=alert.message, action=alert.action)
-        for over in ended:
-            log.info("alert.ended", code=over.code, subject=over.subject, since=over.since.isoformat())
+        return AlertChanges(started, ended)
 
     async def _write_messages(self, connection: Connection, process: str, ended: Sequence[EndedAlert]) -> None:
         if not self._recipients:
@@ -132,20 +144,31 @@ class AlertKeeper(Loop):
         return list(self._recipients)
 
     async def last(self) -> list[Alert]:
-        """The alerts of the last check, critical ones first."""
-        return [with_guide(alert, alert.process, alert.since) for alert in await self._kept()]
+        """The alerts of the last check, critical ones first. Those of this process are of this moment: they cost no
+        statement, and a keeper whose ticks fail cannot write that they fail."""
+        return self._merged(await self._kept(), {self._process: self._current.of_process()})
 
     async def now(self) -> list[Alert]:
         """The alerts that hold now, critical ones first, with the time since when they are known."""
-        found = [(alert, "") for alert in await self._current.of_installation()]
-        found += [(alert, self._process) for alert in self._current.of_process()]
-        kept = await self._kept()
+        found = {"": await self._current.of_installation(), self._process: self._current.of_process()}
+        return self._merged(await self._kept(), found)
+
+    async def checked_at(self) -> datetime | None:
+        """When the last check of the installation started."""
+        async with self._databases.central.connection() as connection:
+            started_at: datetime | None = await SQL["last_check"].value(connection)
+        return started_at
+
+    def _merged(self, kept: Sequence[KeptAlert], found: Mapping[str, Sequence[Alert]]) -> list[Alert]:
+        """The alerts that were found, by process, and the kept ones of all other processes."""
         since = {(alert.process, alert.code, alert.subject): alert.since for alert in kept}
-        here = [with_guide(alert, process, since.get((process, alert.code, alert.subject))) for alert, process in found]
-        elsewhere = [
-            with_guide(alert, alert.process, alert.since) for alert in kept if alert.process not in ("", self._process)
+        merged = [
+            with_guide(alert, process, since.get((process, alert.code, alert.subject)))
+            for process, alerts in found.items()
+            for alert in alerts
         ]
-        return sorted([*here, *elsewhere], key=lambda alert: alert.severity != "critical")
+        merged += [with_guide(alert, alert.process, alert.since) for alert in kept if alert.process not in found]
+        return sorted(merged, key=lambda alert: alert.severity != "critical")
 
     async def _kept(self) -> list[KeptAlert]:
         async with self._databases.central.connection() as connection:

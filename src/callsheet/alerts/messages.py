@@ -46,9 +46,13 @@ def with_guide(alert: Alert | KeptAlert, process: str, since: datetime | None) -
 
 
 def message(event: MessageEvent, alert: KeptAlert, installation: str) -> dict[str, Any]:
-    """What the webhook gets as JSON. `text` alone says all of it."""
+    """What the webhook gets as JSON. Slack and Mattermost show only `text`, so it says everything about an alert that
+    started."""
     guide = GUIDE[alert.code]
-    subject = f"Callsheet {alert.severity} {WORDS[event]}: {alert.message}"
+    lines = [f"Callsheet {alert.severity} {WORDS[event]}: {alert.message}"]
+    if event != "ended":
+        lines += [f"What to do: {alert.action}", f"What it means: {guide.meaning}", f"Steps: {guide.steps}"]
+        lines += [f"{installation}/operate"]
     return {
         "event": event,
         "installation": installation,
@@ -56,7 +60,7 @@ def message(event: MessageEvent, alert: KeptAlert, installation: str) -> dict[st
         "since": alert.since.isoformat(),
         "meaning": guide.meaning,
         "steps": guide.steps,
-        "text": subject if event == "ended" else f"{subject}\nWhat to do: {alert.action}\n{installation}/operate",
+        "text": "\n".join(lines),
     }
 
 
@@ -67,7 +71,9 @@ def test_message(now: datetime, installation: str) -> dict[str, Any]:
         "since": now.astimezone(UTC).isoformat(),
         "message": TEST_GUIDE.meaning,
         "action": TEST_GUIDE.steps,
-        "text": f"Callsheet test of alerts: {TEST_GUIDE.meaning} {installation}/operate",
+        "meaning": TEST_GUIDE.meaning,
+        "steps": TEST_GUIDE.steps,
+        "text": f"Callsheet test of alerts: {TEST_GUIDE.meaning}\n{TEST_GUIDE.steps}\n{installation}/operate",
     }
 
 

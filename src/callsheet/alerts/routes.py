@@ -25,7 +25,10 @@ def alerts_router(keeper: AlertKeeper, authentication: Authentication) -> APIRou
 
         With `fresh=false`, the alerts of the last check, which is about 15 seconds old. This costs less.
         """
-        return Alerts(at=datetime.now(UTC), alerts=await (keeper.now() if fresh else keeper.last()))
+        if not fresh:
+            return Alerts(at=datetime.now(UTC), checked_at=await keeper.checked_at(), alerts=await keeper.last())
+        found, now = await keeper.now(), datetime.now(UTC)
+        return Alerts(at=now, checked_at=now, alerts=found)
 
     @router.post("/alerts/test", status_code=202)
     async def send_test_alert(principal: Principal = manage) -> AlertRecipients:

@@ -156,7 +156,7 @@ def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
                 subject=where,
                 message=f"Jobs of {where} wait, and no live worker can run them. {route.missing}",
                 action="Install what is missing on the workers and restart their engines, or change what the workflow "
-                "requires: callsheet workflows show NAME.",
+                f"requires: under Operate, Workflows, {route.workflow}, tab Requirements.",
             )
         elif route.live_workers == 0:
             yield Alert(
@@ -166,8 +166,8 @@ def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
                 message=f"Jobs of {where} wait, and no live worker serves them.",
                 action="Wait for the workers that are starting."
                 if route.scaling_up
-                else "Start a worker of a fleet that has this workflow in this stage, or assign the workflow to one: "
-                "PUT /api/admin/workers/{worker_id}/workflows.",
+                else "Start a worker of a fleet that has this workflow in this stage, or choose other fleets for the "
+                f"workflow: under Operate, Workflows, {route.workflow}, tab Settings.",
             )
         elif route.oldest_wait_seconds > longest:
             yield Alert(
@@ -175,8 +175,8 @@ def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
                 severity="warning",
                 subject=where,
                 message=f"The oldest job of {where} has waited {_duration(route.oldest_wait_seconds)}.",
-                action=f"Add workers (there are {route.live_workers}), or look in GET /api/admin/dispatches for jobs "
-                "that run too long.",
+                action=f"Add workers (there are {route.live_workers}), or look under Operate, Jobs for jobs of "
+                f"{route.workflow} that run too long.",
             )
 
 
@@ -246,7 +246,8 @@ def _failures(workflows: Iterable[WorkflowMetrics]) -> Iterator[Alert]:
                 severity="warning",
                 subject=one.workflow,
                 message=f"{one.failed_last_hour} of {finished} jobs of {one.workflow} failed in the last hour.",
-                action=f"Read their errors: GET /api/admin/dispatches?status=failed&workflow={one.workflow}.",
+                action="Read their errors: under Operate, Jobs, with the status failed and the workflow "
+                f"{one.workflow}.",
             )
 
 
@@ -259,8 +260,8 @@ def _engine_killers(killers: Iterable[EngineKiller]) -> Iterator[Alert]:
             message=f"Runs of {each.workflow} during which the engine hung or crashed in the last 24 hours: "
             f"{each.times}, of {each.jobs} {'job' if each.jobs == 1 else 'jobs'}.",
             action="Run the graph by hand at ComfyUI and read its output: often a custom node ends the process or the "
-            f"thread that renders. Until it is fixed: callsheet workflows deactivate {each.workflow}. Their "
-            f"errors: GET /api/admin/dispatches?workflow={each.workflow}.",
+            "thread that renders. Their errors are under Operate, Jobs. Until it is fixed, deactivate the workflow: "
+            f"under Operate, Workflows, or with: callsheet workflows deactivate {each.workflow}.",
         )
 
 
@@ -274,8 +275,8 @@ def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
                 subject=one.pool,
                 message=f"{one.failed} of {finished} jobs of runs in {one.pool} failed in the last "
                 f"{_duration(one.window_seconds)}.",
-                action="Find the workflow by its own alert or in GET /api/admin/dispatches?status=failed, and read the "
-                "errors of its jobs. A run whose branches fail stops by itself, and its reason says so.",
+                action="Find the workflow by its own alert or under Operate, Jobs, with the status failed, and read "
+                "the errors of its jobs. A run whose branches fail stops by itself, and its reason says so.",
             )
         if one.broken_runs:
             yield Alert(
@@ -294,7 +295,7 @@ def _workers(unapproved: int) -> Iterator[Alert]:
             severity="warning",
             subject="workers",
             message=f"Workers that wait for approval and get no jobs: {unapproved}.",
-            action="Approve or revoke them: POST /api/admin/workers/{worker_id}/approve.",
+            action="Approve or revoke them: under Operate, Workers, or with: callsheet workers approve ID.",
         )
 
 
@@ -305,9 +306,10 @@ def _unverified(unverified: int) -> Iterator[Alert]:
             severity="warning",
             subject="workers",
             message=f"Workers that registered while AWS was not reachable to verify them: {unverified}.",
-            action="They are verified again every minute, and revoked if they are not yours. Look for "
-            "asg.unreachable in the log; the control plane needs the right autoscaling:DescribeAutoScalingInstances. "
-            "To refuse such workers, set CALLSHEET_FLEET__ASG_FAIL_OPEN=false.",
+            action="They are verified again every minute, and revoked if they are not yours. The page Workers "
+            "under Operate marks them. Look for asg.unreachable in the log; the control plane needs the right "
+            "autoscaling:DescribeAutoScalingInstances. To refuse such workers, set "
+            "CALLSHEET_FLEET__ASG_FAIL_OPEN=false.",
         )
 
 
@@ -318,7 +320,7 @@ def _limits(paused: Iterable[str]) -> Iterator[Alert]:
             severity="warning",
             subject=identifier,
             message=f"The concurrency limit of {identifier} is 0: its jobs wait until the limit is raised.",
-            action="Raise it to let the jobs run again: PUT /api/admin/concurrency-limits.",
+            action="Raise it to let the jobs run again: under Operate, Providers.",
         )
 
 
@@ -330,8 +332,8 @@ def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
             subject=each.provider,
             message=f"{each.provider} failed {each.failures} times in a row and is paused; {_waiting_jobs(each)} wait. "
             f"The last error: {each.last_error}",
-            action="See its state and the next attempt: GET /api/admin/providers. When it works again: "
-            "POST /api/admin/providers/{provider}/reset.",
+            action="See its last error and its next attempt under Operate, Providers. When it works again, end the "
+            "pause there.",
         )
 
 
@@ -349,8 +351,8 @@ def _mails(unsent: UnsentMails) -> Iterator[Alert]:
             subject="mails",
             message=f"E-mails that were not sent: {unsent.late} are late and will be retried, "
             f"{unsent.given_up} failed for good in the last 24 hours. Their recipients wait for a link.",
-            action="Read the errors: GET /api/admin/mails. Check the mail settings and the mail server; then late "
-            "e-mails are sent. For an e-mail that failed for good, invite or reset again, or hand over a link.",
+            action="Open Operate, Users, Unsent e-mails, which has the error of each. Correct the mail settings or the "
+            "mail server; then late e-mails are sent. Send e-mails that failed for good again there.",
         )
 
 
@@ -362,7 +364,7 @@ def _messages(unsent: UnsentMessages) -> Iterator[Alert]:
             subject="alerts",
             message=f"Messages about alerts that were not sent in the last 24 hours: {unsent.number}. The last error: "
             f"{unsent.error or 'unknown'}",
-            action="Check the settings of alerts and mail, then send a test: callsheet alerts --send-test.",
+            action="Correct the settings of alerts and mail, then send a test alert under Operate, Health.",
         )
 
 

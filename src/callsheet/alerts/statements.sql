@@ -13,14 +13,17 @@ RETURNING number
 -- The number of the last check that was started.
 SELECT number FROM alert_checks FOR UPDATE
 
+-- name: last_check
+SELECT started_at FROM alert_checks
+
 -- name: write_alerts
 -- Writes the alerts that hold now; a worse severity is sent again. Returns those that are new, or worse than before.
 WITH found AS (
     SELECT * FROM unnest(:codes::text[], :subjects::text[], :severities::text[], :messages::text[], :actions::text[])
         AS found (code, subject, severity, message, action)
-), before AS (
+), previous_alert AS (
     SELECT code, subject, severity FROM alerts WHERE process = :process
-), written AS (
+), written_alert AS (
     INSERT INTO alerts (process, code, subject, severity, message, action, since, seen_at)
     SELECT :process, code, subject, severity, message, action, clock_timestamp(), clock_timestamp() FROM found
     ON CONFLICT (process, code, subject) DO UPDATE SET
@@ -29,9 +32,9 @@ WITH found AS (
             ELSE alerts.sent_at END
     RETURNING process, code, subject, severity, message, action, since
 )
-SELECT written.* FROM written LEFT JOIN before USING (code, subject)
-WHERE before.code IS NULL OR (before.severity = 'warning' AND written.severity = 'critical')
-ORDER BY written.severity, written.code, written.subject
+SELECT written_alert.* FROM written_alert LEFT JOIN previous_alert USING (code, subject)
+WHERE previous_alert.code IS NULL OR (previous_alert.severity = 'warning' AND written_alert.severity = 'critical')
+ORDER BY written_alert.severity, written_alert.code, written_alert.subject
 
 -- name: end_alerts
 -- Deletes the alerts of :process that no longer hold, and those of processes that have not checked for long.

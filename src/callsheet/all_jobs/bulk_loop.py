@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from callsheet.all_jobs.bulk_actions import refusals_of
-from callsheet.all_jobs.filters import Resolved
+from callsheet.all_jobs.filters import ResolvedFilter
 from callsheet.all_jobs.lists import LOOKED_AT
 from callsheet.all_jobs.names import Names
 from callsheet.all_jobs.sql import BULK_POOL_SQL, BULK_SQL, SQL
@@ -149,7 +149,7 @@ class BulkActionLoop(Loop):
         more = [await self._collect_in(pool, action, resolved) for pool in self._databases.require_all()]
         return any(more)
 
-    async def _collect_in(self, pool: Database, action: ClaimedAction, resolved: Resolved) -> bool:
+    async def _collect_in(self, pool: Database, action: ClaimedAction, resolved: ResolvedFilter) -> bool:
         async with pool.ordinary() as connection, connection.transaction():
             place = await BULK_POOL_SQL["read_scan"].row(connection, ScanPlace, bulk_action_id=action.id)
             if place is not None and place.is_complete:
@@ -160,7 +160,7 @@ class BulkActionLoop(Loop):
                 "frozen_at": action.created_at,
                 "looked_at": LOOKED_AT,
             }
-            await BULK_POOL_SQL["collect_jobs"].run(connection, **values)
+            await SQL["collect_jobs"].run(connection, **values)
             where = {name: values[name] for name in SQL["last_looked_at"].parameters}
             last = await SQL["last_looked_at"].value(connection, **where)
             await BULK_POOL_SQL["write_scan"].run(

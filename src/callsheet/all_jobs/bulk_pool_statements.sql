@@ -11,29 +11,6 @@ ON CONFLICT (bulk_action_id) DO UPDATE SET
     looked_down_to = least(excluded.looked_down_to, bulk_action_scans.looked_down_to),
     is_complete = bulk_action_scans.is_complete OR excluded.is_complete
 
--- name: collect_jobs
--- The same filters as list_jobs. A job that was created, retried or ended after the action was started is left alone.
-INSERT INTO bulk_action_jobs (bulk_action_id, tenant_id, job_id, charge_cycle)
-SELECT :bulk_action_id, job.tenant_id, job.id, job.charge_cycle
-FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
-JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
-WHERE job.deleted_at IS NULL AND job.submitted_at <= :frozen_at
-  AND (job.completed_at IS NULL OR job.completed_at <= :frozen_at)
-  AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
-  AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
-  AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
-  AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
-  AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
-  AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))
-  AND (:fingerprint::text IS NULL OR job.error_fingerprint = :fingerprint AND job.error IS NOT NULL)
-  AND (:created_from::timestamptz IS NULL OR job.created_at >= :created_from)
-  AND (:created_to::timestamptz IS NULL OR job.created_at < :created_to)
-  AND (:patterns::text[] IS NULL OR lower(job.error ->> 'message') LIKE ALL (:patterns) OR EXISTS (
-      SELECT FROM job_descriptions d
-      WHERE d.user_id = job.user_id AND d.job_id = job.id
-        AND CASE WHEN :searches_texts THEN d.search_text ELSE lower(d.title) END LIKE ALL (:patterns)))
-ON CONFLICT DO NOTHING
-
 -- name: open_jobs
 -- The next jobs, and whether this action changed them before: then the process that did it crashed before it wrote the
 -- outcome. With EXISTS, the planner may read all events of all jobs into a hash table.

@@ -23,7 +23,7 @@ FITTING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedFilter:
     """A filter whose names were looked up in central. None: not filtered by it."""
 
     filter: JobFilter

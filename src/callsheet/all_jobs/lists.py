@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.all_jobs.filters import Resolved
+from callsheet.all_jobs.filters import ResolvedFilter
 from callsheet.all_jobs.names import Names
 from callsheet.all_jobs.sql import SQL
 from callsheet.catalog.effects import Effects
@@ -82,7 +82,7 @@ class AllJobs:
         self._effects = effects
 
     async def page(
-        self, resolved: Resolved, cursor: UUID | None, limit: int, looked_at: int | None = None
+        self, resolved: ResolvedFilter, cursor: UUID | None, limit: int, looked_at: int | None = None
     ) -> Page[OperatedJob]:
         """Newest first."""
         most = looked_at or (limit + 1 if resolved.is_source_alone else _looked_at(resolved))
@@ -90,7 +90,7 @@ class AllJobs:
         rows, end = merged(pages, limit)
         return Page(items=await self._views(rows), next_cursor=None if end is None else str(end))
 
-    async def totals(self, resolved: Resolved, looked_at: int | None = None) -> JobTotals:
+    async def totals(self, resolved: ResolvedFilter, looked_at: int | None = None) -> JobTotals:
         most = looked_at or _looked_at(resolved)
         counted = await asyncio.gather(*(_totals_of(pool, resolved, most) for pool in self._databases.pools))
         jobs, tokens = dict.fromkeys(JobStatus, 0), dict.fromkeys(JobStatus, 0)
@@ -117,13 +117,15 @@ class AllJobs:
         shown = []
         for row in rows:
             effect = effects.get(row.effect_id) if row.effect_id else None
+            workflow = workflows.get(row.workflow_id, str(row.workflow_id))
             job = OperatedJob(
                 **{name: getattr(row, name) for name in SAME},
                 task_id=task_id_of(row.id) if row.actor is not None else None,
                 tenant=tenants.get(row.tenant_id, str(row.tenant_id)),
                 user=users.get(row.user_id),
-                title=effect.name if effect else row.title or row.actor or row.kind,
-                workflow=workflows.get(row.workflow_id, str(row.workflow_id)),
+                # Jobs that were submitted by workflow had no title in earlier releases.
+                title=effect.name if effect else row.title or row.actor or workflow,
+                workflow=workflow,
                 effect_slug=effect.slug if effect else None,
                 error=JobError(type=row.error_type, message=row.error_message or "") if row.error_type else None,
             )
@@ -134,11 +136,13 @@ class AllJobs:
 SAME = OperatedJob.model_fields.keys() & set(JobRow._fields) - {"title"}
 
 
-def _looked_at(resolved: Resolved) -> int:
+def _looked_at(resolved: ResolvedFilter) -> int:
     return SEARCHED if resolved.parameters(None)["patterns"] else LOOKED_AT
 
 
-async def _page_of(pool: Database, resolved: Resolved, cursor: UUID | None, limit: int, looked_at: int) -> PoolPage:
+async def _page_of(
+    pool: Database, resolved: ResolvedFilter, cursor: UUID | None, limit: int, looked_at: int
+) -> PoolPage:
     values = {**resolved.parameters(cursor), "looked_at": looked_at}
     async with pool.ordinary() as connection:
         rows = await SQL["list_jobs"].rows(connection, JobRow, **values, limit=limit + 1)
@@ -148,7 +152,7 @@ async def _page_of(pool: Database, resolved: Resolved, cursor: UUID | None, limi
         return PoolPage(rows, await SQL["last_looked_at"].value(connection, **where))
 
 
-async def _totals_of(pool: Database, resolved: Resolved, looked_at: int) -> tuple[list[StatusRow], bool]:
+async def _totals_of(pool: Database, resolved: ResolvedFilter, looked_at: int) -> tuple[list[StatusRow], bool]:
     values = {**resolved.parameters(None), "looked_at": looked_at}
     async with pool.ordinary() as connection:
         rows = await SQL["total_jobs"].rows(connection, StatusRow, **values)

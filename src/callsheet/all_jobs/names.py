@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.all_jobs.filters import Resolved
+from callsheet.all_jobs.filters import ResolvedFilter
 from callsheet.all_jobs.sql import CENTRAL_SQL
 from callsheet.catalog.effects import Effects
 from callsheet.plumbing.databases import Databases
@@ -36,7 +36,7 @@ class Names:
         self._databases = databases
         self._effects = effects
 
-    async def resolve(self, wanted: JobFilter, *, searches_texts: bool) -> Resolved:
+    async def resolve(self, wanted: JobFilter, *, searches_texts: bool) -> ResolvedFilter:
         """A name that does not exist matches no job."""
         central = self._databases.central
         workflow_ids = worker_job_ids = None
@@ -50,7 +50,7 @@ class Names:
                     )
                 )
         effect_ids = await self._effects.ids_of(wanted.effect) if wanted.effect else None
-        return Resolved(wanted, workflow_ids, effect_ids, worker_job_ids, searches_texts)
+        return ResolvedFilter(wanted, workflow_ids, effect_ids, worker_job_ids, searches_texts)
 
     async def workflow_ids(self, slugs: list[str]) -> list[int] | None:
         if not slugs:

@@ -3,6 +3,23 @@
 -- newest_jobs (migration 0029) reads at most :looked_at jobs of one source by its index. All other filters are applied
 -- to these. A page may therefore be short, or empty, and still have a next one.
 
+-- part: is_listed
+-- The filters of an operator, for a row of ai_jobs. A filter that is NULL matches every job.
+job.deleted_at IS NULL
+  AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
+  AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
+  AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
+  AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
+  AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
+  AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))
+  AND (:fingerprint::text IS NULL OR job.error_fingerprint = :fingerprint AND job.error IS NOT NULL)
+  AND (:created_from::timestamptz IS NULL OR job.created_at >= :created_from)
+  AND (:created_to::timestamptz IS NULL OR job.created_at < :created_to)
+  AND (:patterns::text[] IS NULL OR lower(job.error ->> 'message') LIKE ALL (:patterns) OR EXISTS (
+      SELECT FROM job_descriptions d
+      WHERE d.user_id = job.user_id AND d.job_id = job.id
+        AND CASE WHEN :searches_texts THEN d.search_text ELSE lower(d.title) END LIKE ALL (:patterns)))
+
 -- name: list_jobs
 -- Newest first. Errors, which may be large, are read only for the jobs that are shown.
 SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.workflow_id, job.effect_id, job.run_id,
@@ -13,20 +30,7 @@ FROM (
     SELECT job.tenant_id, job.id
     FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
     JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
-    WHERE job.deleted_at IS NULL
-      AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
-      AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
-      AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
-      AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
-      AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
-      AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))
-      AND (:fingerprint::text IS NULL OR job.error_fingerprint = :fingerprint AND job.error IS NOT NULL)
-      AND (:created_from::timestamptz IS NULL OR job.created_at >= :created_from)
-      AND (:created_to::timestamptz IS NULL OR job.created_at < :created_to)
-      AND (:patterns::text[] IS NULL OR lower(job.error ->> 'message') LIKE ALL (:patterns) OR EXISTS (
-          SELECT FROM job_descriptions d
-          WHERE d.user_id = job.user_id AND d.job_id = job.id
-            AND CASE WHEN :searches_texts THEN d.search_text ELSE lower(d.title) END LIKE ALL (:patterns)))
+    WHERE {is_listed}
     ORDER BY job.id DESC LIMIT :limit
 ) page
 JOIN ai_jobs job ON job.tenant_id = page.tenant_id AND job.id = page.id
@@ -42,21 +46,18 @@ ORDER BY job.id DESC
 SELECT job.status, count(*) AS jobs, sum(job.cost)::bigint AS tokens
 FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
 JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
-WHERE job.deleted_at IS NULL
-  AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
-  AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
-  AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
-  AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
-  AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))
-  AND (:kinds::text[] IS NULL OR job.kind = ANY (:kinds))
-  AND (:fingerprint::text IS NULL OR job.error_fingerprint = :fingerprint AND job.error IS NOT NULL)
-  AND (:created_from::timestamptz IS NULL OR job.created_at >= :created_from)
-  AND (:created_to::timestamptz IS NULL OR job.created_at < :created_to)
-  AND (:patterns::text[] IS NULL OR lower(job.error ->> 'message') LIKE ALL (:patterns) OR EXISTS (
-      SELECT FROM job_descriptions d
-      WHERE d.user_id = job.user_id AND d.job_id = job.id
-        AND CASE WHEN :searches_texts THEN d.search_text ELSE lower(d.title) END LIKE ALL (:patterns)))
+WHERE {is_listed}
 GROUP BY job.status
+
+-- name: collect_jobs
+-- The jobs of a bulk action. A job that was created, retried or ended after the action was started does not change.
+INSERT INTO bulk_action_jobs (bulk_action_id, tenant_id, job_id, charge_cycle)
+SELECT :bulk_action_id, job.tenant_id, job.id, job.charge_cycle
+FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, :before, :looked_at) listed
+JOIN ai_jobs job ON job.tenant_id = listed.tenant_id AND job.id = listed.id
+WHERE {is_listed}
+  AND job.submitted_at <= :frozen_at AND (job.completed_at IS NULL OR job.completed_at <= :frozen_at)
+ON CONFLICT DO NOTHING
 
 -- name: last_looked_at
 -- The last of the :looked_at jobs that list_jobs reads; null if there are fewer.

@@ -432,7 +432,7 @@ def show_preview(urls: PreviewUrls, stored: Mapping[str, Any]) -> EffectPreview:
 
 
 def accepted_types(each: Property) -> list[str]:
-    """As `payloads.check_file` takes them."""
+    """The media types that `payloads.check_file` accepts."""
     return [f"{each.type.value}/*"] if each.type in FILES else []
 
 
@@ -452,7 +452,11 @@ def property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
 
 
 async def _warnings(connection: Connection, provider: str) -> list[str]:
-    """One's own engines usually come after the first effect; of any other provider a missing one is a surprise."""
+    """Warns of a provider without workers, which is often a typing error.
+
+    Not of own engines: their workers are usually added after the first effect, and a fleet that is scaled to zero
+    has none.
+    """
     if provider == OWN_ENGINES or await SQL["provider_is_served"].value(connection, provider=provider):
         return []
     return [f"No worker serves the provider {provider!r}: jobs of this effect wait until one registers."]

@@ -34,7 +34,7 @@ ON CONFLICT (digest, workflow_id) DO UPDATE SET lacks = excluded.lacks
 SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environment = ANY (:digests::bytea[])
 
 -- name: forget_unused_environments
--- The time is looked at once more where a worker began to use one at this moment.
+-- The time is checked again, because a worker may have started to use an environment at this moment.
 DELETE FROM worker_environments e
 WHERE e.last_used_at < clock_timestamp() - make_interval(secs => :seconds)
   AND NOT EXISTS (SELECT FROM comfyui_workers w WHERE w.environment = e.digest)

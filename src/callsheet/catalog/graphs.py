@@ -78,7 +78,7 @@ def _check_node(node_id: str, node: Any) -> Iterator[FieldProblem]:
     if not isinstance(node.get("inputs"), dict):
         yield FieldProblem(f"{where}.inputs", "The value must be an object.")
     elif _depth(node) > DEEPEST_VALUE:
-        yield FieldProblem(f"{where}.inputs", "The value is nested too deeply.")
+        yield FieldProblem(f"{where}.inputs", f"The value has more than {DEEPEST_VALUE} levels.")
 
 
 def _depth(value: Any) -> int:
@@ -153,7 +153,7 @@ def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:
 
 
 def normalized(graph: Graph) -> dict[str, Any]:
-    """Without `is_changed`, which prompts taken from images carry: with it ComfyUI overlooks that a file changed."""
+    """Removes `is_changed`, which prompts from images have: with it, ComfyUI does not notice a changed file."""
     return {
         node_id: {name: value for name, value in node.items() if name != "is_changed"}
         for node_id, node in graph.items()
@@ -192,8 +192,8 @@ def _names_file(name: str) -> bool:
 
 
 def nodes_that_name_files(graph: Graph) -> set[str]:
-    """Those whose outputs, over any number of nodes, end in an input that names a file: a text in one of them is a part
-    of that name as if it stood there."""
+    """Nodes whose outputs reach, through any number of nodes, an input that names a file: their texts are a part of
+    that name."""
     found: set[str] = set()
     waiting = [
         value[0]

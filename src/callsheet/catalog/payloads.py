@@ -155,7 +155,7 @@ class Payloads:
         self._graphs = graphs
 
     async def graph(self, recipe: Recipe) -> Graph:
-        """As it was written, with its placeholders; the process that gets it must not change it."""
+        """The graph with its placeholders, as it was written. Callers must not change it."""
         return await self._graphs.read(recipe.graph_path)
 
     async def find_graph(self, recipe: Recipe) -> Graph | None:

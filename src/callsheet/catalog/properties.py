@@ -204,7 +204,7 @@ def _check_limits(where: str, each: Property) -> Iterator[FieldProblem]:
         yield FieldProblem(f"{where}.max", "The maximum must not be less than the minimum.")
     if each.type is PropertyType.CHOICE:
         if limits.choices is None:
-            yield FieldProblem(f"{where}.choices", "A choice needs a list of choices.")
+            yield FieldProblem(f"{where}.choices", "A property of this type needs a list of allowed values.")
         elif any(isinstance(choice, bool) for choice in limits.choices):
             yield FieldProblem(
                 f"{where}.choices", "Choices must be texts or numbers. For yes and no, use the type boolean."

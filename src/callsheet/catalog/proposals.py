@@ -262,7 +262,7 @@ def _chosen_format(inputs: Mapping[str, Any]) -> str | None:
 
 def _likelihood(output: Output) -> tuple[int, int, str]:
     known = list(_OUTPUTS)
-    # What is only looked at comes after what is kept, known or not.
+    # Previews come after saved files, also if the node class is unknown.
     before_preview = len(known) - 1
     place = known.index(output.class_type) if output.class_type in known else before_preview
     return 2 * place - (output.class_type not in known), len(output.node_id), output.node_id

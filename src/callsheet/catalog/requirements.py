@@ -1,7 +1,7 @@
 """What a workflow requires of an engine, and what an engine lacks of it. Pure.
 
-A worker that does not say what it has is given every job, as one that was written by hand: only what it says counts
-against it.
+A worker that does not report what its engines have, such as a worker of another program, gets every job. A missing
+requirement counts only if the worker reports that kind of thing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from callsheet.providers.comfy.models import classes_of_graph, models_of_graph
 from callsheet.wire.catalog import Property
 from callsheet.wire.environment import CONDITION, Environment, Lack, Required, RequiredModel, Requirements
 
-# Enough to say what has to be installed first.
+# Maximum number of missing things that are stored: enough to know what to install first.
 MOST_LACKS = 5
-# In a sentence.
+# Maximum number of missing things in a sentence.
 MOST_NAMED = 3
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
 _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -28,10 +28,10 @@ _NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the engines of a worker have. None: not said."""
+    """What the engines of a worker have. None: the worker does not report it."""
 
     node_classes: frozenset[str] | None
-    # Each file with its hash, where that is known.
+    # The hash of each file; None if it is unknown.
     models: Mapping[str, str | None] | None
     engine_versions: tuple[str, ...] | None
 
@@ -46,7 +46,7 @@ class Inventory:
 
 
 def required_of(graph: Graph | None, properties: Sequence[Property], requirements: Requirements) -> Required | None:
-    """All that an engine must have; None where a workflow has no graph, as no engine runs it."""
+    """Everything that an engine must have. None if the workflow has no graph: engines do not run it."""
     if graph is None:
         return None
     classes: list[str] = []
@@ -71,12 +71,12 @@ def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
 
 
 def lacks(required: Required, inventory: Inventory) -> list[Lack]:
-    """What the engines do not have of it: the first few."""
+    """What the engines lack: the first few things."""
     return list(islice(_lacks(required, inventory), MOST_LACKS))
 
 
 def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
-    """Why none of so many workers can run it. `counts`: how many of them lack each thing."""
+    """Why no worker can run the workflow. `counts`: how many of the `workers` lack each thing."""
     of_all = [lack for lack, count in counts if count >= workers]
     if of_all:
         *others, last = map(_named, of_all[:MOST_NAMED])
@@ -84,11 +84,11 @@ def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
     parts = [
         f"{count} worker{' lacks' if count == 1 else 's lack'} {_named(lack)}" for lack, count in counts[:MOST_NAMED]
     ]
-    return f"{', '.join(parts)}." if parts else "No worker has all that it requires."
+    return f"{', '.join(parts)}." if parts else "No worker has everything that the workflow requires."
 
 
 def missing_in(environments: Sequence[Sequence[Lack]]) -> str:
-    """Why none of the environments can run it. `environments`: what each of them lacks."""
+    """Why no environment can run the workflow. `environments`: what each of them lacks."""
     counts = Counter((lack.kind, lack.name) for lacking in environments for lack in lacking)
     return missing_text(
         [(Lack(kind=kind, name=name), count) for (kind, name), count in counts.most_common()], len(environments)

@@ -11,7 +11,7 @@ from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.image_effects import ImageEffects
 from callsheet.catalog.payloads import Payloads
-from callsheet.catalog.unchecked import UncheckedWorkflows
+from callsheet.catalog.requirements_backfill import UncheckedWorkflows
 from callsheet.catalog.workflow_tests import WorkflowTests
 from callsheet.catalog.workflow_versions import WorkflowVersions
 from callsheet.catalog.workflows import Workflows

@@ -79,7 +79,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
 
     @router.get("")
     async def list_workflows(
-        is_active: bool | None = Query(None, description="Only those that are switched on, or off."),
+        is_active: bool | None = Query(None, description="Only workflows that are switched on (true) or off (false)."),
         with_actors: bool = Query(False, description="Also the workflows of actors: `actor:…`."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
@@ -161,8 +161,8 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
 
     @router.get("")
     async def list_effect_records(
-        workflow: WorkflowSlug | None = Query(None, description="Only those of this workflow."),
-        is_published: bool | None = Query(None, description="Only those that are on offer, or not."),
+        workflow: WorkflowSlug | None = Query(None, description="Only effects of this workflow."),
+        is_published: bool | None = Query(None, description="Only published (true) or unpublished (false) effects."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[EffectRecord]:
@@ -199,7 +199,7 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
 
     @router.get("")
     async def list_assets(
-        status: Literal["pending", "ready"] | None = Query(None, description="Only those of this status."),
+        status: Literal["pending", "ready"] | None = Query(None, description="Only assets with this status."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[Asset]:

@@ -79,12 +79,15 @@ WHERE w.id = :id
 SELECT max(version) FROM workflow_versions WHERE workflow_id = :id
 
 -- name: list_versions
-SELECT version, actor, created_at, name, comfyui_workflow_path FROM workflow_versions
+SELECT version, actor, (SELECT u.email FROM users u WHERE u.id = user_of_actor(actor)) AS actor_email, created_at, name,
+    comfyui_workflow_path
+FROM workflow_versions
 WHERE workflow_id = :workflow_id AND version < coalesce(:before, 2147483647)
 ORDER BY version DESC LIMIT :limit
 
 -- name: find_version
-SELECT version, actor, created_at, name, comfyui_workflow_path, description, properties, output_node_id,
+SELECT version, actor, (SELECT u.email FROM users u WHERE u.id = user_of_actor(actor)) AS actor_email, created_at, name,
+    comfyui_workflow_path, description, properties, output_node_id,
     output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts,
     refund_on_cancel, requirements
 FROM workflow_versions

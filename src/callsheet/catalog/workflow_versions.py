@@ -19,6 +19,7 @@ SQL = statements("callsheet.catalog")
 class VersionRow(NamedTuple):
     version: int
     actor: str | None
+    actor_email: str | None
     created_at: datetime
     name: str
     comfyui_workflow_path: str | None

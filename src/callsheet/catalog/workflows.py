@@ -13,7 +13,7 @@ from callsheet.catalog.environments import judge
 from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
-from callsheet.catalog.reach import check_reach
+from callsheet.catalog.reachable_nodes import check_reach
 from callsheet.catalog.requirements import loaded_by, required_of
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
@@ -222,7 +222,10 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
     """The graph as it is stored, or a refusal that names every problem."""
     if graph is None:
         if properties:
-            raise InvalidRequest.field("properties", "Properties need a graph, and this workflow has none.")
+            raise InvalidRequest.field(
+                "properties",
+                "Properties need a graph, and this workflow has none. Add a graph, or omit the properties.",
+            )
         return None
     problems = check_graph(graph)
     if not problems:

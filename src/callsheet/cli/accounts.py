@@ -70,7 +70,7 @@ class Rooms(NamedTuple):
 @tenants.command("create")
 def create_tenant(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
-    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    name: str | None = typer.Option(None, help="Display name. Default: the short name."),
     pool: str | None = typer.Option(
         None, help="Pool that holds the tenant's data. Default: the pool with the fewest tenants."
     ),
@@ -117,7 +117,7 @@ def create_user(
         "see everything and change nothing (viewer).",
     ),
     admin: bool = typer.Option(False, "--admin", help="The old name of --role operator."),
-    name: str = typer.Option("", help="Name for people."),
+    name: str = typer.Option("", help="Display name."),
     password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -167,7 +167,7 @@ def set_password(
 def invite_user(
     email: str = typer.Argument(help="E-mail address of the person."),
     tenant: str = typer.Option(..., help="Short name of the tenant."),
-    role: Role = typer.Option(Role.USER, help="What the user may do, as in users create."),
+    role: Role = typer.Option(Role.USER, help="Role of the user: see `callsheet users create --help`."),
     by_mail: bool = typer.Option(False, "--mail", help="Send the link by the configured mail server."),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -209,7 +209,7 @@ def reset_password(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
 @users.command("role")
 def change_role(
     email: str = EMAIL,
-    role: Role = typer.Argument(help="user, tenant_admin, operator or viewer."),
+    role: Role = typer.Argument(help="New role of the user: user, tenant_admin, operator or viewer."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Change the role of a user. A user who becomes an operator or a viewer loses all keys and sessions."""

@@ -113,7 +113,7 @@ class Client:
         return await self._ask(Job, "GET", f"/api/ai-jobs/{_quoted(str(job_id))}")
 
     async def submit(self, effect: str, values: Mapping[str, Any], **inputs: str) -> Job:
-        # Made once, so that asking again after a lost answer does not make a second job.
+        # Made once, so that asking again after a lost response does not make a second job.
         body = {"effect_id": effect, "input_payload": dict(values), "idempotency_key": uuid.uuid4().hex, **inputs}
         return await self._ask(Job, "POST", "/api/ai-jobs", body)
 
@@ -197,8 +197,8 @@ class Client:
         failures = 0
         while True:
             try:
-                async with aclosing(self._stream(job_id, last)) as told:
-                    async for position, item in told:
+                async with aclosing(self._stream(job_id, last)) as items:
+                    async for position, item in items:
                         failures = 0
                         last = position or last
                         yield item
@@ -263,7 +263,7 @@ async def _written(target: Path, write: Callable[[Path], Awaitable[None]]) -> No
 
 
 async def _download(http: httpx.AsyncClient, url: str, part: Path, counted: Counted) -> str:
-    """Its checksum."""
+    """Downloads the file and returns its checksum."""
     digest, got = hashlib.sha256(), 0
     async with http.stream("GET", url) as answer:
         if not answer.is_success:
@@ -330,7 +330,7 @@ def _read(model: type[Model], answer: httpx.Response, url: str) -> Model:
     try:
         return model.model_validate_json(answer.content)
     except ValidationError:
-        raise OperatorError(f"The server at {url} does not look like Callsheet.") from None
+        raise OperatorError(f"The server at {url} does not respond like Callsheet. Check the URL.") from None
 
 
 def _refusal(answer: httpx.Response) -> Refused:

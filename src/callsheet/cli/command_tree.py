@@ -18,7 +18,7 @@ _is_verbose: ContextVar[bool] = ContextVar("is_verbose", default=False)
 
 
 def say(message: str) -> None:
-    """For those who asked for it with `--verbose`."""
+    """Prints a line if the user gave `--verbose`."""
     if _is_verbose.get():
         err.print(f"callsheet: {message}", style="dim")
 
@@ -42,7 +42,7 @@ VERBOSE = typer.Option(
     False,
     "--verbose",
     "-v",
-    help="Say which installation and settings are used.",
+    help="Print which installation and settings are used.",
     callback=_turn_verbose,
     is_eager=True,
     expose_value=False,

@@ -89,7 +89,7 @@ def relative(seconds: float) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """In the largest unit that is whole: 3 min, not 200 s."""
+    """The duration in its largest unit: 3 min, not 200 s."""
     if seconds is None:
         return ""
     size, unit = next((each for each in UNITS if seconds >= each[0]), (1, "s"))

@@ -95,7 +95,7 @@ def repoint(
         False, "--physical-copy", help="The pools were copied as disk snapshots or data directories."
     ),
 ) -> None:
-    """This central is a copy, for example for staging: give it an installation id and pools of its own.
+    """Give a copy of the central database its own installation id and pools, for example for staging.
 
     The pools must be copies as well. A pool needs no DSN here if it was copied together with central's whole server.
     """

@@ -31,8 +31,8 @@ class Change:
     def __str__(self) -> str:
         if self.sign == "~":
             return f"~ {self.what}: {_shown(self.before)} → {_shown(self.after)}"
-        told = self.after if self.sign == "+" else self.before
-        return f"{self.sign} {self.what}" + (f" {_shown(told)}" if told else "")
+        value = self.after if self.sign == "+" else self.before
+        return f"{self.sign} {self.what}" + (f" {_shown(value)}" if value else "")
 
 
 def read_declaration(file: Path) -> CreatePipeline:
@@ -90,7 +90,7 @@ def _steps(found: Sequence[Step], planned: Sequence[Step]) -> Iterator[Change]:
 
 
 def _keyed(steps: Sequence[Step]) -> dict[tuple[str, int], Step]:
-    """By name, and where several have it by which of them it is."""
+    """Steps by name; steps with the same name are numbered."""
     keyed: dict[tuple[str, int], Step] = {}
     for step in steps:
         number = sum(1 for name, _ in keyed if name == step.name)

@@ -61,7 +61,7 @@ def introduce(
 
 
 def _typed(path: Path) -> str:
-    """As short as it can be typed in this directory."""
+    """The shortest form of the command that works in this directory."""
     relative = os.path.relpath(path)
     return shlex.quote(str(path) if relative.startswith("..") else relative)
 

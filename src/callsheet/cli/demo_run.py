@@ -121,7 +121,7 @@ async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
 
 
 async def _with_engine(settings: Settings) -> Settings:
-    """With a port for Lightbox, which starts later, and with it as the provider `lightbox` of tasks."""
+    """The settings with a port for Lightbox, which starts later, and with the provider `lightbox` for tasks."""
     from callsheet.plumbing.server import free_address
 
     _, port = await free_address(DEMO_HOST, 0)
@@ -174,7 +174,7 @@ def _link(plane: ControlPlane) -> str:
 
 
 async def _settled(task: asyncio.Task[None]) -> None:
-    """However it ended: the error that stopped the start is reported."""
+    """Waits for the end and ignores its errors: the error that stopped the start is reported."""
     await asyncio.gather(task, return_exceptions=True)
 
 
@@ -269,7 +269,7 @@ async def _send_sample(client: Client, sample: Path) -> Job:
 
 
 async def _show(settings: Settings, client: Client) -> Shown:
-    """A clip with sound goes through the public API, as anybody's would, and is looked at when it comes back."""
+    """Sends a clip with sound through the public API, as a user would, and checks the result."""
     from callsheet.cli.demo_clip import compare_negative
 
     sample = _sample(settings)

@@ -154,12 +154,12 @@ async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list
     err.print(f"No worker runs. Submitting {JOBS} jobs …\n", style="dim")
     before = max((each.id for each in await _decisions(plane, fleet)), default=0)
     jobs = [await client.submit(EFFECT, {"prompt": f"island number {number}"}) for number in range(JOBS)]
-    started, moments, told = time.monotonic(), list[Moment](), before
+    started, moments, shown_up_to = time.monotonic(), list[Moment](), before
     driver = plane.scaling.drivers["process"]
     while True:
         state, decisions = await plane.scaling.rules.get(fleet.id), await _decisions(plane, fleet)
-        news = [each for each in reversed(decisions) if each.id > told]
-        told = max([told, *(each.id for each in news)])
+        news = [each for each in reversed(decisions) if each.id > shown_up_to]
+        shown_up_to = max([shown_up_to, *(each.id for each in news)])
         moment = await _seen(plane, fleet, state, time.monotonic() - started, news)
         if not moments or not moment.is_like(moments[-1]):
             err.print(str(moment), highlight=False)

@@ -27,10 +27,10 @@ BAR_WIDTH = 20
 SEPARATOR = " → "
 
 
-def stage_of(told: JobEvent | JobProgress) -> Stage | None:
-    if isinstance(told, JobProgress):
-        return "upload" if told.message == UPLOADING else "render"
-    match told.to_status:
+def stage_of(event: JobEvent | JobProgress) -> Stage | None:
+    if isinstance(event, JobProgress):
+        return "upload" if event.message == UPLOADING else "render"
+    match event.to_status:
         case JobStatus.PENDING | JobStatus.QUEUED:
             return "queue"
         case JobStatus.PROCESSING:
@@ -70,9 +70,9 @@ class JobDisplay:
     def stage(self) -> Stage:
         return self._stage
 
-    def tell(self, told: JobEvent | JobProgress) -> None:
+    def show(self, event: JobEvent | JobProgress) -> None:
         self._is_lost = False
-        stage = stage_of(told)
+        stage = stage_of(event)
         if stage is None:
             return
         if stage not in self.trail:
@@ -80,8 +80,8 @@ class JobDisplay:
         for passed in self._passed(stage):
             self._reach(passed)
         self._reach(stage)
-        percent = told.percent if isinstance(told, JobProgress) else None
-        note = (told.message or "") if isinstance(told, JobProgress) else ""
+        percent = event.percent if isinstance(event, JobProgress) else None
+        note = (event.message or "") if isinstance(event, JobProgress) else ""
         is_worked_on = stage in ("render", "lease") and percent is not None
         place = BEGINS[stage] + (percent or 0.0) * (BEGINS["upload"] - BEGINS["render"]) / 100 * is_worked_on
         self._bar.update(self._task, completed=place, note=note[:40])

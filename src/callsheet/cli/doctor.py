@@ -1,4 +1,4 @@
-"""`callsheet doctor`: looks at every part and says what to do about each problem."""
+"""`callsheet doctor`: checks every part and prints what to do about each problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 def doctor(
     worker: bool = typer.Option(
-        False, "--worker", help="Check what a worker needs. Default where the server parts are not installed."
+        False, "--worker", help="Check what a worker needs. Default if the server packages are not installed."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

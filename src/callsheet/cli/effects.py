@@ -23,7 +23,7 @@ EFFECT = typer.Argument(help="Id or short name of the effect.")
 def create_effect(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
     workflow: str = typer.Option(..., help="Short name of the workflow."),
-    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    name: str | None = typer.Option(None, help="Display name. Default: the short name."),
     description: str = typer.Option("", help="Description of the effect."),
     category: str = typer.Option("", help="Heading of the effect in the gallery."),
     cost: int | None = typer.Option(
@@ -120,7 +120,7 @@ def _preview_text(effect: EffectRecord) -> str:
 @effects.command("update")
 def update_effect(
     effect: str = EFFECT,
-    name: str | None = typer.Option(None, help="Name for people."),
+    name: str | None = typer.Option(None, help="Display name."),
     description: str | None = typer.Option(None, help="Description of the effect."),
     category: str | None = typer.Option(None, help="Heading of the effect in the gallery."),
     preview: str | None = typer.Option(

@@ -56,7 +56,7 @@ def create_fleet(
     workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="Workflows that the fleet serves."),
     queues: list[str] = QUEUES,
     stage: str = STAGE,
-    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    name: str | None = typer.Option(None, help="Display name. Default: the short name."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Create a fleet that workers may join."""

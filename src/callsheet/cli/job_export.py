@@ -32,7 +32,7 @@ def export_jobs(
     url: str | None = URL,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Write the finished jobs as a trace for `callsheet simulate`: when each came and how long it ran. For operators.
+    """Write finished jobs as a trace for `callsheet simulate`: when each arrived and how long it ran. For operators.
 
     Jobs that never ran are left out. Prompts, results and users are not in the file.
     """
@@ -61,7 +61,7 @@ def export_jobs(
 
 
 async def read_history(client: OperationsClient, start: datetime, stage: str, workflows: Collection[str] = ()) -> Trace:
-    """Page after page, newest first, until a whole page is older."""
+    """Reads pages of finished dispatches, newest first, until every row of a page is older than `start`."""
     from callsheet.scaling.simulation.trace import LaneKey, Trace
 
     found: list[Dispatch] = []

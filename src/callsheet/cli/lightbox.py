@@ -11,10 +11,10 @@ import typer
 
 from callsheet.cli.console import err
 from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.concurrently import first_of
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
-from callsheet.toolbox.together import first_of
 
 PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 

@@ -32,7 +32,7 @@ def demo_login_file(settings: Settings) -> Path:
 
 
 def read_demo_login(settings: Settings) -> Login | None:
-    """None where no demo has run, or its file is not what a demo writes."""
+    """The login of the demo. None if no demo has run, or if its file cannot be read."""
     try:
         found = json.loads(demo_login_file(settings).read_text("utf-8"))
         return Login(str(found["url"]), str(found["api_key"]))
@@ -49,7 +49,7 @@ def demo_password_file(settings: Settings) -> Path:
 
 
 def read_demo_password(settings: Settings) -> str | None:
-    """None where no demo has made one up."""
+    """The password that the demo generated. None if there is none."""
     try:
         return demo_password_file(settings).read_text("utf-8").strip() or None
     except (OSError, ValueError):

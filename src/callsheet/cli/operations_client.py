@@ -55,7 +55,7 @@ class OperationsClient(Client):
 
     async def change_job(self, job_id: UUID, verb: str, *, admin: bool) -> Job:
         path = f"/api/admin/jobs/{job_id}/{verb}" if admin else f"/api/ai-jobs/{job_id}/{verb}"
-        # Once: after an answer that was lost, a second try would be refused although the first one worked.
+        # Once: after a response that was lost, a second try would be refused although the first one worked.
         return await self._ask(Job, "POST", path, {} if admin else None, attempts=1)
 
     async def metrics(self) -> Metrics:
@@ -105,7 +105,7 @@ class OperationsClient(Client):
         raise OperatorError(f"There is no tenant {tenant!r}, or you may not see it.")
 
     async def _first(self, model: type[Model], path: str, most: int | None, **filters: str | None) -> list[Model]:
-        """Page after page until there are as many as asked for; all of them for None."""
+        """Reads pages until there are `most` items; None reads all."""
         given = {name: value for name, value in filters.items() if value is not None}
         found: list[Model] = []
         cursor: str | None = None

@@ -21,7 +21,7 @@ async def _key_for(url: str, email: str, password: str) -> str:
 
 
 class SessionClient(Client):
-    """With a cookie in place of a key."""
+    """A client that authenticates with a session cookie instead of a key."""
 
     def __init__(self, url: str):
         super().__init__(url, "")

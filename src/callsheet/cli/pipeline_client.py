@@ -22,7 +22,7 @@ Candidates = RootModel[list[Candidate]]
 
 class PipelineClient(Client):
     async def pipeline(self, slug: str) -> Pipeline | None:
-        """None where there is no such one."""
+        """The pipeline, or None if it does not exist."""
         try:
             return await self._ask(Pipeline, "GET", f"/api/pipelines/{_quoted(slug)}")
         except Refused as refused:
@@ -35,7 +35,7 @@ class PipelineClient(Client):
 
     async def create_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         body = wanted.model_dump(mode="json")
-        # Once: after an answer that was lost it would be refused as taken. Applying again finds it there.
+        # Once: after a response that was lost it would be refused as taken. Applying again finds it there.
         return await self._ask(Pipeline, "POST", f"/api/pipelines{_planned(dry_run)}", body, attempts=1)
 
     async def update_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
@@ -44,7 +44,7 @@ class PipelineClient(Client):
         return await self._ask(Pipeline, "PATCH", path, body)
 
     async def start_run(self, pipeline: str, wanted: CreateRun) -> Run:
-        # The key makes a second try answer the run of the first, which costs tokens once.
+        # The key makes a second try return the run of the first, which costs tokens once.
         body = {**wanted.model_dump(mode="json", exclude_none=True), "idempotency_key": uuid.uuid4().hex}
         return await self._ask(Run, "POST", f"/api/pipelines/{_quoted(pipeline)}/runs", body)
 

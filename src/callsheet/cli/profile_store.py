@@ -39,7 +39,7 @@ class Profiles:
         return self.by_name[name]
 
     def having(self, name: str, profile: Profile) -> Profiles:
-        """With a profile that is used from now on."""
+        """Adds a profile and makes it the current one."""
         return Profiles(name, {**self.by_name, name: profile})
 
     def using(self, name: str) -> Profiles:

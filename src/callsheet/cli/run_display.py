@@ -44,7 +44,7 @@ class RunDisplay:
         if self._console.is_terminal:
             self._live.stop()
 
-    def tell(self, run: Run) -> None:
+    def show(self, run: Run) -> None:
         line = summary_of(run)
         if self._console.is_terminal:
             self._live.update(Group(Text(f"{self._seconds():6.1f} s  {line}"), _table_of(run)), refresh=True)
@@ -58,8 +58,10 @@ class RunDisplay:
 
 def summary_of(run: Run) -> str:
     leaves = run.steps[-1].active
-    told = f"{run.candidates} candidates, {leaves} of {run.target_leaves} leaves, {run.spent} of {run.budget} tokens"
-    return told if run.reason is None else f"{told}: {run.reason.value}"
+    progress = (
+        f"{run.candidates} candidates, {leaves} of {run.target_leaves} leaves, {run.spent} of {run.budget} tokens"
+    )
+    return progress if run.reason is None else f"{progress}: {run.reason.value}"
 
 
 def _table_of(run: Run) -> Table:

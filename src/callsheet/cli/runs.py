@@ -15,7 +15,7 @@ from callsheet.wire.pipelines import CreateRun, Run, RunReason, RunStatus, RunSu
 if TYPE_CHECKING:
     from callsheet.cli.pipeline_client import PipelineClient
 
-# How often a run is looked at while it is watched, in seconds.
+# Interval between requests while a run is watched, in seconds.
 LOOK_SECONDS = 0.5
 
 runs = typer.Typer(help="Runs of pipelines: start, watch, export.", no_args_is_help=True)
@@ -32,12 +32,14 @@ def start_run(
     variables: list[str] = typer.Option(
         [], "--set", help="Set a variable of the run: KEY=VALUE. VALUE is parsed as JSON if possible."
     ),
-    folder: str | None = typer.Option(None, help="Name of the folder for its files. Default: derived from the name."),
+    folder: str | None = typer.Option(
+        None, help="Name of the folder for the files of the run. Default: from its name."
+    ),
     strategy: str = typer.Option("finish_first", help="Order of work: finish_first or breadth_first."),
     seed: int | None = typer.Option(None, help="Random seed; the same seed repeats the same choices. Default: random."),
     leaves: int | None = typer.Option(None, help="Number of finished candidates to aim for."),
     children: int | None = typer.Option(
-        None, help="Maximum children per candidate, for every step. Default: what each step says."
+        None, help="Maximum children per candidate, for every step. Default: the value of each step."
     ),
     concurrency: int | None = typer.Option(None, help="Maximum number of jobs that run at the same time."),
     watch: bool = typer.Option(False, "--watch", "-w", help="Show the progress until the run ends."),
@@ -113,7 +115,7 @@ async def _watched(client: PipelineClient, run_id: str) -> Run:
     with RunDisplay(err) as display:
         while True:
             run = await client.run(run_id)
-            display.tell(run)
+            display.show(run)
             if not _goes_on(run):
                 return run
             await asyncio.sleep(LOOK_SECONDS)

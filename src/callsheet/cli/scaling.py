@@ -67,7 +67,7 @@ def scale_fleet(
     off: bool = typer.Option(False, "--off", help="Stop scaling the fleet. Its workers do not change."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Let a fleet follow its queue, change its rules, or show them. Rules that are not named stay as they are."""
+    """Scale a fleet by its queue, change the rules, or show them. Rules that are not named stay as they are."""
     named: dict[str, object] = {
         "driver": driver,
         "minimum": minimum,

@@ -41,8 +41,8 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
 def rotate() -> None:
     """Rotate the secret key. The old key stays accepted until `callsheet secrets finish`.
 
-    With a key in the data directory this makes the new key. With a key in the settings it prints a new key and what
-    to set. Run it again after the new key is in force: it seals the DSNs of pools with it.
+    If the key is in the data directory, this command creates the new key. If the key is in the settings, it prints a
+    new key and what to set. Run the command again when the new key is in use: it seals the DSNs of pools with that key.
     """
     for line in asyncio.run(_rotate(load_settings())):
         out.print(line)

@@ -94,7 +94,7 @@ def _place(output: Path | None, default: Path, watch_it: bool) -> tuple[Path, bo
 
 
 def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
-    """Where the result goes, and whether that is its whole name; looked at before there is a result to lose."""
+    """Where the result goes, and whether that is its whole name. Checked before the job is submitted."""
     chosen = default if output is None else output / default.name if isdir(output) else output
     if not isdir(chosen.parent):
         raise OperatorError(f"There is no directory {chosen.parent}.")
@@ -208,8 +208,8 @@ async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
         explaining = asyncio.create_task(_explain(client, job, display))
         try:
             async with aclosing(client.events(job.id)) as events:
-                async for told in events:
-                    display.tell(told)
+                async for event in events:
+                    display.show(event)
         finally:
             explaining.cancel()
             await asyncio.gather(explaining, return_exceptions=True)
@@ -230,7 +230,7 @@ async def _explain(client: Client, job: Job, display: JobDisplay) -> None:
 
 
 async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list[Path]:
-    """Every file it made: the first as `target` says, with an ending if it has none of its own."""
+    """Downloads every file of the job: the first to `target`, with an extension if `target` has none."""
     files = []
     for number, output in enumerate(job.outputs):
         path = target if exact and number == 0 else free_name(target.with_name(target.name + _ending_of(output)))
@@ -241,7 +241,7 @@ async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list
 
 
 def shortened(stem: str) -> str:
-    """So much of a name that an effect, a number and an ending go with it into what a directory takes."""
+    """Shortens a name so that effect, number and extension fit into a file name."""
     name = os.fsencode(stem)
     return stem if len(name) <= LONGEST_STEM else name[:LONGEST_STEM].decode("utf-8", "ignore")
 

@@ -14,7 +14,7 @@ GAPS = (2, 1)
 
 
 def print_rows(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """As a table where each word has room in its column, otherwise row after row as lines `column: value`.
+    """Prints a table if each word fits into its column, otherwise each row as lines `column: value`.
 
     For a person, columns without a value are left out. A program counts columns.
     """

@@ -49,7 +49,7 @@ async def _up(settings: Settings) -> None:
 
 
 async def _start_engine(settings: Settings, parts: AsyncExitStack) -> str | None:
-    """Its URL. Tasks of the provider `lightbox` are rendered there; the rest works without."""
+    """Starts Lightbox and returns its URL. Only tasks of the provider `lightbox` need it."""
     missing = [name for name in ENGINE_PACKAGES if find_spec(name) is None]
     if missing:
         err.print(f"Without Lightbox ({missing[0]} is missing): {how_to_install('lightbox')}", style="dim")
@@ -68,7 +68,7 @@ async def _start_engine(settings: Settings, parts: AsyncExitStack) -> str | None
 
 
 def _using(settings: Settings, engine_url: str | None) -> Settings:
-    """With the engine as the provider `lightbox`, unless the settings name another."""
+    """The settings with the engine as the provider `lightbox`, unless they name another engine."""
     lightbox = settings.providers.lightbox
     if engine_url is None or lightbox.url is not None:
         return settings

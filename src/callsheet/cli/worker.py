@@ -125,6 +125,7 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
         workflows=given.workflows,
         max_concurrency=given.max_concurrency,
         warm_up=None if settings.engine.warm_up is None else graph_in(settings.engine.warm_up),
+        run_limit_seconds=settings.engine.run_limit_seconds,
         heartbeat_seconds=given.heartbeat_seconds,
         prefetch=given.prefetch,
         model_hashes=given.model_hashes,

@@ -17,7 +17,7 @@ from callsheet.worker.comfyui_launch import ComfyUIDirectory, gpu_of, gpus_of
 from callsheet.worker.engine_process import EngineProcess, end_left_over
 from callsheet.worker.ports import HOST, Ports
 from callsheet.worker.restarts import RestartRules
-from callsheet.worker.supervisor import UNSUPERVISED, Supervised
+from callsheet.worker.supervisor import UNSUPERVISED, EngineProcesses
 
 RIGHT_DIRECTORY = "Set CALLSHEET_ENGINE__DIRECTORY to ComfyUI's directory, the one with input and output in it."
 
@@ -37,12 +37,12 @@ def wrong_directory(settings: Settings) -> str | None:
 class ChosenEngines:
     engines: Sequence[Engine]
     urls: Sequence[str]
-    supervised: Supervised = UNSUPERVISED
+    supervised: EngineProcesses = UNSUPERVISED
 
 
 @asynccontextmanager
 async def opened_engines(settings: Settings, directory: Path) -> AsyncIterator[ChosenEngines]:
-    """Those that run already, or such as the worker will start. `directory` is the worker's own."""
+    """Engines that run already, or engines that the worker will start. `directory` belongs to the worker."""
     if settings.engine.comfyui is None:
         engines = engines_of(settings)
         yield ChosenEngines(engines, [url_of(each, settings) for each in engines])
@@ -59,7 +59,7 @@ async def opened_engines(settings: Settings, directory: Path) -> AsyncIterator[C
 
 
 def engine_folders(directory: Path) -> Path:
-    """Where a worker keeps what its engines write and print."""
+    """The folders for files and logs of the worker's engines."""
     return directory / "engines"
 
 
@@ -89,12 +89,12 @@ def _started(settings: Settings, folders: Path, ports: Ports) -> ChosenEngines:
         start_seconds=engine.start_seconds, absent_seconds=engine.absent_seconds, memory_bytes=engine.memory_bytes
     )
     return ChosenEngines(
-        [*engines, *cloud], [*urls, *(settings.worker.cloud_url for _ in cloud)], Supervised(processes, rules)
+        [*engines, *cloud], [*urls, *(settings.worker.cloud_url for _ in cloud)], EngineProcesses(processes, rules)
     )
 
 
 def engines_of(settings: Settings) -> list[Engine]:
-    """Those of engine.urls, and Comfy Cloud where its key is given; without engine.urls Comfy Cloud or engine.url."""
+    """The engines of engine.urls, and Comfy Cloud if its key is set; without engine.urls Comfy Cloud or engine.url."""
     urls, cloud = settings.engine.urls, _cloud(settings)
     if not urls and not cloud:
         urls = (settings.engine.url,)

@@ -27,7 +27,7 @@ ALL_OUTPUTS = typer.Option(False, "--all-outputs", help="Deliver all files that 
 RUN_LIMIT = typer.Option(None, min=1, max=604_800, help="Longest run, in seconds. Default: 3600.")
 REFUND_ON_CANCEL = typer.Option(
     None,
-    help="Refund when a running job is canceled: all tokens, or unspent, the share of the run that is left.",
+    help="Refund when a running job is canceled. all: all tokens. unspent: the tokens for the rest of the run.",
 )
 KEEP_METADATA = typer.Option(
     None,
@@ -49,7 +49,7 @@ def import_workflow(
     slug: str | None = typer.Option(
         None, help="Short name of the workflow. Default: derived from the name of the file."
     ),
-    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    name: str | None = typer.Option(None, help="Display name. Default: the short name."),
     output_node: str | None = OUTPUT_NODE,
     all_outputs: bool = ALL_OUTPUTS,
     extension: str | None = typer.Option(
@@ -261,7 +261,7 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
 @workflows.command("update")
 def update_workflow(
     slug: str = WORKFLOW,
-    name: str | None = typer.Option(None, help="Name for people."),
+    name: str | None = typer.Option(None, help="Display name."),
     description: str | None = typer.Option(None, help="Description of the workflow."),
     output_node: str | None = OUTPUT_NODE,
     all_outputs: bool = ALL_OUTPUTS,

@@ -1,1 +1,1 @@
-"""The queue: central rows only. Lease, heartbeat, put back, close, limits, order. It returns facts and knows no job."""
+"""The queue: central rows only. Lease, heartbeat, requeue, close, limits, order. It knows nothing of jobs."""

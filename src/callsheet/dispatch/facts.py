@@ -83,6 +83,7 @@ class Lane(NamedTuple):
 class Workflow(NamedTuple):
     id: int
     slug: str
+    name: str
     run_limit_seconds: int
     # None: the setting applies.
     lease_seconds: int | None

@@ -38,12 +38,12 @@ FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH O
 -- is a lower room in the same database: reading it here saves a second round trip. Rows of a lane are found by a
 -- comparison of pairs: see `take` in statements.sql.
 -- one statement because: each count depends on the count before it, and all counts must be of the same moment.
-WITH wanted AS MATERIALIZED (
+WITH wanted_job AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[])
         AS w (tenant_id, job_id, charge_cycle)
 ), dispatch AS MATERIALIZED (
     SELECT d.*, l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id, l.low_water
-    FROM wanted w CROSS JOIN LATERAL (
+    FROM wanted_job w CROSS JOIN LATERAL (
         SELECT d.dispatch_id, d.tenant_id, d.user_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status,
             d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at,
             d.run_started_at, d.lane_id
@@ -288,7 +288,7 @@ SELECT coalesce(
      WHERE h.tenant_id = :tenant_id AND h.tenant_job_id = :job_id AND h.charge_cycle = :charge_cycle))
 
 -- name: change_priority
--- Moves a dispatch to another lane of the same route. Only queued rows: a leased row is put back into the lane it was
+-- Moves a dispatch to another lane of the same route. Only queued rows: a leased row is requeued into the lane it was
 -- leased from. The new lane's mark is lowered first and unconditionally, as in requeue. So the statement waits for a
 -- concurrent raise of the mark, and the row can be found as soon as the move is committed.
 WITH lane AS MATERIALIZED (
@@ -298,24 +298,24 @@ WITH lane AS MATERIALIZED (
         AND l.tenant_id = own.tenant_id AND l.user_id = own.user_id
     WHERE d.dispatch_id = :dispatch_id
     FOR NO KEY UPDATE OF l
-), marked AS (
+), marked_lane AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, :dispatch_id::bigint), has_work = true
     FROM lane
     WHERE l.lane_id = lane.lane_id
     RETURNING l.lane_id, l.priority, l.tenant_id, l.user_id
-), waiting AS MATERIALIZED (
-    SELECT d.dispatch_id, d.priority AS old_priority, marked.lane_id, marked.priority,
-        marked.tenant_id AS lane_tenant_id, marked.user_id AS lane_user_id
-    FROM marked CROSS JOIN ai_job_dispatches d
+), waiting_dispatch AS MATERIALIZED (
+    SELECT d.dispatch_id, d.priority AS old_priority, marked_lane.lane_id, marked_lane.priority,
+        marked_lane.tenant_id AS lane_tenant_id, marked_lane.user_id AS lane_user_id
+    FROM marked_lane CROSS JOIN ai_job_dispatches d
     WHERE d.dispatch_id = :dispatch_id AND d.status = 'queued'
     FOR NO KEY UPDATE OF d
 )
-UPDATE ai_job_dispatches d SET lane_id = waiting.lane_id, priority = waiting.priority
-FROM waiting
-WHERE d.dispatch_id = waiting.dispatch_id
-RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, waiting.lane_tenant_id,
-    waiting.lane_user_id, d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.not_before,
-    waiting.old_priority
+UPDATE ai_job_dispatches d SET lane_id = waiting_dispatch.lane_id, priority = waiting_dispatch.priority
+FROM waiting_dispatch
+WHERE d.dispatch_id = waiting_dispatch.dispatch_id
+RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
+    waiting_dispatch.lane_tenant_id, waiting_dispatch.lane_user_id, d.dispatch_id, d.tenant_id,
+    d.tenant_job_id AS job_id, d.charge_cycle, d.not_before, waiting_dispatch.old_priority
 
 -- name: lane_of_queued
 -- The lane of a dispatch, to open one for another priority.

@@ -16,7 +16,6 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.dispatch.affinity import Cold, Limits
-from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import (
     ClosedDispatch,
     Criteria,
@@ -37,6 +36,7 @@ from callsheet.dispatch.facts import (
     Workflow,
 )
 from callsheet.dispatch.leasing import SQL, Leasing, Poller, PollResult, new_tokens, unless_all_none
+from callsheet.dispatch.queue_notifications import Arrival
 from callsheet.dispatch.rows import LEASE_WIDTH, EndedDispatch, EnqueuedRow, LaneHead, NewLeaseRow, lane_of
 from callsheet.dispatch.user_queues import Terms
 from callsheet.dispatch.warm_leasing import WarmChoice, WarmLeasing

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.dispatch.affinity import Limits
-from callsheet.dispatch.arrivals import CHANNEL, announcer
 from callsheet.dispatch.lane_keeper import LaneKeeper
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
+from callsheet.dispatch.queue_notifications import CHANNEL, announcer
 from callsheet.dispatch.retention import HistoryRetention
 from callsheet.dispatch.shares import TenantShares
 from callsheet.dispatch.user_queues import Terms

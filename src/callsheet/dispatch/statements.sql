@@ -2,11 +2,11 @@
 -- owns: ai_job_dispatches, concurrency_limits, dispatch_history, dispatch_lanes
 
 -- name: find_workflow
-SELECT id, slug, run_limit_seconds, lease_seconds, max_attempts FROM workflows WHERE slug = :slug AND is_active
+SELECT id, slug, name, run_limit_seconds, lease_seconds, max_attempts FROM workflows WHERE slug = :slug AND is_active
 
 -- name: open_lanes
 -- Creates the lanes that do not exist yet.
-WITH wanted AS MATERIALIZED (
+WITH wanted_lane AS MATERIALIZED (
     SELECT DISTINCT workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id
     FROM unnest(
         :workflow_ids::bigint[], :stages::text[], :providers::text[], :identifiers::text[], :priorities::integer[],
@@ -15,7 +15,7 @@ WITH wanted AS MATERIALIZED (
     ORDER BY 1, 2, 3, 4, 5, 6, 7
 )
 INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id)
-SELECT * FROM wanted ON CONFLICT DO NOTHING
+SELECT * FROM wanted_lane ON CONFLICT DO NOTHING
 
 -- name: enqueue
 -- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE), no
@@ -32,13 +32,13 @@ WITH entry AS MATERIALIZED (
         SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id FROM entry)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
-), waking AS MATERIALIZED (
+), locked_lane AS MATERIALIZED (
     SELECT l.lane_id FROM dispatch_lanes l
     WHERE l.lane_id IN (SELECT lane_id FROM lane WHERE NOT has_work)
     ORDER BY l.lane_id FOR NO KEY UPDATE
-), woken AS (
-    UPDATE dispatch_lanes l SET has_work = true FROM waking WHERE l.lane_id = waking.lane_id
-), placed AS (
+), woken_lane AS (
+    UPDATE dispatch_lanes l SET has_work = true FROM locked_lane WHERE l.lane_id = locked_lane.lane_id
+), new_dispatch AS (
     INSERT INTO ai_job_dispatches (
         tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
         priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at)
@@ -64,7 +64,7 @@ SELECT placed.lane_id, placed.workflow_id, placed.stage, placed.provider, placed
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
                     e.lane_user_id))) AS without_lane
-FROM (SELECT 1) AS one LEFT JOIN placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
+FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
 
 -- name: enqueue_leased
 -- Creates dispatches that are leased at once: they are never queued unless the lease is lost. A job with bounds is sent
@@ -81,7 +81,7 @@ WITH entry AS MATERIALIZED (
         SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id FROM entry)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
-), placed AS (
+), new_dispatch AS (
     INSERT INTO ai_job_dispatches (
         tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
         priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at, status, worker_id, lease_token,
@@ -110,7 +110,7 @@ SELECT placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, pla
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
                     e.lane_user_id))) AS without_lane
-FROM (SELECT 1) AS one LEFT JOIN placed ON true
+FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true
 
 -- name: lanes_with_work
 -- The lanes with work on the routes that a worker may serve, each with its first row. A lease runs this only if it
@@ -199,7 +199,7 @@ WITH pollers AS MATERIALIZED (
     RETURNING assigned.poller, assigned.user_queue, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id,
         d.charge_cycle, d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider,
         d.kind, d.worker_id, d.attempts, d.run_limit_seconds, d.wedges
-), found AS MATERIALIZED (
+), found_by_queue AS MATERIALIZED (
     SELECT coalesce(array_agg(user_queue), '{}') AS queues, array_agg(rows) AS counts, array_agg(next) AS next
     FROM (
         SELECT user_queue, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
@@ -210,11 +210,11 @@ WITH pollers AS MATERIALIZED (
 SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
     leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
     leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.poller, leased.user_queue,
-    leased.lane_id, pollers.count AS pollers, found.queues AS found_queues, found.counts AS found_counts,
-    found.next AS found_next
+    leased.lane_id, pollers.count AS pollers, found_by_queue.queues AS found_queues,
+    found_by_queue.counts AS found_counts, found_by_queue.next AS found_next
 FROM (SELECT cardinality(places) AS count, places[1] AS first FROM pollers) pollers
 LEFT JOIN leased ON true
-LEFT JOIN found ON leased.poller IS NULL OR leased.poller = pollers.first
+LEFT JOIN found_by_queue ON leased.poller IS NULL OR leased.poller = pollers.first
 
 -- name: lock_bounds
 -- Runs before the counts: locks the limits of identifiers, then the tenants that have a limit of jobs in flight.
@@ -261,28 +261,30 @@ WHERE d.status <> 'queued'
 -- Extends the lease to now + lease_seconds, but never past the run limit, so a stuck engine cannot keep a job. The
 -- limit counts from the start of the run, or from the lease if the worker reports neither a started run nor a wait for
 -- its engine.
-WITH beat AS MATERIALIZED (
+WITH heartbeat AS MATERIALIZED (
     -- Two heartbeats of one lease in the same batch are merged.
     SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started, bool_or(run_waiting) AS run_waiting
     FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[], :run_waiting::boolean[])
         AS b (dispatch_id, token, worker_id, run_started, run_waiting)
     GROUP BY dispatch_id, token, worker_id
-), held AS MATERIALIZED (
-    SELECT d.dispatch_id, beat.run_started, beat.run_waiting FROM beat JOIN ai_job_dispatches d USING (dispatch_id)
-    WHERE d.lease_token = beat.token AND (beat.worker_id IS NULL OR d.worker_id = beat.worker_id)
+), held_lease AS MATERIALIZED (
+    SELECT d.dispatch_id, heartbeat.run_started, heartbeat.run_waiting
+    FROM heartbeat JOIN ai_job_dispatches d USING (dispatch_id)
+    WHERE d.lease_token = heartbeat.token AND (heartbeat.worker_id IS NULL OR d.worker_id = heartbeat.worker_id)
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
 UPDATE ai_job_dispatches d SET
     heartbeat_at = coalesce(:now, clock_timestamp()),
-    run_started_at = CASE WHEN held.run_started THEN coalesce(d.run_started_at, :now, clock_timestamp())
+    run_started_at = CASE WHEN held_lease.run_started THEN coalesce(d.run_started_at, :now, clock_timestamp())
                           ELSE d.run_started_at END,
     lease_expires_at = greatest(d.lease_expires_at, least(
         coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
-        coalesce(d.run_started_at, CASE WHEN held.run_started OR held.run_waiting THEN coalesce(:now, clock_timestamp())
-                                        ELSE d.last_leased_at END) + make_interval(secs => d.run_limit_seconds)))
-FROM held
-WHERE d.dispatch_id = held.dispatch_id
+        coalesce(d.run_started_at, CASE WHEN held_lease.run_started OR held_lease.run_waiting
+            THEN coalesce(:now, clock_timestamp()) ELSE d.last_leased_at END)
+            + make_interval(secs => d.run_limit_seconds)))
+FROM held_lease
+WHERE d.dispatch_id = held_lease.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
     d.lease_expires_at, d.cancel_requested_at IS NOT NULL AS cancel_requested,
     greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds
@@ -306,27 +308,27 @@ WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 -- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
 -- unconditionally, so that the statement waits for a concurrent raise. It locks lanes, then dispatches, each in key
 -- order, as everywhere here.
-WITH back AS MATERIALIZED (
+WITH requeue_request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
         dispatch_id bigint, token uuid, attempt_counts boolean, counts_as_requeue boolean, only_expired boolean,
         delay_seconds double precision, error text, wedged boolean)
-), smallest AS MATERIALIZED (
+), smallest_of_lane AS MATERIALIZED (
     SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
-    FROM back JOIN ai_job_dispatches d USING (dispatch_id)
+    FROM requeue_request JOIN ai_job_dispatches d USING (dispatch_id)
     GROUP BY d.lane_id
 ), lane AS MATERIALIZED (
     SELECT lane_id FROM dispatch_lanes
-    WHERE lane_id IN (SELECT lane_id FROM smallest)
+    WHERE lane_id IN (SELECT lane_id FROM smallest_of_lane)
     ORDER BY lane_id FOR NO KEY UPDATE
-), marked AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id), has_work = true
-    FROM smallest JOIN lane USING (lane_id)
-    WHERE l.lane_id = smallest.lane_id
+), marked_lane AS (
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest_of_lane.dispatch_id), has_work = true
+    FROM smallest_of_lane JOIN lane USING (lane_id)
+    WHERE l.lane_id = smallest_of_lane.lane_id
     RETURNING l.lane_id
-), held AS MATERIALIZED (
-    SELECT back.* FROM back JOIN ai_job_dispatches d ON d.dispatch_id = back.dispatch_id
-    WHERE (SELECT count(*) FROM marked) >= 0 AND d.lease_token = back.token
-      AND (NOT back.only_expired OR d.lease_expires_at <= coalesce(:now, clock_timestamp()))
+), held_lease AS MATERIALIZED (
+    SELECT r.* FROM requeue_request r JOIN ai_job_dispatches d ON d.dispatch_id = r.dispatch_id
+    WHERE (SELECT count(*) FROM marked_lane) >= 0 AND d.lease_token = r.token
+      AND (NOT r.only_expired OR d.lease_expires_at <= coalesce(:now, clock_timestamp()))
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
 UPDATE ai_job_dispatches d SET
@@ -339,14 +341,14 @@ UPDATE ai_job_dispatches d SET
     lease_expires_at = NULL,
     heartbeat_at = NULL,
     run_started_at = NULL,
-    attempts = d.attempts - CASE WHEN held.attempt_counts THEN 0 ELSE 1 END,
-    requeues = d.requeues + CASE WHEN held.counts_as_requeue THEN 1 ELSE 0 END,
-    wedges = d.wedges + CASE WHEN held.wedged THEN 1 ELSE 0 END,
-    not_before = CASE WHEN held.delay_seconds > 0
-                      THEN coalesce(:now, clock_timestamp()) + make_interval(secs => held.delay_seconds) END,
-    last_error = coalesce(held.error, d.last_error)
-FROM held
-WHERE d.dispatch_id = held.dispatch_id
+    attempts = d.attempts - CASE WHEN held_lease.attempt_counts THEN 0 ELSE 1 END,
+    requeues = d.requeues + CASE WHEN held_lease.counts_as_requeue THEN 1 ELSE 0 END,
+    wedges = d.wedges + CASE WHEN held_lease.wedged THEN 1 ELSE 0 END,
+    not_before = CASE WHEN held_lease.delay_seconds > 0
+                      THEN coalesce(:now, clock_timestamp()) + make_interval(secs => held_lease.delay_seconds) END,
+    last_error = coalesce(held_lease.error, d.last_error)
+FROM held_lease
+WHERE d.dispatch_id = held_lease.dispatch_id
 RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
     (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
     (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id,
@@ -373,8 +375,8 @@ WHERE d.dispatch_id = :dispatch_id
 ORDER BY l.lane_id FOR NO KEY UPDATE OF l
 
 -- name: move_behind
--- Moves a dispatch that was put back in this transaction. The mark of its new lane is lowered first, as in requeue.
-WITH marked AS (
+-- Moves a dispatch that was requeued in this transaction. The mark of its new lane is lowered first, as in requeue.
+WITH marked_lane AS (
     UPDATE dispatch_lanes l SET low_water = least(l.low_water, d.dispatch_id), has_work = true
     FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id
     WHERE d.dispatch_id = :dispatch_id AND l.workflow_id = d.workflow_id AND l.stage = d.stage
@@ -382,8 +384,8 @@ WITH marked AS (
       AND l.tenant_id = own.tenant_id AND l.user_id = own.user_id
     RETURNING l.lane_id, l.priority
 )
-UPDATE ai_job_dispatches d SET lane_id = marked.lane_id, priority = marked.priority
-FROM marked
+UPDATE ai_job_dispatches d SET lane_id = marked_lane.lane_id, priority = marked_lane.priority
+FROM marked_lane
 WHERE d.dispatch_id = :dispatch_id
 RETURNING d.lane_id
 
@@ -407,7 +409,7 @@ WITH ending AS MATERIALIZED (
     SELECT * FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
         AS e (dispatch_id, token, status, provider_job_id, error)
-), gone AS (
+), closed_dispatch AS (
     -- Not d.*: PostgreSQL stores each returned column once more before it inserts into history.
     DELETE FROM ai_job_dispatches d USING ending
     WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
@@ -430,7 +432,7 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     -- A dispatch that was queued when it ended has no run, even if it was leased before.
     CASE WHEN status <> 'queued' THEN
         date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
-FROM gone
+FROM closed_dispatch
 RETURNING dispatch_id, workflow_id, duration_seconds,
     date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
 
@@ -441,7 +443,7 @@ WITH ending AS MATERIALIZED (
     SELECT * FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
         AS e (dispatch_id, token, status, provider_job_id, error)
-), gone AS (
+), closed_dispatch AS (
     -- Not d.*: PostgreSQL stores each returned column once more before it inserts into history.
     DELETE FROM ai_job_dispatches d USING ending
     WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
@@ -464,7 +466,7 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     -- A dispatch that was queued when it ended has no run, even if it was leased before.
     CASE WHEN status <> 'queued' THEN
         date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
-FROM gone
+FROM closed_dispatch
 ON CONFLICT DO NOTHING
 RETURNING dispatch_id, workflow_id, duration_seconds,
     date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
@@ -472,18 +474,19 @@ RETURNING dispatch_id, workflow_id, duration_seconds,
 -- name: end_for_jobs
 -- The job ended in its pool. The caller closes dispatches without a lease; workers of leased ones learn it by
 -- heartbeat.
-WITH ended AS MATERIALIZED (
+WITH ended_job AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :statuses::text[])
         AS e (tenant_id, job_id, charge_cycle, status)
-), found AS MATERIALIZED (
-    SELECT d.dispatch_id, ended.status FROM ended JOIN ai_job_dispatches d
-        ON d.tenant_id = ended.tenant_id AND d.tenant_job_id = ended.job_id AND d.charge_cycle = ended.charge_cycle
+), locked_dispatch AS MATERIALIZED (
+    SELECT d.dispatch_id, ended_job.status FROM ended_job JOIN ai_job_dispatches d
+        ON d.tenant_id = ended_job.tenant_id AND d.tenant_job_id = ended_job.job_id
+        AND d.charge_cycle = ended_job.charge_cycle
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
 UPDATE ai_job_dispatches d SET cancel_requested_at = coalesce(d.cancel_requested_at, clock_timestamp())
-FROM found
-WHERE d.dispatch_id = found.dispatch_id
-RETURNING d.dispatch_id, d.status, found.status AS job_status
+FROM locked_dispatch
+WHERE d.dispatch_id = locked_dispatch.dispatch_id
+RETURNING d.dispatch_id, d.status, locked_dispatch.status AS job_status
 
 -- name: find_expired
 -- Expired leases and waits, and waits of jobs that have ended: no worker would report those. Reads only the work in
@@ -510,27 +513,27 @@ WHERE head.deadline_at <= coalesce(:now, clock_timestamp()) LIMIT :limit
 -- name: promote
 -- Adds rows whose delay is over to their lane. The mark is lowered as in requeue. The time is a sub-select, because an
 -- index condition cannot use a volatile function.
-WITH due AS MATERIALIZED (
+WITH due_dispatch AS MATERIALIZED (
     SELECT ctid AS place_found, dispatch_id, lane_id FROM ai_job_dispatches
     WHERE status = 'queued' AND not_before <= (SELECT coalesce(:now, clock_timestamp()))
     ORDER BY not_before LIMIT :limit
-), smallest AS MATERIALIZED (
-    SELECT lane_id, min(dispatch_id) AS dispatch_id FROM due GROUP BY lane_id
+), smallest_of_lane AS MATERIALIZED (
+    SELECT lane_id, min(dispatch_id) AS dispatch_id FROM due_dispatch GROUP BY lane_id
 ), lane AS MATERIALIZED (
     SELECT lane_id FROM dispatch_lanes
-    WHERE lane_id IN (SELECT lane_id FROM smallest)
+    WHERE lane_id IN (SELECT lane_id FROM smallest_of_lane)
     ORDER BY lane_id FOR NO KEY UPDATE
-), marked AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id), has_work = true
-    FROM smallest JOIN lane USING (lane_id)
-    WHERE l.lane_id = smallest.lane_id RETURNING l.lane_id
+), marked_lane AS (
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest_of_lane.dispatch_id), has_work = true
+    FROM smallest_of_lane JOIN lane USING (lane_id)
+    WHERE l.lane_id = smallest_of_lane.lane_id RETURNING l.lane_id
 )
 UPDATE ai_job_dispatches d SET not_before = NULL
-FROM due
-WHERE (SELECT count(*) FROM marked) >= 0 AND d.ctid = due.place_found AND d.status = 'queued'
+FROM due_dispatch
+WHERE (SELECT count(*) FROM marked_lane) >= 0 AND d.ctid = due_dispatch.place_found AND d.status = 'queued'
   -- A row that moved to another lane meanwhile waits for the next round, which lowers the mark of that lane.
   -- (PostgreSQL 18 checks the ctid again and would not find the row; older versions do find it.)
-  AND d.lane_id = due.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
+  AND d.lane_id = due_dispatch.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
 RETURNING d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
     (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
     (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id, d.dispatch_id
@@ -569,11 +572,11 @@ ORDER BY lane_id LIMIT :limit FOR UPDATE SKIP LOCKED
 -- name: remove_lanes
 -- Removes the locked lanes without a dispatch: no held one (the statement reads all work in flight), no delayed one and
 -- no queued one. The first lane of a workflow stays: it shows that the workflow was used.
-WITH held AS MATERIALIZED (
+WITH held_lane AS MATERIALIZED (
     SELECT d.lane_id FROM ai_job_dispatches d WHERE d.status <> 'queued'
 )
 DELETE FROM dispatch_lanes l
-WHERE l.lane_id = ANY (:lane_ids::bigint[]) AND l.lane_id NOT IN (SELECT lane_id FROM held)
+WHERE l.lane_id = ANY (:lane_ids::bigint[]) AND l.lane_id NOT IN (SELECT lane_id FROM held_lane)
   AND NOT EXISTS (
     SELECT FROM ai_job_dispatches d WHERE d.lane_id = l.lane_id AND d.status = 'queued' AND d.not_before IS NOT NULL)
   AND NOT EXISTS (

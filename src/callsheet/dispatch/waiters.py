@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import islice
 
 from callsheet.dispatch.affinity import COLDEST, Cold
-from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.queue_notifications import Arrival
 
 # Two, because the first may be gone, or a poller of another process may be faster.
 WOKEN_PER_ARRIVAL = 2

@@ -24,6 +24,7 @@ from callsheet.wire.fleet import (
     DrainRequest,
     Fleet,
     FleetToken,
+    FleetWorkflow,
     RevokeWorkerRequest,
     RotateFleetTokenRequest,
     UpdateFleetRequest,
@@ -36,7 +37,7 @@ from callsheet.wire.fleet import (
 from callsheet.wire.forms import Slug, WorkerId, WorkflowSlug
 
 NUMBER_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
-OF_WORKER = Query(None, description="Only those of this worker.")
+OF_WORKER = Query(None, description="Only entries of this worker.")
 FleetId = Annotated[int, Path(ge=1, le=2**62)]
 FleetTokenId = Annotated[int, Path(ge=1, le=2**62)]
 
@@ -54,7 +55,7 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
         live: bool | None = Query(
             None, description="Only workers seen (true) or not seen (false) in the last 90 seconds."
         ),
-        approved: bool | None = Query(None, description="Only those that are approved, or only the others."),
+        approved: bool | None = Query(None, description="Only approved (true) or unapproved (false) workers."),
         cursor: WorkerId | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[Worker]:
@@ -156,6 +157,11 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
     async def update_fleet(fleet_id: FleetId, body: UpdateFleetRequest, admin: Principal = manage) -> Fleet:
         """Renames a fleet, switches it on or off, or sets the wanted number of workers."""
         return await fleets.update(fleet_id, body, actor_of(admin))
+
+    @router.get("/{fleet_id}/workflows")
+    async def list_fleet_workflows(fleet_id: FleetId) -> list[FleetWorkflow]:
+        """The workflows of a fleet: whether its live workers can run each of them, and what waits in its stage."""
+        return list(await fleets.workflows(fleet_id))
 
     @router.put("/{fleet_id}/workflows")
     async def assign_fleet_workflows(

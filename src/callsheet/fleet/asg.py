@@ -101,7 +101,7 @@ class AsgMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         unanswered = CounterMetricFamily(
-            "callsheet_asg_unanswered", "Registrations for which AWS could not be asked about the instance."
+            "callsheet_asg_unanswered", "Registrations whose instance could not be checked because AWS was unavailable."
         )
         unanswered.add_metric([], self._groups.unanswered)
         yield unanswered

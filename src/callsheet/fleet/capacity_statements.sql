@@ -1,8 +1,21 @@
 -- database: central
 -- Workers that could take the jobs of a route now.
 
+-- part: workers_of_route
+-- Workers of active fleets with the workflow of the route, and workers that the workflow is assigned to.
+SELECT m.* FROM workflow_fleets wf
+JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = routes.stage
+JOIN comfyui_workers m ON m.fleet_id = f.id
+WHERE wf.workflow_id = routes.workflow_id AND (NOT m.is_narrowed OR EXISTS (
+    SELECT FROM worker_workflows ww
+    WHERE ww.worker_id = m.worker_id AND ww.workflow_id = routes.workflow_id))
+UNION ALL
+SELECT m.* FROM worker_workflows ww
+JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = routes.stage
+WHERE ww.workflow_id = routes.workflow_id
+
 -- name: capacity
--- Workers that could take jobs of each route now: those of active fleets with the workflow, and those assigned to it.
+-- Workers that could take jobs of each route now.
 -- A worker that sends no heartbeats while it renders counts as long as it has a valid lease, with the slots it uses.
 -- A prefetched job takes no slot, neither of its own worker nor of another one.
 WITH routes AS MATERIALIZED (
@@ -24,16 +37,7 @@ FROM routes CROSS JOIN LATERAL (
             CASE WHEN c.was_seen THEN c.max_concurrency ELSE leased.held END AS max_concurrency
         FROM (
             SELECT m.*, m.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS was_seen FROM (
-                SELECT m.* FROM workflow_fleets wf
-                JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = routes.stage
-                JOIN comfyui_workers m ON m.fleet_id = f.id
-                WHERE wf.workflow_id = routes.workflow_id AND (NOT m.is_narrowed OR EXISTS (
-                    SELECT FROM worker_workflows ww
-                    WHERE ww.worker_id = m.worker_id AND ww.workflow_id = routes.workflow_id))
-                UNION ALL
-                SELECT m.* FROM worker_workflows ww
-                JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = routes.stage
-                WHERE ww.workflow_id = routes.workflow_id
+                {workers_of_route}
             ) m
         ) c CROSS JOIN LATERAL (
             SELECT count(*) AS held, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
@@ -73,16 +77,7 @@ WITH routes AS MATERIALIZED (
 ), live_environments AS MATERIALIZED (
     SELECT routes.place, routes.workflow_id, c.environment, count(*) AS workers
     FROM routes CROSS JOIN LATERAL (
-        SELECT m.* FROM workflow_fleets wf
-        JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = routes.stage
-        JOIN comfyui_workers m ON m.fleet_id = f.id
-        WHERE wf.workflow_id = routes.workflow_id AND (NOT m.is_narrowed OR EXISTS (
-            SELECT FROM worker_workflows ww
-            WHERE ww.worker_id = m.worker_id AND ww.workflow_id = routes.workflow_id))
-        UNION ALL
-        SELECT m.* FROM worker_workflows ww
-        JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = routes.stage
-        WHERE ww.workflow_id = routes.workflow_id
+        {workers_of_route}
     ) c
     WHERE c.is_approved AND c.revoked_at IS NULL AND routes.provider = ANY (c.providers)
       AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)

@@ -33,6 +33,66 @@ WHERE f.id < coalesce(:before, 9223372036854775807) AND (:id::bigint IS NULL OR 
   AND (:slug::text IS NULL OR f.slug = :slug) AND (:stage::text IS NULL OR f.stage = :stage)
 ORDER BY f.id DESC LIMIT :limit
 
+-- name: find_fleet
+SELECT id FROM gpu_fleets WHERE id = :id
+
+-- name: workflows_of_fleet
+-- What the fleet's live workers can run, and what waits in the fleet's stage. As in queue_depth, ready rows are counted
+-- lane by lane up to :most. Workers of one image share an environment, so there are few groups.
+WITH live_worker AS MATERIALIZED (
+    SELECT w.worker_id, w.environment, w.is_narrowed,
+        EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining
+    FROM comfyui_workers w
+    WHERE w.fleet_id = :fleet_id AND w.is_approved AND w.revoked_at IS NULL
+      AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+), held_jobs AS MATERIALIZED (
+    SELECT d.workflow_id, count(*) AS running FROM comfyui_workers w JOIN ai_job_dispatches d
+        ON d.worker_id = w.worker_id AND d.status = 'leased'
+    WHERE w.fleet_id = :fleet_id
+    GROUP BY d.workflow_id
+)
+SELECT k.slug AS workflow, k.is_active, crew.live, crew.able, crew.groups, ready.queued, waiting.delayed,
+    waiting.oldest_wait_seconds, coalesce(held_jobs.running, 0) AS running, t.average_seconds
+FROM gpu_fleets f JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(g.workers), 0)::bigint AS live,
+        coalesce(sum(g.workers) FILTER (WHERE g.lacks = '[]'), 0)::bigint AS able,
+        coalesce(jsonb_agg(g ORDER BY g.place) FILTER (WHERE g.place <= :most_groups), '[]') AS groups
+    FROM (
+        SELECT count(*) AS workers, (array_agg(w.worker_id ORDER BY w.worker_id))[1:5] AS worker_ids,
+            count(*) FILTER (WHERE w.is_draining) AS draining, w.environment IS NOT NULL AS has_reported,
+            coalesce(l.lacks, '[]') AS lacks,
+            row_number() OVER (ORDER BY l.lacks IS NOT NULL, count(*) DESC, l.lacks) AS place
+        FROM live_worker w LEFT JOIN environment_lacks l ON l.digest = w.environment AND l.workflow_id = k.id
+        WHERE NOT w.is_narrowed OR EXISTS (
+            SELECT FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND ww.workflow_id = k.id)
+        GROUP BY w.environment IS NOT NULL, l.lacks
+    ) g
+) crew CROSS JOIN LATERAL (
+    SELECT count(*) AS queued FROM (
+        SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.dispatch_id LIMIT :most::bigint
+        ) first
+        WHERE l.workflow_id = k.id AND l.stage = f.stage LIMIT :most::bigint
+    ) counted
+) ready CROSS JOIN LATERAL (
+    SELECT extract(epoch FROM clock_timestamp() - min(head.created_at))::float8 AS oldest_wait_seconds,
+        coalesce(sum((SELECT count(*) FROM ai_job_dispatches d
+            WHERE d.lane_id = l.lane_id AND d.status = 'queued' AND d.not_before IS NOT NULL)), 0)::bigint AS delayed
+    FROM dispatch_lanes l LEFT JOIN LATERAL (
+        SELECT d.created_at FROM ai_job_dispatches d
+        WHERE d.lane_id = l.lane_id AND d.dispatch_id >= l.low_water AND d.status = 'queued' AND d.not_before IS NULL
+        ORDER BY d.dispatch_id LIMIT 1
+    ) head ON true
+    WHERE l.workflow_id = k.id AND l.stage = f.stage
+) waiting
+LEFT JOIN held_jobs ON held_jobs.workflow_id = k.id LEFT JOIN workflow_timings t ON t.workflow_id = k.id
+WHERE f.id = :fleet_id
+ORDER BY starts_with(k.slug, 'actor:'), k.slug
+
 -- name: lock_fleet
 SELECT id FROM gpu_fleets WHERE id = :id FOR NO KEY UPDATE
 
@@ -61,6 +121,9 @@ SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE fleet_id =
 -- Revoked workers are kept only so that their ids stay blocked.
 UPDATE comfyui_workers SET fleet_id = NULL, registration_source = 'workflows', is_narrowed = false
 WHERE fleet_id = :fleet_id AND revoked_at IS NOT NULL
+
+-- name: is_scaled
+SELECT EXISTS (SELECT FROM fleet_scaling WHERE fleet_id = :fleet_id)
 
 -- name: delete_fleet
 DELETE FROM gpu_fleets WHERE id = :id RETURNING slug, stage

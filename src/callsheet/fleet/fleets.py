@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import asyncpg
 
+from callsheet.fleet.overview import MOST_QUEUED
 from callsheet.fleet.placement import find_workflows
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.fleet.sql import FLEET_SQL
@@ -15,8 +16,10 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, NotFound
-from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
+from callsheet.wire.fleet import CreateFleetRequest, Fleet, FleetWorkflow, UpdateFleetRequest
 from callsheet.wire.tasks import actor_of
+
+SHOWN_GROUPS = 5
 
 
 class DeletedFleet(NamedTuple):
@@ -56,6 +59,20 @@ class Fleets:
     async def get(self, fleet_id: int) -> Fleet:
         async with self._databases.central.ordinary() as connection:
             return await _fleet(connection, fleet_id)
+
+    async def workflows(self, fleet_id: int) -> Sequence[FleetWorkflow]:
+        """Each workflow of the fleet, whether its live workers can run it, and its queue in the fleet's stage."""
+        async with self._databases.central.ordinary() as connection:
+            if await FLEET_SQL["find_fleet"].value(connection, id=fleet_id) is None:
+                raise _no_fleet()
+            return await FLEET_SQL["workflows_of_fleet"].rows(
+                connection,
+                FleetWorkflow,
+                fleet_id=fleet_id,
+                alive_seconds=ALIVE_SECONDS,
+                most=MOST_QUEUED,
+                most_groups=SHOWN_GROUPS,
+            )
 
     async def find(self, slug: str, stage: str) -> Fleet:
         async with self._databases.central.ordinary() as connection:
@@ -118,6 +135,8 @@ class Fleets:
     async def delete(self, fleet_id: int, actor: str) -> None:
         try:
             async with self._databases.central.transaction() as connection:
+                if await FLEET_SQL["is_scaled"].value(connection, fleet_id=fleet_id):
+                    raise _is_scaled()
                 await FLEET_SQL["detach_revoked_workers"].run(connection, fleet_id=fleet_id)
                 deleted = await FLEET_SQL["delete_fleet"].row(connection, DeletedFleet, id=fleet_id)
                 if deleted is None:
@@ -125,10 +144,7 @@ class Fleets:
                 await _log(connection, fleet_id, actor, "delete", slug=deleted.slug, stage=deleted.stage)
         except asyncpg.ForeignKeyViolationError as error:
             if error.table_name == "fleet_scaling":
-                raise Conflict(
-                    "The fleet is scaled, and its driver may be starting workers. Switch scaling off first: "
-                    "DELETE /api/admin/fleets/{fleet_id}/scaling."
-                ) from None
+                raise _is_scaled() from None
             raise Conflict("The fleet has workers. Stop or revoke them first.") from None
 
 
@@ -166,6 +182,10 @@ async def _fleets(
 
 async def _log(connection: Connection, fleet_id: int, actor: str, action: str, **details: object) -> None:
     await record(connection, actor, f"fleet.{action}", "fleet", fleet_id, None, **details)
+
+
+def _is_scaled() -> Conflict:
+    return Conflict("The fleet is scaled, and its driver may be starting workers. Stop scaling the fleet first.")
 
 
 def _no_fleet() -> NotFound:

@@ -75,15 +75,20 @@ SELECT max(id) FROM worker_sessions WHERE worker_id = :worker_id
 SELECT worker_id, session_id FROM comfyui_workers WHERE worker_id = ANY (:worker_ids::text[])
 
 -- name: list_events
-SELECT id, at, worker_id, session_id, event, actor, dispatch_id, details FROM worker_audit_logs
+SELECT id, at, worker_id, session_id, event, actor,
+    (SELECT u.email FROM users u WHERE u.id = user_of_actor(actor)) AS actor_email, dispatch_id, details
+FROM worker_audit_logs
 WHERE id < coalesce(:before, 9223372036854775807) ORDER BY id DESC LIMIT :limit
 
 -- name: events_of_worker
-SELECT id, at, worker_id, session_id, event, actor, dispatch_id, details FROM worker_audit_logs
+SELECT id, at, worker_id, session_id, event, actor,
+    (SELECT u.email FROM users u WHERE u.id = user_of_actor(actor)) AS actor_email, dispatch_id, details
+FROM worker_audit_logs
 WHERE (worker_id, id) < (:worker_id, coalesce(:before, 9223372036854775807)) AND worker_id >= :worker_id
 ORDER BY worker_id DESC, id DESC LIMIT :limit
 
 -- name: list_sessions
+-- Newest first. Without a cursor, the largest bigint is in its place.
 SELECT id, worker_id, fleet_slug, stage, capacity_type, instance_type, started_at, ended_at, end_reason, busy_seconds,
     jobs_completed, jobs_failed, jobs_requeued
 FROM worker_sessions

@@ -18,6 +18,7 @@ from uuid import UUID, uuid4, uuid5
 
 from prometheus_client import CollectorRegistry, Counter
 
+from callsheet.fleet.accepted_uploads import AcceptedUploads
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
 from callsheet.media.storage import Storage
@@ -182,8 +183,15 @@ def oddity(mime_type: str, beginning: bytes) -> str | None:
 
 
 class OutputInspection:
-    def __init__(self, storage: Storage, mode: Literal["enforce", "warn"], registry: CollectorRegistry):
+    def __init__(
+        self,
+        storage: Storage,
+        uploads: AcceptedUploads,
+        mode: Literal["enforce", "warn"],
+        registry: CollectorRegistry,
+    ):
         self._storage = storage
+        self._uploads = uploads
         self.enforced = mode == "enforce"
         self._refused = Counter(
             "callsheet_outputs_refused", "Outputs that were missing or not what was declared.", registry=registry
@@ -209,9 +217,9 @@ class OutputInspection:
         """Deletes the copies of refused outputs; the uploads stay."""
         await discard(self._storage, [each.path for each in inspected if each.path != each.claim.key])
 
-    async def discard_uploads(self, inspected: Sequence[InspectedOutput]) -> None:
-        """Deletes the uploads of accepted outputs; the copies stay."""
-        await discard(self._storage, [each.claim.key for each in inspected if each.path != each.claim.key])
+    def discard_uploads(self, inspected: Sequence[InspectedOutput]) -> None:
+        """Has the uploads of accepted outputs deleted soon; the copies stay."""
+        self._uploads.add(each.claim.key for each in inspected if each.path != each.claim.key)
 
     def report(self, dispatch_id: int, inspected: Sequence[InspectedOutput]) -> list[FieldProblem]:
         """Counts and logs problems and warnings. Returns the problems for which the completion is refused."""

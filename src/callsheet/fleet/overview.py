@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -17,7 +18,7 @@ MOST_FINISHED = 50_000
 
 
 class WorkflowQueue(NamedTuple):
-    """The jobs of a workflow that are not finished, and the workers that can run them."""
+    """The jobs of a workflow that are not finished."""
 
     workflow_id: int
     slug: str
@@ -27,6 +28,14 @@ class WorkflowQueue(NamedTuple):
     leased: int
     waiting: int
     average_seconds: float | None
+
+
+class WorkflowWorkers(NamedTuple):
+    """The live workers of a stage that can run the jobs of a workflow for these providers."""
+
+    workflow_id: int
+    stage: str
+    providers: list[str]
     live_workers: int
     live_slots: int
     busy_slots: int
@@ -64,6 +73,22 @@ class WorkerCounts(NamedTuple):
     unverified: int
 
 
+class Look(NamedTuple):
+    metrics: Metrics
+    # The job that has waited longest in each lane.
+    heads: Sequence[LaneHead]
+    crews: Sequence[WorkflowWorkers]
+
+    def live_workers(self, route: tuple[int, str, str]) -> int:
+        """Live workers that can run the jobs of a route (workflow_id, stage, provider)."""
+        workflow_id, stage, provider = route
+        return sum(
+            crew.live_workers
+            for crew in self.crews
+            if crew.workflow_id == workflow_id and crew.stage == stage and provider in crew.providers
+        )
+
+
 class FleetOverview:
     def __init__(
         self,
@@ -79,32 +104,44 @@ class FleetOverview:
         self._runs = runs
 
     async def metrics(self) -> Metrics:
-        metrics, _ = await self.look()
-        return metrics
+        return (await self.look()).metrics
 
-    async def look(self) -> tuple[Metrics, list[LaneHead]]:
-        """The metrics, and the job that has waited longest in each lane."""
-        async with self._databases.central.ordinary() as connection:
-            queues = await OVERVIEW_SQL["queue_depth"].rows(
-                connection, WorkflowQueue, most=MOST_QUEUED, alive_seconds=ALIVE_SECONDS
-            )
-            heads = await OVERVIEW_SQL["queue_heads"].rows(connection, LaneHead)
-            finished = await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MOST_FINISHED)
-            workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
-        assert workers is not None
+    async def look(self) -> Look:
+        # At once, each on a connection of its own: an operator waits for the slowest and not for the sum.
+        (queues, heads, workers), crews, finished, runs = await asyncio.gather(
+            self._queues(), self._crews(), self._finished(), self._runs()
+        )
         metrics = Metrics(
             at=workers.now,
-            workflows=_workflows(queues, heads, finished),
+            workflows=_workflows(queues, crews, heads, finished),
             finished_since=_since(finished, workers.now),
             live_workers=workers.live,
             unapproved_workers=workers.unapproved,
             unverified_workers=workers.unverified,
             draining_workers=workers.draining,
-            runs=await self._runs(),
+            runs=runs,
             reconciled=dict(self.reconciled),
             loops=self.loops(),
         )
-        return metrics, heads
+        return Look(metrics, heads, crews)
+
+    async def _queues(self) -> tuple[list[WorkflowQueue], list[LaneHead], WorkerCounts]:
+        async with self._databases.central.ordinary() as connection:
+            queues = await OVERVIEW_SQL["queue_depth"].rows(connection, WorkflowQueue, most=MOST_QUEUED)
+            heads = await OVERVIEW_SQL["queue_heads"].rows(connection, LaneHead)
+            workers = await OVERVIEW_SQL["count_workers"].row(connection, WorkerCounts, alive_seconds=ALIVE_SECONDS)
+        assert workers is not None
+        return queues, heads, workers
+
+    async def _crews(self) -> list[WorkflowWorkers]:
+        async with self._databases.central.ordinary() as connection:
+            return await OVERVIEW_SQL["workers_of_workflows"].rows(
+                connection, WorkflowWorkers, alive_seconds=ALIVE_SECONDS
+            )
+
+    async def _finished(self) -> list[FinishedJobs]:
+        async with self._databases.central.ordinary() as connection:
+            return await OVERVIEW_SQL["finished_lately"].rows(connection, FinishedJobs, most=MOST_FINISHED)
 
     def loops(self) -> list[LoopMetrics]:
         """The background loops of this process."""
@@ -117,16 +154,27 @@ class FleetOverview:
 
 
 def _workflows(
-    queues: Sequence[WorkflowQueue], heads: Sequence[LaneHead], finished: Sequence[FinishedJobs]
+    queues: Sequence[WorkflowQueue],
+    crews: Sequence[WorkflowWorkers],
+    heads: Sequence[LaneHead],
+    finished: Sequence[FinishedJobs],
 ) -> list[WorkflowMetrics]:
+    of_workflow: dict[int, list[WorkflowWorkers]] = {}
+    for crew in crews:
+        of_workflow.setdefault(crew.workflow_id, []).append(crew)
     lately = {row.workflow_id: row for row in finished}
     oldest: dict[int, float] = {}
     for head in heads:
         oldest[head.workflow_id] = max(head.wait_seconds, oldest.get(head.workflow_id, 0.0))
-    return [_workflow(row, lately.get(row.workflow_id), oldest.get(row.workflow_id)) for row in queues]
+    return [
+        _workflow(row, of_workflow.get(row.workflow_id, ()), lately.get(row.workflow_id), oldest.get(row.workflow_id))
+        for row in queues
+    ]
 
 
-def _workflow(row: WorkflowQueue, lately: FinishedJobs | None, oldest: float | None) -> WorkflowMetrics:
+def _workflow(
+    row: WorkflowQueue, crews: Sequence[WorkflowWorkers], lately: FinishedJobs | None, oldest: float | None
+) -> WorkflowMetrics:
     return WorkflowMetrics(
         workflow=row.slug,
         is_active=row.is_active,
@@ -135,9 +183,9 @@ def _workflow(row: WorkflowQueue, lately: FinishedJobs | None, oldest: float | N
         leased=row.leased,
         waiting=row.waiting,
         oldest_wait_seconds=oldest,
-        live_workers=row.live_workers,
-        live_slots=row.live_slots,
-        busy_slots=row.busy_slots,
+        live_workers=sum(crew.live_workers for crew in crews),
+        live_slots=sum(crew.live_slots for crew in crews),
+        busy_slots=sum(crew.busy_slots for crew in crews),
         completed_last_hour=lately.completed if lately else 0,
         failed_last_hour=lately.failed if lately else 0,
         average_seconds=lately.average_seconds if lately else None,

@@ -6,7 +6,8 @@
 WITH held_jobs AS MATERIALIZED (
     SELECT workflow_id, count(*) FILTER (WHERE status = 'leased') AS leased,
         count(*) FILTER (WHERE status = 'waiting') AS waiting
-    FROM (SELECT workflow_id, status FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY worker_id, dispatch_id) h
+    FROM ai_job_dispatches
+    WHERE status <> 'queued'
     GROUP BY workflow_id
 ), delayed_jobs AS MATERIALIZED (
     SELECT workflow_id, count(*) AS delayed FROM (
@@ -17,8 +18,7 @@ WITH held_jobs AS MATERIALIZED (
     GROUP BY workflow_id
 )
 SELECT w.id AS workflow_id, w.slug, w.is_active, ready.queued, coalesce(delayed_jobs.delayed, 0) AS delayed,
-    coalesce(held_jobs.leased, 0) AS leased, coalesce(held_jobs.waiting, 0) AS waiting,
-    t.average_seconds, crew.live_workers, crew.live_slots, crew.busy_slots
+    coalesce(held_jobs.leased, 0) AS leased, coalesce(held_jobs.waiting, 0) AS waiting, t.average_seconds
 FROM workflows w
 CROSS JOIN LATERAL (
     SELECT count(*) AS queued FROM (
@@ -31,35 +31,54 @@ CROSS JOIN LATERAL (
         WHERE l.workflow_id = w.id LIMIT :most::bigint
     ) counted
 ) ready
-CROSS JOIN LATERAL (
-    SELECT count(*) AS live_workers, coalesce(sum(c.max_concurrency), 0)::bigint AS live_slots,
-        -- A prefetched job takes no slot.
-        coalesce(sum(least(c.max_concurrency, (
-            SELECT count(*) FROM ai_job_dispatches d
-            WHERE d.worker_id = c.worker_id AND d.status = 'leased'))), 0)::bigint AS busy_slots
-    FROM (
-        SELECT m.* FROM workflow_fleets wf
-        JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active JOIN comfyui_workers m ON m.fleet_id = f.id
-        WHERE wf.workflow_id = w.id AND (NOT m.is_narrowed OR EXISTS (
-            SELECT FROM worker_workflows ww WHERE ww.worker_id = m.worker_id AND ww.workflow_id = w.id))
-        UNION ALL
-        SELECT m.* FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
-        WHERE ww.workflow_id = w.id
-    ) c
-    WHERE c.is_approved AND c.revoked_at IS NULL
-      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
-      AND NOT EXISTS (SELECT FROM environment_lacks l WHERE l.digest = c.environment AND l.workflow_id = w.id)
-      -- A worker that sends no heartbeats while it renders is live as long as it has a valid lease.
-      AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
-           OR EXISTS (
-               SELECT FROM ai_job_dispatches d
-               WHERE d.worker_id = c.worker_id AND d.status = 'leased' AND d.lease_expires_at > clock_timestamp()))
-) crew
 LEFT JOIN held_jobs ON held_jobs.workflow_id = w.id
 LEFT JOIN delayed_jobs ON delayed_jobs.workflow_id = w.id
 LEFT JOIN workflow_timings t ON t.workflow_id = w.id
 -- Task actors come last: most of them are idle on an installation with engines.
 ORDER BY starts_with(w.slug, 'actor:'), w.slug
+
+-- name: workers_of_workflows
+-- The live workers of each workflow, stage and set of providers that has some, with their slots. Workers are read once,
+-- and those of a fleet are added up before they are joined with its workflows: one look at each worker for each
+-- workflow took 0.7 s with 10,000 workers and 20 workflows.
+WITH held_leases AS MATERIALIZED (
+    SELECT worker_id, count(*) AS jobs, max(lease_expires_at) AS last_expires_at FROM ai_job_dispatches
+    WHERE status = 'leased'
+    GROUP BY worker_id
+), live_workers AS MATERIALIZED (
+    SELECT c.worker_id, c.fleet_id, c.is_narrowed, c.environment, c.stage, c.providers, c.max_concurrency AS slots,
+        -- A prefetched job takes no slot.
+        least(c.max_concurrency, coalesce(held_leases.jobs, 0)) AS busy
+    FROM comfyui_workers c LEFT JOIN held_leases ON held_leases.worker_id = c.worker_id
+    WHERE c.is_approved AND c.revoked_at IS NULL
+      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+      -- A worker that sends no heartbeats while it renders is live as long as it has a valid lease.
+      AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+           OR held_leases.last_expires_at > clock_timestamp())
+), active_fleets AS MATERIALIZED (
+    SELECT f.id AS fleet_id, wf.workflow_id FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
+    WHERE f.is_active
+), crews AS (
+    SELECT fleet.workflow_id, crew.environment, crew.stage, crew.providers, crew.workers, crew.slots, crew.busy
+    FROM (
+        SELECT fleet_id, environment, stage, providers, count(*) AS workers, sum(slots) AS slots, sum(busy) AS busy
+        FROM live_workers
+        WHERE NOT is_narrowed
+        GROUP BY fleet_id, environment, stage, providers
+    ) crew JOIN active_fleets fleet ON fleet.fleet_id = crew.fleet_id
+    UNION ALL
+    SELECT ww.workflow_id, one.environment, one.stage, one.providers, count(*), sum(one.slots), sum(one.busy)
+    FROM live_workers one JOIN worker_workflows ww ON ww.worker_id = one.worker_id
+    WHERE one.fleet_id IS NULL OR one.is_narrowed AND EXISTS (
+        SELECT FROM active_fleets fleet WHERE fleet.fleet_id = one.fleet_id AND fleet.workflow_id = ww.workflow_id)
+    GROUP BY ww.workflow_id, one.environment, one.stage, one.providers
+)
+SELECT workflow_id, stage, providers, sum(workers)::bigint AS live_workers, sum(slots)::bigint AS live_slots,
+    sum(busy)::bigint AS busy_slots
+FROM crews
+WHERE NOT EXISTS (
+    SELECT FROM environment_lacks l WHERE l.digest = crews.environment AND l.workflow_id = crews.workflow_id)
+GROUP BY workflow_id, stage, providers
 
 -- name: queue_heads
 -- The first ready row of each lane. Lanes of a paused identifier are left out: an admin paused them on purpose.
@@ -77,20 +96,21 @@ ORDER BY l.lane_id
 
 -- name: finished_lately
 -- Dispatches of the last hour among the :most newest, read by the existing key. An index on the time would be written
--- for every job that ends, and took a seventh of the statement that ends it.
-WITH newest_finished AS MATERIALIZED (
-    SELECT workflow_id, status, duration_seconds, finished_at FROM dispatch_history
-    ORDER BY dispatch_id DESC LIMIT :most::bigint
-)
-SELECT workflow_id, count(*) FILTER (WHERE status = 'completed') AS completed,
-    count(*) FILTER (WHERE status IN ('failed', 'expired')) AS failed,
-    avg(duration_seconds) FILTER (WHERE status = 'completed') AS average_seconds,
+-- for every job that ends, and took a seventh of the statement that ends it. A workflow whose newest dispatches
+-- finished earlier has a row of zeros: all rows together say how many dispatches were read.
+SELECT workflow_id, count(*) FILTER (WHERE is_recent AND status = 'completed') AS completed,
+    count(*) FILTER (WHERE is_recent AND status IN ('failed', 'expired')) AS failed,
+    avg(duration_seconds) FILTER (WHERE is_recent AND status = 'completed') AS average_seconds,
     percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_seconds)
-        FILTER (WHERE status = 'completed') AS p95_seconds,
-    (SELECT count(*) FROM newest_finished) AS looked_at,
-    (SELECT greatest(min(finished_at), clock_timestamp() - interval '1 hour') FROM newest_finished) AS since
-FROM newest_finished
-WHERE finished_at >= clock_timestamp() - interval '1 hour'
+        FILTER (WHERE is_recent AND status = 'completed') AS p95_seconds,
+    sum(count(*)) OVER ()::bigint AS looked_at,
+    greatest(min(min(finished_at)) OVER (), clock_timestamp() - interval '1 hour') AS since
+FROM (
+    SELECT workflow_id, status, duration_seconds, finished_at,
+        finished_at >= (SELECT clock_timestamp() - interval '1 hour') AS is_recent
+    FROM dispatch_history
+    ORDER BY dispatch_id DESC LIMIT :most::bigint
+) newest_finished
 GROUP BY workflow_id
 
 -- name: count_workers

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
-from callsheet.catalog.warmth import Warmth
+from callsheet.catalog.models_to_load import Warmth
+from callsheet.fleet.accepted_uploads import AcceptedUploads
 from callsheet.fleet.deliveries import Deliveries
 from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.outputs import OutputInspection
@@ -22,6 +23,7 @@ from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import Settings
+from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,11 @@ class WorkerProtocol:
     polls: WorkerPolls
     reports: WorkerReports
     deliveries: Deliveries
+    uploads: AcceptedUploads
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.uploads,)
 
     def listen(self, listener: Listener) -> None:
         """Lets a drain or a new assignment end the open polls of its worker."""
@@ -60,7 +67,8 @@ def open_protocol(
         fleet.engine_use,
         gate,
     )
-    inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
+    uploads = AcceptedUploads(storage)
+    inspection = OutputInspection(storage, uploads, settings.fleet.output_validation, registry)
     reports = WorkerReports(
         jobs.starter,
         jobs.lease_reports,
@@ -72,4 +80,4 @@ def open_protocol(
         gate=gate,
     )
     router = protocol_router(fleet.authentication, polls, reports, Envelope(settings.fleet.answer_envelope))
-    return WorkerProtocol(router, polls, reports, deliveries)
+    return WorkerProtocol(router, polls, reports, deliveries, uploads)

@@ -18,9 +18,9 @@ from callsheet.fleet.envelope import Envelope, enveloped
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.worker_polls import WorkerPolls
 from callsheet.fleet.worker_reports import WorkerReports
+from callsheet.plumbing.fast_routes import Direct
 from callsheet.plumbing.problems import refusal_of_validation
 from callsheet.plumbing.routing import Router
-from callsheet.plumbing.shortcut import Direct
 from callsheet.wire.errors import FieldProblem, MalformedRequest, Refusal, UnsupportedMediaType
 from callsheet.wire.worker import (
     CompleteAnswer,

@@ -132,7 +132,7 @@ class WorkerRegistry:
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:
         """Requeues the leases first: after a crash in between, the sweeper still finds the worker as stale."""
         # The user of a requeued job can read this text.
-        reason_text = clean_line(reason or "") or "it said good-bye"
+        reason_text = clean_line(reason or "") or "the worker deregistered"
         requeued = await self._held.requeue_all(
             worker.worker_id, worker.session_id, attempt_counts=False, reason=reason_text, actor=worker.actor
         )

@@ -16,9 +16,9 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import Clock
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 
 log = get_logger(__name__)
 ACTOR = "worker_sweeper"

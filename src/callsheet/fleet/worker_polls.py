@@ -6,13 +6,13 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
 from starlette.types import Receive
 
-from callsheet.catalog.warmth import Warmth
+from callsheet.catalog.models_to_load import Warmth
 from callsheet.dispatch.facts import Criteria
 from callsheet.fleet.audit import Audit, Event, outcome_of_requeue
 from callsheet.fleet.authentication import WorkerAuthentication
@@ -262,7 +262,7 @@ class WorkerPolls:
     async def _fail(self, worker: WorkerPrincipal, started: StartedLease, why: Undeliverable) -> None:
         lease = started.lease
         log.error("job.undeliverable", job_id=str(lease.job_id), reason=str(why))
-        failure = Failure("undeliverable", "The job's files cannot be handed out.", {"reason": str(why)})
+        failure = Failure("undeliverable", "The files of the job cannot be sent to a worker.", {"reason": str(why)})
         await self._room.lease_reports.fail(Report(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
@@ -302,7 +302,7 @@ def reason_against(worker: WorkerPrincipal, criteria: Criteria) -> Reason | None
 def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: StartedLease) -> Reason | None:
     """Why a worker does not get the job that was leased while it waited. A drain is not a reason: no lease follows a
     drain, so this lease came before the drain."""
-    reason = reason_against(replace(worker, is_draining=False), criteria_of(worker, request))
+    reason = reason_against(worker._replace(is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
     most = most_leases(capacity(worker, request), prefetch=bool(request.prefetch))

@@ -112,7 +112,7 @@ class WorkerReports:
         # From here on the copies stay: only the pool knows whether a file refers to them, and the sweep checks there.
         outcome = await self.lease_reports.complete_held(dispatch, report, result, request.provider_job_id, outputs)
         await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
-        await self.inspection.discard_uploads(inspected)
+        self.inspection.discard_uploads(inspected)
         await self._notify_gate("completed", outcome)
         details = {"outputs": len(outputs)} if outputs else {}
         await self._log_report(worker, request, "completed", outcome, details)

@@ -8,7 +8,9 @@ SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fl
     w.providers,
     w.max_concurrency, w.capabilities, w.capacity_type, w.instance_type, w.is_approved, w.revoked_at, w.session_id,
     w.registered_at, w.last_seen_at, w.rotation_pending, w.fleet_token_id, w.asg_unverified, w.is_live,
-    r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by, r.reason AS drain_reason,
+    r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by,
+    (SELECT u.email FROM users u WHERE u.id = user_of_actor(r.drained_by)) AS drained_by_email,
+    r.reason AS drain_reason,
     ARRAY (SELECT k.slug FROM (
             SELECT wf.workflow_id FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
             WHERE wf.fleet_id = w.fleet_id AND (NOT w.is_narrowed OR EXISTS (
@@ -19,7 +21,13 @@ SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fl
         WHERE NOT EXISTS (
             SELECT FROM environment_lacks l WHERE l.digest = w.environment AND l.workflow_id = given.workflow_id)
         ORDER BY k.slug) AS workflows,
-    (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased') AS current_load
+    (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased') AS current_load,
+    coalesce((SELECT jsonb_agg(lease ORDER BY lease.dispatch_id) FROM (
+        SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow, d.attempts,
+            d.last_leased_at AS leased_at, d.run_started_at, d.heartbeat_at, d.lease_expires_at
+        FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
+        WHERE d.worker_id = w.worker_id AND d.status = 'leased' ORDER BY d.dispatch_id LIMIT :most_leases
+    ) lease), '[]') AS leases
 FROM (
     SELECT c.worker_id, true AS is_registered, c.display_name, c.registration_source, c.fleet_id, f.slug AS fleet_slug,
         c.stage, c.providers, c.max_concurrency, c.capabilities, c.capacity_type, c.instance_type, c.is_approved,
@@ -40,13 +48,6 @@ WHERE w.worker_id > coalesce(:after, '') AND (:worker_id::text IS NULL OR w.work
   AND (:fleet::text IS NULL OR w.fleet_slug = :fleet) AND (:stage::text IS NULL OR w.stage = :stage)
   AND (:approved::boolean IS NULL OR w.is_approved = :approved) AND (:live::boolean IS NULL OR w.is_live = :live)
 ORDER BY w.worker_id LIMIT :limit
-
--- name: leases_of_worker
-SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow, d.attempts,
-    d.last_leased_at AS leased_at,
-    d.run_started_at, d.heartbeat_at, d.lease_expires_at
-FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
-WHERE d.worker_id = :worker_id AND d.status = 'leased' ORDER BY d.dispatch_id
 
 -- name: engine_use_of_worker
 -- Of its current session: a new agent starts to measure anew.

@@ -11,6 +11,7 @@ from uuid import uuid4
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.fleet_tokens import revoke_in
 from callsheet.fleet.held_leases import HeldLeases
+from callsheet.fleet.lease_progress import LeaseProgress
 from callsheet.fleet.placement import DEFAULT_STAGE, find_workflows
 from callsheet.fleet.registry import ALIVE_SECONDS, WorkerRow, assign, workflows_it_cannot_run
 from callsheet.fleet.sql import DRAIN_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL
@@ -29,13 +30,15 @@ from callsheet.wire.fleet import (
     WorkerDetails,
     WorkerEvent,
     WorkerGroup,
-    WorkerLease,
     WorkerSession,
     WorkflowWorkers,
 )
 
 SHOWN_SESSIONS = 10
 SHOWN_GROUPS = 50
+# In a list. A worker of tasks may hold thousands.
+SHOWN_LEASES = 3
+ALL_LEASES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +71,27 @@ class Workers:
         self._databases = databases
         self._held = held
         self._rotated = RotatedTokens(secret)
+        self._progress = LeaseProgress(databases)
 
     async def list(self, wanted: WorkerFilter, after: str | None, limit: int) -> Page[Worker]:
         """Ordered by id."""
         async with self._databases.central.ordinary() as connection:
             workers = await _workers(connection, wanted, after=after, limit=limit + 1)
-        items = workers[:limit]
+        items = await self._progress.added_to(workers[:limit])
         return Page(items=items, next_cursor=items[-1].worker_id if len(workers) > limit else None)
 
     async def get(self, worker_id: str) -> WorkerDetails:
         async with self._databases.central.ordinary() as connection:
-            worker = await _worker(connection, worker_id)
+            worker = await _worker(connection, worker_id, most_leases=ALL_LEASES)
             cannot_run = await workflows_it_cannot_run(connection, worker_id)
-            leases = await WORKER_SQL["leases_of_worker"].rows(connection, WorkerLease, worker_id=worker_id)
             sessions = await LOG_SQL["sessions_of_worker"].rows(
                 connection, WorkerSession, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
             use = await WORKER_SQL["engine_use_of_worker"].row(connection, EngineUseRow, worker_id=worker_id)
+        [worker] = await self._progress.added_to([worker])
         return WorkerDetails(
             **dict(worker),
             cannot_run=cannot_run,
-            leases=leases,
             sessions=sessions,
             engine_use=[] if use is None else [EngineUse.model_validate(engine) for engine in use.engines],
             engine_use_at=None if use is None else use.reported_at,
@@ -210,9 +213,8 @@ class Workers:
                 raise WrongState(
                     "The autoscaler is ending this worker, which holds no job. It cannot be kept any more."
                 )
-        return worker.model_copy(
-            update={"is_draining": False, "drained_since": None, "drained_by": None, "drain_reason": None}
-        )
+        of_drain = ("drained_since", "drained_by", "drained_by_email", "drain_reason")
+        return worker.model_copy(update={"is_draining": False, **dict.fromkeys(of_drain)})
 
     async def rotate_token(self, worker_id: str, actor: str) -> Worker:
         """The next response has a new token. The old one is valid until the new one is used, at most ten minutes.
@@ -278,8 +280,8 @@ async def _log(
     await write(connection, [Event(worker_id, session_id, action, actor, details=details)])
 
 
-async def _worker(connection: Connection, worker_id: str) -> Worker:
-    workers = await _workers(connection, WorkerFilter(), worker_id=worker_id)
+async def _worker(connection: Connection, worker_id: str, *, most_leases: int = SHOWN_LEASES) -> Worker:
+    workers = await _workers(connection, WorkerFilter(), worker_id=worker_id, most_leases=most_leases)
     if not workers:
         raise _no_worker(worker_id)
     return workers[0]
@@ -292,6 +294,7 @@ async def _workers(
     worker_id: str | None = None,
     after: str | None = None,
     limit: int = 1,
+    most_leases: int = SHOWN_LEASES,
 ) -> Sequence[Worker]:
     return await WORKER_SQL["list_workers"].rows(
         connection,
@@ -305,6 +308,7 @@ async def _workers(
         alive_seconds=ALIVE_SECONDS,
         default_stage=DEFAULT_STAGE,
         limit=limit,
+        most_leases=most_leases,
     )
 
 

@@ -15,7 +15,7 @@ from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
 
 SQL = statements("callsheet.identity")
-# What anybody gets for free from a tunnel of IPv6: 65,536 times what one subscriber has.
+# What any client gets for free from a tunnel of IPv6: 65,536 times what one subscriber has.
 SITE_BITS = 48
 
 
@@ -52,9 +52,9 @@ class Attempts:
     async def count_login(self, email: str, address: str) -> list[bytes]:
         """One more attempt to know a user's password, wherever it is asked for; returns what to forgive on success.
 
-        An account has no limit that refuses everyone, or any stranger could lock its owner out. Attempts are limited
-        per account and network address. What passes is counted for the account as a whole; an account that is guessed
-        at from many network addresses leaves each network one attempt per window, the owner's too.
+        An account has no limit that refuses every client, or any stranger could lock its owner out. Attempts are
+        limited per account and network address. What passes is counted for the account as a whole; an account that is
+        guessed at from many network addresses leaves each network one attempt per window, the owner's too.
 
         One after the other, each in a transaction of its own: what is refused for its network address makes no row for
         the account it names, or one network address could fill the table with names.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
@@ -19,6 +22,7 @@ SQL = statements("callsheet.identity", "audit_statements.sql")
 OPERATOR = "operator"
 # Who has proven nothing.
 ANONYMOUS = "anonymous"
+_USER = re.compile(r"(?:admin|user):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
 def actor_of(principal: Principal) -> str:
@@ -54,6 +58,21 @@ async def record(
         # Ids, times and enumerations as text.
         details=redact_json(json.loads(json.dumps(details, default=str))),
     )
+
+
+class UserEmail(NamedTuple):
+    id: UUID
+    email: str
+
+
+async def emails_of(connection: Connection, actors: Iterable[str]) -> Mapping[str, str]:
+    """The e-mail addresses of the actors that are users and were not deleted. `connection` is central's."""
+    users = {actor: UUID(found[1]) for actor in actors if (found := _USER.fullmatch(actor))}
+    if not users:
+        return {}
+    rows = await SQL["emails_of_users"].rows(connection, UserEmail, ids=sorted(set(users.values())))
+    emails = {row.id: row.email for row in rows}
+    return {actor: emails[user_id] for actor, user_id in users.items() if user_id in emails}
 
 
 class AuditLog:

@@ -21,12 +21,12 @@ def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
     @router.get("/audit-logs")
     async def list_audit_logs(
         actor: OptionalLine | None = Query(
-            None, description="Only what this actor did: an e-mail address, or `admin:{user_id}`."
+            None, description="Only entries of this actor: an e-mail address, or `admin:{user_id}`."
         ),
         action: OptionalLine | None = Query(None, description="Only this action, like `workflow.create`."),
-        subject_type: OptionalLine | None = Query(None, description="Only what was done to a thing of this type."),
-        subject_id: OptionalLine | None = Query(None, description="Only what was done to the one of this id."),
-        tenant_id: UUID | None = Query(None, description="Only what concerns this tenant."),
+        subject_type: OptionalLine | None = Query(None, description="Only entries about subjects of this type."),
+        subject_id: OptionalLine | None = Query(None, description="Only entries about the subject with this id."),
+        tenant_id: UUID | None = Query(None, description="Only entries about this tenant."),
         since: Moment | None = Query(None, description="Only entries of this time or later."),
         until: Moment | None = Query(None, description="Only entries before this time."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),

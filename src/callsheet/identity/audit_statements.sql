@@ -12,7 +12,7 @@ SELECT line.id, line.at, line.actor, acting.email AS actor_email, line.action, l
     line.details
 FROM (
     SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details,
-        CASE WHEN actor ~ '^(admin|user):[0-9a-f-]{36}$' THEN split_part(actor, ':', 2)::uuid END AS actor_id,
+        user_of_actor(actor) AS actor_id,
         CASE WHEN subject_id ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN subject_id::uuid END AS named_id
     FROM audit_logs
     WHERE id < coalesce(:before, 9223372036854775807)
@@ -36,7 +36,7 @@ SELECT line.id, line.at, line.actor, acting.email AS actor_email, line.action, l
     line.details
 FROM (
     SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details,
-        CASE WHEN actor ~ '^(admin|user):[0-9a-f-]{36}$' THEN split_part(actor, ':', 2)::uuid END AS actor_id,
+        user_of_actor(actor) AS actor_id,
         CASE WHEN subject_id ~ '^[0-9a-f]{8}-[0-9a-f-]{27}$' THEN subject_id::uuid END AS named_id
     FROM audit_logs
     WHERE subject_type = :subject_type AND subject_id = :subject_id AND id < coalesce(:before, 9223372036854775807)
@@ -55,6 +55,9 @@ ORDER BY line.id DESC
 -- name: find_actor
 -- Also a disabled user.
 SELECT id FROM users WHERE email = :email
+
+-- name: emails_of_users
+SELECT id, email FROM users WHERE id = ANY (:ids::uuid[])
 
 -- name: delete_old_lines
 -- Oldest first, by the key, which is the order of time.

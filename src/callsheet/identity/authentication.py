@@ -36,7 +36,7 @@ cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser sess
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Who watches a stream, and what with, where that was a stream token."""
+    """The user who watches a stream, and the stream token if the request came with one."""
 
     principal: Principal
     grant: StreamGrant | None = None
@@ -55,9 +55,9 @@ class Authentication:
         self._usage = usage
         self._settings = settings
         self._own = OwnAddresses(settings)
-        # Requests that arrive together, and the streams that are woken together, ask together.
+        # Keys of requests that arrive together, and of streams that wake together, are looked up by one query.
         self._keys: Batcher[bytes, KeyRow | None] = Batcher(self._find_keys)
-        # Made once: FastAPI asks each dependency once per request, however many parts of a route name it.
+        # Created once: FastAPI calls the same dependency object only once per request.
         self._everywhere = {each: self._dependency(each, Scope.EVERY_TENANT) for each in Permission}
         self._in_tenant = {each: self._dependency(each, Scope.OWN_TENANT) for each in Permission}
 
@@ -79,7 +79,7 @@ class Authentication:
         return principal
 
     async def of_request(self, request: Request) -> Principal:
-        """The same where no route asks for it."""
+        """The caller of a request, for code that is not a route."""
         return await self.caller(request, await bearer(request), await cookie(request))
 
     async def user(
@@ -88,7 +88,7 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """The caller, for its own things: to read them, or with another method than GET to change them."""
+        """The caller, who reads own objects with GET and changes them with other methods."""
         principal = await self.caller(request, credentials, session)
         require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
         return principal
@@ -99,8 +99,8 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """The user, with a browser session. For what a key must not do: a person who finds a key could make others
-        with it, which stay when the first is revoked."""
+        """The user of a browser session, for what a key must not do: with a stolen key a person could create further
+        keys, which stay valid when the first is revoked."""
         principal = await self.user(request, credentials, session)
         if principal.signed_in_with != "session":
             raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
@@ -119,12 +119,12 @@ class Authentication:
         return principal
 
     def may(self, permission: Permission) -> Any:
-        """A dependency that lets through who has the permission in every tenant: `principal: Principal = may(…)`."""
+        """A dependency that requires the permission in every tenant: `principal: Principal = may(…)`."""
         return self._everywhere[permission]
 
     def may_in_tenant(self, permission: Permission) -> Any:
-        """A dependency that also lets through who has the permission in its own tenant only. The route limits what it
-        does with `Principal.reach` or `Principal.only_tenant`."""
+        """A dependency that requires the permission in the caller's own tenant at least. The route limits its work with
+        `Principal.reach` or `Principal.only_tenant`."""
         return self._in_tenant[permission]
 
     def _dependency(self, permission: Permission, least: Scope) -> Any:
@@ -158,7 +158,7 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> StreamGrant:
-        """What a stream token of this caller allows: to watch, for as long as what the request came with is good."""
+        """The grant of a new stream token: the caller may watch while the key or session of this request is valid."""
         require(await self.caller(request, credentials, session), Permission.READ_OWN)
         expires_at = self._clock.now() + timedelta(seconds=self._settings.jobs.stream_token_seconds)
         if credentials is not None:
@@ -169,7 +169,7 @@ class Authentication:
         return self._stream_tokens.issue(grant)
 
     async def is_still(self, watcher: Watcher, request: Request) -> bool:
-        """Whether what the request came with is still good; for responses that go on long after it."""
+        """Whether the key, session or stream token of a request is still valid, for responses that last long."""
         try:
             if watcher.grant is not None:
                 found = await self._by_grant(watcher.grant)
@@ -206,7 +206,7 @@ class Authentication:
         principal = await self._sessions.find(token)
         if principal is None:
             raise NotAuthenticated("The session has ended. Sign in again.")
-        # Also where nothing is changed: a page of another origin must not even ask with the cookie.
+        # For reads too: a page of another origin must not send any request with the cookie.
         self.check_origin(request)
         given = request.headers.get("x-csrf-token", "")
         if request.method not in SAFE_METHODS and not self._sessions.csrf_matches(token, given):

@@ -1,7 +1,7 @@
-"""What lets a user in, ended: sessions, keys and links, and word of it to all control planes.
+"""Ends sessions, keys and links of users, and notifies all control planes.
 
-Each request looks its credential up, so it is refused from the commit on. A stream that is open looks only now and
-then; the notification, sent with the commit, makes it look at once.
+Each request looks up its credential, so requests are refused as soon as the change is committed. An open stream checks
+its credential only at intervals. The notification, which is sent with the commit, makes it check at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def end_all(connection: Connection, user_id: UUID, kept_session: bytes | N
 
 
 async def end_sessions(connection: Connection, user_id: UUID, kept: bytes | None = None) -> int:
-    """All but the one of this hash. The keys stay. Returns how many there were."""
+    """Ends all sessions of a user except the session of this hash. The keys stay. Returns the number of sessions."""
     ended = await SQL["end_sessions"].run(connection, user_id=user_id, kept=kept)
     await announce(connection, user_id)
     return ended

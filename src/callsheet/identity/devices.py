@@ -30,7 +30,7 @@ _SYSTEMS = (
 
 
 def device_of(user_agent: str | None) -> str | None:
-    """None where nothing is known. What the client sent is never repeated."""
+    """The name of the device, or None if it is unknown. The text of the client is never shown."""
     sent = user_agent or ""
     browser = next((name for sign, name in _BROWSERS if sign in sent), None)
     system = next((name for sign, name in _SYSTEMS if sign in sent), None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 
+from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import COOKIE, Authentication
 from callsheet.identity.managers import Manager
 from callsheet.identity.permissions import Permission
@@ -76,6 +78,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
     invitations, resets = links.invitations, links.resets
     see = authentication.may_in_tenant(Permission.SEE_USERS)
     manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
+    manage_all = authentication.may(Permission.MANAGE_USERS)
     router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/invitations")
@@ -111,5 +114,13 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
     ) -> Page[Mail]:
         """E-mails that the mail server has not accepted yet, newest first, with the last error."""
         return await links.mails.list(cursor, limit)
+
+    @router.post("/mails/{mail_id}/send", status_code=202)
+    async def send_mail(
+        mail_id: Annotated[int, Path(ge=1, le=2**62)],
+        principal: Principal = manage_all,
+    ) -> Mail:
+        """Sends an e-mail again that waits for its next attempt or failed for good."""
+        return await links.mails.send_again(actor_of(principal), mail_id)
 
     return router

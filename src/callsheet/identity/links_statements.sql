@@ -106,6 +106,14 @@ FROM mails m LEFT JOIN invitations i ON i.id = m.invitation_id
 WHERE :before::bigint IS NULL OR m.id < :before
 ORDER BY m.id DESC LIMIT :limit
 
+-- name: send_mail_again
+-- It counts as new, so that it is tried as often as a new mail.
+UPDATE mails m SET due_at = clock_timestamp(), attempts = 0, failed_at = NULL
+FROM mails mail LEFT JOIN invitations i ON i.id = mail.invitation_id
+WHERE m.id = :id AND mail.id = m.id
+RETURNING m.id, CASE WHEN m.invitation_id IS NULL THEN 'password_reset' ELSE 'invitation' END AS kind,
+    coalesce(m.reset_email, i.email) AS email, m.created_at, m.attempts, m.last_error, m.due_at, m.failed_at
+
 -- name: count_unsent_mails
 -- Of the newest ones, however many there are: by the primary key.
 SELECT count(*) FILTER (

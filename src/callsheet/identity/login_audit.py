@@ -35,7 +35,7 @@ class LoginAudit:
         self._attempts = attempts
 
     async def succeeded(self, connection: Connection, user_id: UUID, tenant_id: UUID, address: str) -> None:
-        """In the transaction that creates the session."""
+        """Records a login, in the transaction that creates the session."""
         if await self._count(connection, "logins listed", str(user_id)) <= LOGINS:
             details = {"address": address[:LONGEST_ADDRESS]}
             await record(connection, user_actor(user_id), LOGIN, "user", user_id, tenant_id, **details)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from callsheet.identity.audit import record
 from callsheet.identity.links import SQL, Links
 from callsheet.identity.mail import Mailer, MailRefused
 from callsheet.plumbing.databases import Databases
@@ -15,6 +16,7 @@ from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
+from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import Mail
 
 log = get_logger(__name__)
@@ -111,6 +113,16 @@ class MailSender(Loop):
             mails = await SQL["list_mails"].rows(connection, Mail, before=before, limit=limit + 1)
         items = mails[:limit]
         return Page(items=items, next_cursor=str(items[-1].id) if len(mails) > limit else None)
+
+    async def send_again(self, actor: str, mail_id: int) -> Mail:
+        """Sends a mail now that waits for its next attempt or was given up."""
+        async with self._databases.central.transaction() as connection:
+            mail = await SQL["send_mail_again"].row(connection, Mail, id=mail_id)
+            if mail is None:
+                raise NotFound("This e-mail does not wait any more: it was sent, or its invitation or user is gone.")
+            await record(connection, actor, "mail.send", "mail", mail.id, email=mail.email)
+        self.wake()
+        return mail
 
     async def unsent(self) -> UnsentMails:
         async with self._databases.central.connection() as connection:

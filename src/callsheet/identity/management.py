@@ -153,7 +153,7 @@ class UserManagement:
     async def end_session(self, manager: Manager, user_id: UUID, session_id: UUID) -> None:
         async with self._databases.central.transaction() as connection:
             row = await lock_user(connection, manager, user_id)
-            if await ACCOUNTS["end_session"].value(connection, id=session_id, user_id=user_id) is None:
+            if await ACCOUNTS["delete_session_by_id"].value(connection, id=session_id, user_id=user_id) is None:
                 raise NotFound("There is no such session.")
             await announce(connection, user_id)
             await _record_user(connection, manager, "user.end_sessions", row, sessions=1)

@@ -16,7 +16,7 @@ from callsheet.identity.keys import hash_secret
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.ids import secret_token
-from callsheet.toolbox.peers import Address, user_of_peer
+from callsheet.toolbox.local_peers import Address, user_of_peer
 from callsheet.wire.errors import Forbidden, NotFound
 
 LIFE: Final = timedelta(minutes=30)

@@ -21,7 +21,7 @@ from callsheet.identity.sessions import OpenedSession, Sessions
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.settings import Settings
-from callsheet.toolbox.peers import Address
+from callsheet.toolbox.local_peers import Address
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import Forbidden
 from callsheet.wire.identity import (

@@ -102,7 +102,7 @@ class Sessions:
 
     async def sign_out(self, token: str) -> None:
         async with self._databases.central.transaction() as connection:
-            user_id = await SQL["delete_session"].value(connection, id_hash=hash_secret(token))
+            user_id = await SQL["delete_session_by_hash"].value(connection, id_hash=hash_secret(token))
             if user_id is not None:
                 await announce(connection, user_id)
 
@@ -115,7 +115,7 @@ class Sessions:
     async def end(self, principal: Principal, session_id: UUID, token: str) -> bool:
         """One of the user's own. Returns whether it is the session that asks."""
         async with self._databases.central.transaction() as connection:
-            ended = await SQL["end_session"].value(connection, id=session_id, user_id=principal.user_id)
+            ended = await SQL["delete_session_by_id"].value(connection, id=session_id, user_id=principal.user_id)
             if ended is None:
                 raise NotFound("There is no such session.")
             await announce(connection, principal.user_id)
@@ -143,7 +143,7 @@ class Sessions:
         return self._principal(row, token) if row else None
 
     async def find_by_hash(self, id_hash: bytes) -> Principal | None:
-        """For those who know only the hash of the cookie, and may therefore change nothing."""
+        """Finds a session by the hash of its cookie. The caller may only read."""
         async with self._databases.central.connection() as connection:
             row = await SQL["find_by_session"].row(connection, UserRow, id_hash=id_hash)
         return Principal.of(row, "session") if row else None

@@ -63,7 +63,7 @@ WHERE id_hash IN (
     SELECT id_hash FROM browser_sessions WHERE user_id = :user_id ORDER BY created_at DESC OFFSET :most
 )
 
--- name: delete_session
+-- name: delete_session_by_hash
 DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
 
 -- name: list_sessions
@@ -74,7 +74,7 @@ FROM browser_sessions
 WHERE user_id = :user_id AND expires_at > clock_timestamp()
 ORDER BY created_at DESC, id
 
--- name: end_session
+-- name: delete_session_by_id
 DELETE FROM browser_sessions WHERE id = :id AND user_id = :user_id RETURNING id_hash
 
 -- name: touch_sessions

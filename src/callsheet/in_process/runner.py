@@ -12,8 +12,8 @@ from callsheet.jobs.outcomes import StartedLease
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.worker.departure import Departure
-from callsheet.worker.own_folder import own_folder, remove_left_over
 from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.process_folder import own_folder, remove_left_over
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
 
 log = get_logger(__name__)

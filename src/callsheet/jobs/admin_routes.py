@@ -13,6 +13,7 @@ from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
+from callsheet.jobs.descriptions import Description
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.presenter import Presenter
@@ -75,6 +76,7 @@ def ready_job_router(
                 lease_seconds=workflow.lease_seconds,
                 max_attempts=workflow.max_attempts,
                 idempotency_key=body.idempotency_key,
+                description=Description(workflow.name or workflow.slug),
                 actor=actor,
             )
         )
@@ -199,11 +201,15 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
 
     @router.get("/dispatches")
     async def list_dispatches(
-        status: DispatchStatus | None = Query(None, description="Only of this status."),
-        finished: bool = Query(False, description="The history, where no status says so."),
-        workflow: OptionalLine | None = Query(None, description="Only of the workflow of this slug."),
-        worker_id: OptionalLine | None = Query(None, description="Only what this worker holds, or held last."),
-        tenant_id: UUID | None = Query(None, description="Only of this tenant."),
+        status: DispatchStatus | None = Query(None, description="Only dispatches with this status."),
+        finished: bool = Query(
+            False, description="List the history of finished dispatches. Not needed if `status` is final."
+        ),
+        workflow: OptionalLine | None = Query(None, description="Only dispatches of the workflow with this slug."),
+        worker_id: OptionalLine | None = Query(
+            None, description="Only dispatches that this worker holds, or held last."
+        ),
+        tenant_id: UUID | None = Query(None, description="Only dispatches of this tenant."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
         principal: Principal = see,

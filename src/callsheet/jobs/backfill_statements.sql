@@ -44,7 +44,7 @@ WITH described AS MATERIALIZED (
         WHERE j.tenant_id = d.tenant_id AND j.id = d.job_id AND j.deleted_at IS NULL
         FOR NO KEY UPDATE
     ) locked
-), kind AS (
+), updated_job AS (
     UPDATE ai_jobs j SET medium = job.medium FROM job
     WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id AND j.medium IS NULL AND job.medium IS NOT NULL
 )
@@ -65,7 +65,7 @@ WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
 -- name: fingerprint_jobs
 -- The outcome of jobs that ended before there were outcomes, and fingerprints. A job that was retried or deleted
 -- meanwhile has another cycle, or no error.
-WITH found AS MATERIALIZED (
+WITH failed_job AS MATERIALIZED (
     SELECT f.* FROM jsonb_to_recordset(:jobs::jsonb) AS f (
         tenant_id uuid, job_id uuid, charge_cycle integer, error_fingerprint text)
     CROSS JOIN LATERAL (
@@ -76,6 +76,7 @@ WITH found AS MATERIALIZED (
     ) locked
 )
 UPDATE ai_jobs j SET outcome = j.status, outcome_cycle = j.charge_cycle,
-    error_fingerprint = CASE WHEN j.error IS NOT NULL THEN coalesce(j.error_fingerprint, found.error_fingerprint) END
-FROM found
-WHERE j.tenant_id = found.tenant_id AND j.id = found.job_id
+    error_fingerprint = CASE WHEN j.error IS NOT NULL
+        THEN coalesce(j.error_fingerprint, failed_job.error_fingerprint) END
+FROM failed_job
+WHERE j.tenant_id = failed_job.tenant_id AND j.id = failed_job.job_id

@@ -11,6 +11,7 @@ from callsheet.jobs.journal import Journal
 from callsheet.jobs.sql import SQL
 from callsheet.media.deletion import Deletion, Owner
 from callsheet.plumbing.databases import Databases
+from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.jobs import ACTIVE
 
@@ -48,7 +49,9 @@ class JobDeletion:
                     f"This job belongs to run {row.run_id}, whose tree shows what it made. Kill its candidate instead."
                 )
             gone = await self._media.mark_outputs(connection, owner, job_id)
-            await SQL["delete_job"].run(connection, **names, actor=f"user:{principal.user_id}")
+            await SQL["delete_job"].run(
+                connection, **names, actor=f"user:{principal.user_id}", request_id=current_request_id()
+            )
         self._journal.deleted(principal.tenant_id, principal.user_id, job_id)
         await self._media.remove(gone)
         return True

@@ -15,8 +15,8 @@ from callsheet.catalog.workflows import refuse
 from callsheet.identity.principal import Owner, Principal
 from callsheet.identity.quotas import check_payload
 from callsheet.jobs.descriptions import Description, medium_of
-from callsheet.jobs.levels import check_priority
 from callsheet.jobs.new_jobs import NewJob
+from callsheet.jobs.priorities import check_priority
 from callsheet.jobs.sql import EFFECT_SQL
 from callsheet.jobs.submit import NO_VIDEO, Submission, SubmittedJob
 from callsheet.media.files import ReadyFile

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+from uuid import UUID
+
 from callsheet.jobs.fingerprints import LONGEST_MESSAGE, fingerprint_of
 from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.plumbing.backfills import Backfill, Place
@@ -11,6 +14,16 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 BATCH = 1000
 
 
+class JobToFingerprint(NamedTuple):
+    """A job in key order. `error` is None if it has a fingerprint or the job has no error."""
+
+    tenant_id: UUID
+    id: UUID
+    charge_cycle: int
+    error: Any
+    has_no_outcome: bool
+
+
 class FingerprintBackfill(Backfill):
     name = "error_fingerprints"
     batch = BATCH
@@ -18,17 +31,17 @@ class FingerprintBackfill(Backfill):
     async def fill(self, pool: Database, after: Place) -> None:
         async with pool.ordinary() as connection:
             rows = await BACKFILL_SQL["jobs_to_fingerprint"].rows(
-                connection, **after._asdict(), limit=self.batch, longest=LONGEST_MESSAGE
+                connection, JobToFingerprint, **after._asdict(), limit=self.batch, longest=LONGEST_MESSAGE
             )
         found = [
             {
-                "tenant_id": str(row["tenant_id"]),
-                "job_id": str(row["id"]),
-                "charge_cycle": row["charge_cycle"],
-                "error_fingerprint": fingerprint_of(row["error"]) if row["error"] else None,
+                "tenant_id": str(row.tenant_id),
+                "job_id": str(row.id),
+                "charge_cycle": row.charge_cycle,
+                "error_fingerprint": fingerprint_of(row.error) if row.error else None,
             }
             for row in rows
-            if row["error"] or row["has_no_outcome"]
+            if row.error or row.has_no_outcome
         ]
         await hit(Failpoint.BACKFILL_READ_BEFORE_WRITE)
         async with pool.transaction() as connection:
@@ -36,4 +49,4 @@ class FingerprintBackfill(Backfill):
                 return
             if found:
                 await BACKFILL_SQL["fingerprint_jobs"].run(connection, jobs=found)
-            await self.move(connection, Place(rows[-1]["tenant_id"], rows[-1]["id"]) if rows else None)
+            await self.move(connection, Place(rows[-1].tenant_id, rows[-1].id) if rows else None)

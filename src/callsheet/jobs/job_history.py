@@ -8,22 +8,23 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from callsheet.identity.audit import emails_of
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.progress import progress_of
-from callsheet.jobs.rows import EventRow, JobRow
+from callsheet.jobs.rows import JobRow, OperatorEventRow
 from callsheet.jobs.sql import PROVIDER_CALL_SQL, SQL, WATERFALL_SQL
 from callsheet.jobs.views import event_view
 from callsheet.jobs.waterfall import JobTimes, ProviderCall, StatusEvent, waterfall_of
 from callsheet.plumbing.database import Database
 from callsheet.wallet.ledger import transactions_of_job
 from callsheet.wire.errors import NotFound
-from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+from callsheet.wire.jobs import JobProgress, JobStatus
 from callsheet.wire.wallet import Transaction
-from callsheet.wire.waterfall import Waterfall
+from callsheet.wire.waterfall import OperatorEvent, Waterfall
 
-# An operator may retry a job without end. The newest attempts are the ones that are looked at.
+# An operator may retry a job without end. The newest attempts are shown.
 MOST_EVENTS = 1000
 MOST_TRACES = 20
 MOST_CALLS = 200
@@ -40,12 +41,14 @@ class Records:
     """What the databases know of one job, each oldest first."""
 
     job: JobRow
-    events: Sequence[EventRow]
+    events: Sequence[OperatorEventRow]
     traces: Mapping[int, Mapping[str, Any]]
     transactions: Sequence[Transaction]
     progress: JobProgress | None
     calls: Sequence[ProviderCall]
     now: datetime
+    # Of the users among the actors of the events.
+    emails: Mapping[str, str]
 
 
 class JobHistory:
@@ -54,7 +57,8 @@ class JobHistory:
         self._routing = routing
 
     async def waterfall(self, principal: Principal, tenant_id: UUID, job_id: UUID) -> Waterfall:
-        """As far as the principal's role may see it: a tenant admin gets no names of workers and operators."""
+        """As far as the principal's role may see it: a tenant admin gets no names of workers and operators, and
+        no ids of their requests."""
         return waterfall_for(principal, await self._records(tenant_id, job_id))
 
     async def _records(self, tenant_id: UUID, job_id: UUID) -> Records:
@@ -69,11 +73,13 @@ class JobHistory:
             job = await SQL["get_job"].row(connection, JobRow, **names)
             if job is None:
                 raise NotFound("There is no such job.")
-            events = await WATERFALL_SQL["newest_events"].rows(connection, EventRow, **names, limit=MOST_EVENTS)
+            events = await WATERFALL_SQL["newest_events"].rows(connection, OperatorEventRow, **names, limit=MOST_EVENTS)
             traces = await WATERFALL_SQL["newest_traces"].rows(connection, TraceRow, **names, limit=MOST_TRACES)
             transactions = await transactions_of_job(connection, tenant_id, job_id, MOST_TRANSACTIONS)
             progress = await progress_of(connection, tenant_id, [job_id])
             now = await WATERFALL_SQL["now"].value(connection)
+        async with self._central.ordinary() as connection:
+            emails = await emails_of(connection, {event.actor for event in events})
         return Records(
             job,
             events[::-1],
@@ -82,17 +88,21 @@ class JobHistory:
             progress.get(job_id),
             calls[::-1],
             now,
+            emails,
         )
 
 
 def waterfall_for(principal: Principal, records: Records) -> Waterfall:
     job = records.job
     # Made of the events as the principal sees them, so that no span has a name that its event does not have.
-    view = _named if principal.may(Permission.SEE_QUEUE) else event_view
-    events = [view(event) for event in records.events]
+    view = _named if principal.may(Permission.SEE_QUEUE) else _unnamed
+    events = [_with_email(view(event), records.emails) for event in records.events]
     spans = waterfall_of(
         JobTimes(job.charge_cycle, job.created_at, job.submitted_at, job.started_at),
-        [StatusEvent(each.seq, each.event, each.to_status, each.actor, each.reason, each.at) for each in events],
+        [
+            StatusEvent(each.seq, each.event, each.to_status, each.actor, each.reason, each.at, each.request_id)
+            for each in events
+        ],
         records.traces,
         records.calls,
         records.now,
@@ -113,6 +123,15 @@ def waterfall_for(principal: Principal, records: Records) -> Waterfall:
     )
 
 
-def _named(event: EventRow) -> JobEvent:
-    """Operators see which worker and which operator it was."""
-    return event_view(event).model_copy(update={"actor": event.actor, "reason": event.reason})
+def _named(event: OperatorEventRow) -> OperatorEvent:
+    """Operators see which worker and which operator it was, and find the request in the log."""
+    named = {"actor": event.actor, "reason": event.reason, "request_id": event.request_id}
+    return _unnamed(event).model_copy(update=named)
+
+
+def _with_email(event: OperatorEvent, emails: Mapping[str, str]) -> OperatorEvent:
+    return event.model_copy(update={"actor_email": emails.get(event.actor)})
+
+
+def _unnamed(event: OperatorEventRow) -> OperatorEvent:
+    return OperatorEvent(**dict(event_view(event)))

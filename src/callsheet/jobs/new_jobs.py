@@ -1,4 +1,4 @@
-"""A job to submit: its fields, and the form in which the database gets it. Pure."""
+"""A job to submit: its fields, and the form in which the database gets it. No I/O."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import Entry
 from callsheet.jobs.active_limits import CountedAs, counted_as
 from callsheet.jobs.descriptions import Description
+from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.jobs import Job, JobStatus
 
@@ -85,6 +86,8 @@ class NewJob:
     # For an effect job: `input_payload` as the user sent it.
     sent: Mapping[str, Any] | None = None
     actor: str = field(default="user", compare=False)
+    # Read here and not where the event is written: requests share statements, which run in the context of one of them.
+    request_id: str | None = field(default_factory=current_request_id, compare=False)
 
     @property
     def counted_as(self) -> CountedAs:
@@ -201,6 +204,8 @@ def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
             "queue_name": new.task.queue_name,
             "workflow_run_id": new.task.workflow_run_id,
         }
+    if new.request_id is not None:
+        entry["request_id"] = new.request_id
     if new.sent is not None:
         entry["sent"] = new.sent
     if new.description is not None:

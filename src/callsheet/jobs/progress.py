@@ -21,9 +21,9 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.notify import Notify
 from callsheet.plumbing.sql import Connection
 from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction import redact_start
-from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobPreview, JobProgress
 from callsheet.wire.traces import LONGEST_NODE_ID
 
@@ -53,6 +53,15 @@ class PreviewRow(NamedTuple):
     preview: bytes
     preview_type: str
     preview_at: datetime
+
+
+class LeaseProgressRow(NamedTuple):
+    """What a list of workers shows of a running job."""
+
+    tenant_id: UUID
+    job_id: UUID
+    percent: float | None
+    message: str | None
 
 
 class RecordedRow(NamedTuple):
@@ -162,6 +171,13 @@ class Progress:
             return [None] * len(batch)
 
         return run
+
+
+async def progress_of_leases(connection: Connection, jobs: Sequence[tuple[UUID, UUID]]) -> list[LeaseProgressRow]:
+    """The latest progress of these jobs, by tenant and id. Jobs that do not run, or of another pool, are left out."""
+    return await PROGRESS_SQL["progress_of_leases"].rows(
+        connection, LeaseProgressRow, tenant_ids=[tenant for tenant, _ in jobs], job_ids=[job for _, job in jobs]
+    )
 
 
 class ProgressSweeper(Loop):

@@ -10,7 +10,7 @@ WITH report AS MATERIALIZED (
         :percents::float8[], :messages::text[], :elapsed::bigint[], :previews::bytea[], :preview_types::text[],
         :node_ids::text[])
         AS r (tenant_id, job_id, charge_cycle, lease_seq, percent, message, elapsed_ms, preview, preview_type, node_id)
-), running AS MATERIALIZED (
+), running_job AS MATERIALIZED (
     SELECT r.*, j.user_id FROM (SELECT * FROM report ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT user_id FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND status = 'processing'
@@ -23,7 +23,7 @@ INSERT INTO job_progress AS p (
     preview_type, preview_at, node_id)
 SELECT tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, clock_timestamp(), preview,
     preview_type, CASE WHEN preview IS NOT NULL THEN clock_timestamp() END, node_id
-FROM running
+FROM running_job
 ON CONFLICT (tenant_id, job_id) DO UPDATE SET
     charge_cycle = excluded.charge_cycle,
     lease_seq = excluded.lease_seq,
@@ -57,6 +57,14 @@ FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
     LIMIT 1
 ) j
 
+-- name: progress_of_leases
+-- The same for running jobs of several tenants.
+SELECT p.tenant_id, p.job_id, p.percent, p.message
+FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS wanted (tenant_id, job_id)
+JOIN job_progress p ON p.tenant_id = wanted.tenant_id AND p.job_id = wanted.job_id
+JOIN ai_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.job_id AND j.status = 'processing'
+    AND j.charge_cycle = p.charge_cycle AND j.lease_seq = p.lease_seq
+
 -- name: progress_of_user
 -- The same for all running jobs of a user.
 SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.node_id, p.updated_at, p.preview_at
@@ -84,19 +92,20 @@ WITH page AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, lease_seq FROM job_progress
     WHERE (tenant_id, job_id) > (:after_tenant::uuid, :after_job::uuid)
     ORDER BY tenant_id, job_id LIMIT :limit
-), over AS MATERIALIZED (
+), outdated_progress AS MATERIALIZED (
     SELECT page.* FROM page
     WHERE NOT EXISTS (
         SELECT FROM ai_jobs j
         WHERE j.tenant_id = page.tenant_id AND j.id = page.job_id AND j.status = 'processing'
           AND j.charge_cycle = page.charge_cycle AND j.lease_seq = page.lease_seq)
-), gone AS (
-    DELETE FROM job_progress p USING over
-    WHERE p.tenant_id = over.tenant_id AND p.job_id = over.job_id AND p.charge_cycle = over.charge_cycle
-      AND p.lease_seq = over.lease_seq
+), deleted_progress AS (
+    DELETE FROM job_progress p USING outdated_progress o
+    WHERE p.tenant_id = o.tenant_id AND p.job_id = o.job_id AND p.charge_cycle = o.charge_cycle
+      AND p.lease_seq = o.lease_seq
     RETURNING p.job_id
 )
-SELECT (SELECT count(*) FROM page) AS looked_at, (SELECT count(*) FROM gone) AS removed, last.tenant_id, last.job_id
+SELECT (SELECT count(*) FROM page) AS looked_at, (SELECT count(*) FROM deleted_progress) AS removed,
+    last.tenant_id, last.job_id
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (
     SELECT tenant_id, job_id FROM page ORDER BY tenant_id DESC, job_id DESC LIMIT 1
 ) last ON true

@@ -14,8 +14,8 @@ from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 
 ACTOR = "reaper"
 BATCH = 500

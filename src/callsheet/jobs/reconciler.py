@@ -26,9 +26,9 @@ from callsheet.jobs.transition_requests import TransitionRequest
 from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobStatus
 
 log = get_logger(__name__)

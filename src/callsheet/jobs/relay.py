@@ -23,9 +23,9 @@ from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import ACTIVE, JobStatus
 
 log = get_logger(__name__)

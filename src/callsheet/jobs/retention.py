@@ -7,8 +7,8 @@ from datetime import datetime
 
 from callsheet.jobs.sql import RETENTION_SQL
 from callsheet.plumbing.database import Database
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 
 
 class EventRetention(Loop):

@@ -2,6 +2,8 @@
 -- owns: retention_marks
 
 -- name: begin_event_retention
+-- Creates the mark where `delete_old_events` goes on: the last job whose events were deleted. The first mark is before
+-- all jobs.
 INSERT INTO retention_marks (name, completed_at, id)
 VALUES ('job_events', '-infinity', '00000000-0000-0000-0000-000000000000')
 ON CONFLICT DO NOTHING

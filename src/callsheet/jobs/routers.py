@@ -13,6 +13,7 @@ from callsheet.jobs.effect_preview_routes import effect_preview_router
 from callsheet.jobs.effect_previews import JobExamples
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.expected_waits import Waits
 from callsheet.jobs.job_history import JobHistory
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.outlook import CapacityOf
@@ -23,7 +24,6 @@ from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
-from callsheet.jobs.waits import Waits
 from callsheet.jobs.waterfall_routes import waterfall_router
 from callsheet.jobs.workflow_tests import workflow_test_router
 from callsheet.media.room import MediaRoom

@@ -154,6 +154,22 @@ class EventRow(NamedTuple):
     at: datetime
 
 
+class OperatorEventRow(NamedTuple):
+    """An event with everything that operators see of it."""
+
+    job_id: UUID
+    seq: int
+    user_seq: int
+    event: str
+    from_status: str | None
+    to_status: str | None
+    actor: str
+    reason: str | None
+    data: Any
+    at: datetime
+    request_id: str | None
+
+
 class EventOfUser(NamedTuple):
     """An event of a user's stream, and the wallet after it; at least one row, without an event if there is none."""
 

@@ -14,7 +14,8 @@ WITH entry AS MATERIALIZED (
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, slot jsonb, counted_as text, active_limit integer,
         user_storage_bytes bigint, user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint,
-        refund_on_cancel text, title text, input_name text, prompt text, medium text, search_text text, sent jsonb)
+        refund_on_cancel text, title text, input_name text, prompt text, medium text, search_text text, sent jsonb,
+        request_id text)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -47,11 +48,12 @@ WITH entry AS MATERIALIZED (
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, effect_id, video_id, created_at, deadline_at
 ), event AS (
-    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data)
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data, request_id)
     SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
-        jsonb_build_object('type', kind, 'cost', cost)
+        jsonb_build_object('type', kind, 'cost', cost), request_id
     FROM (
-        SELECT job.*, guard.actor FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+        SELECT job.*, guard.actor, guard.request_id
+        FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
         ORDER BY job.tenant_id, job.user_id
     ) ordered
 ), described AS (
@@ -89,9 +91,10 @@ WITH job AS (
     WHERE tenant_id = :tenant_id AND id = :job_id
     RETURNING tenant_id, id, user_id, status, event_seq
 )
-INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+INSERT INTO job_events (
+    tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
 SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.transition_denied', status,
-    :to_status, :actor, :reason
+    :to_status, :actor, :reason, :request_id
 FROM job
 RETURNING from_status, user_id
 
@@ -112,8 +115,9 @@ WITH job AS (
 ), trace AS (
     DELETE FROM job_traces t USING job WHERE t.tenant_id = job.tenant_id AND t.job_id = job.id
 )
-INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor)
-SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.deleted', status, status, :actor
+INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, request_id)
+SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.deleted', status, status, :actor,
+    :request_id
 FROM job
 RETURNING job_id
 

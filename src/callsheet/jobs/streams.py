@@ -29,7 +29,9 @@ from callsheet.wire.wallet import Wallet
 
 LastEventId = Annotated[
     int | None,
-    Header(ge=0, le=2**62, description="Where to go on: the id of the last event seen."),
+    Header(
+        ge=0, le=2**62, description="The id of the last event that the client received. The stream resumes after it."
+    ),
     # A header can be missing, but it is never null.
     WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
 ]

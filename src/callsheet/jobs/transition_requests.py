@@ -1,4 +1,4 @@
-"""A transition of one job, as it is requested and as it happened. Pure."""
+"""A transition of one job, as it is requested and as it happened. No I/O."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
 from callsheet.jobs.fingerprints import fingerprint_of
+from callsheet.toolbox.logs import current_request_id
 
 # Greater than every lease_seq.
 ANY_LEASE = 2**63 - 1
@@ -63,6 +64,8 @@ class TransitionRequest:
     product: Mapping[str, Any] | None = None
     # When each part of the run happened, as its worker reported it.
     trace: Mapping[str, Any] | None = None
+    # Read here and not where the event is written: requests share statements, which run in the context of one of them.
+    request_id: str | None = field(default_factory=current_request_id, compare=False)
 
     @property
     def lease_range(self) -> tuple[int, int]:
@@ -95,7 +98,7 @@ class TransitionRequest:
         return entry
 
 
-_OPTIONAL = ("reason", "error", "result", "provider_job_id", "product", "trace")
+_OPTIONAL = ("reason", "error", "result", "provider_job_id", "product", "trace", "request_id")
 
 
 class TransitionResult(NamedTuple):

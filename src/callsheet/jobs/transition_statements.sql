@@ -14,10 +14,10 @@
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
 WITH request AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :least_lease_seqs::bigint[],
-        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :traces::jsonb[])
-        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, trace)
+        :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :traces::jsonb[], :request_ids::text[])
+        AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, trace, request_id)
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.trace, job.status AS from_status
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.trace, r.request_id, job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
@@ -29,13 +29,15 @@ WITH request AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.event_seq, l.actor, l.reason, l.trace
+        j.video_id, j.event_seq, l.actor, l.reason, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     SELECT q.*, next_user_seq(tenant_id, user_id, 1) AS user_seq
     FROM (SELECT * FROM queued_job ORDER BY tenant_id, user_id, job_id) q
 ), event AS (
-    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
-    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
+    INSERT INTO job_events (
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
+        request_id
     FROM numbered_job
 ), trace AS (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
@@ -59,12 +61,12 @@ WHERE (SELECT count(*) FROM video) >= 0
 -- event of its own. The dispatch exists, so the relay has nothing left to do.
 WITH request AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :lease_seqs::bigint[],
-        :actors::text[]) AS r (tenant_id, job_id, charge_cycle, lease_seq, actor)
+        :actors::text[], :request_ids::text[]) AS r (tenant_id, job_id, charge_cycle, lease_seq, actor, request_id)
 ), step AS MATERIALIZED (
     SELECT * FROM unnest(:origins::text[], :numbers::integer[], :from_statuses::text[], :to_statuses::text[])
         AS s (origin, number, from_status, to_status)
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.lease_seq, r.actor, job.status AS from_status,
+    SELECT r.tenant_id, r.job_id, r.lease_seq, r.actor, r.request_id, job.status AS from_status,
         (SELECT max(number) FROM step WHERE origin = job.status) AS steps
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
@@ -78,14 +80,16 @@ WITH request AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.payload, j.actor AS task_actor, j.event_seq - l.steps AS seq_before, l.steps, l.actor
+        j.video_id, j.payload, j.actor AS task_actor, j.event_seq - l.steps AS seq_before, l.steps, l.actor,
+        l.request_id
 ), numbered_job AS MATERIALIZED (
     SELECT s.*, next_user_seq(tenant_id, user_id, steps) - 1 AS user_seq_before
     FROM (SELECT * FROM started_job ORDER BY tenant_id, user_id, job_id) s
 ), event AS (
-    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor)
+    INSERT INTO job_events (
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, request_id)
     SELECT n.tenant_id, n.job_id, n.seq_before + step.number, n.user_id, n.user_seq_before + step.number,
-        'job.transition', step.from_status, step.to_status, n.actor
+        'job.transition', step.from_status, step.to_status, n.actor, n.request_id
     FROM numbered_job n JOIN step ON step.origin = n.from_status
 ), video AS MATERIALIZED (
     SELECT media_follow(jsonb_agg(jsonb_build_object('tenant_id', tenant_id, 'user_id', user_id, 'job_id', job_id,
@@ -109,7 +113,7 @@ WHERE (SELECT count(*) FROM video) >= 0
 WITH request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb)
+        reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb, request_id text)
 ), locked_job AS MATERIALIZED (
     SELECT r.*, job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
@@ -127,7 +131,7 @@ WITH request AS MATERIALIZED (
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product,
-        l.trace
+        l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     SELECT c.*, next_user_seq(tenant_id, user_id, 1) AS user_seq,
         -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
@@ -135,8 +139,10 @@ WITH request AS MATERIALIZED (
         lease_seq > 1 OR outputs IS NOT NULL OR actor LIKE 'provider:%' AS is_swept
     FROM (SELECT * FROM completed_job ORDER BY tenant_id, user_id, job_id) c
 ), event AS (
-    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
-    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
+    INSERT INTO job_events (
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
+        request_id
     FROM numbered_job
 ), trace AS (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
@@ -162,7 +168,7 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 WITH request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
-        reason text, error jsonb, error_fingerprint text, trace jsonb)
+        reason text, error jsonb, error_fingerprint text, trace jsonb, request_id text)
 ), locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(tenant_id, user_id) FROM (
         SELECT DISTINCT r.tenant_id, job.user_id FROM request r CROSS JOIN LATERAL (
@@ -171,7 +177,8 @@ WITH request AS MATERIALIZED (
         ORDER BY tenant_id, user_id
     ) owner
 ), locked_job AS MATERIALIZED (
-    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, r.trace, job.status AS from_status
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, r.trace, r.request_id,
+        job.status AS from_status
     FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
@@ -187,14 +194,16 @@ WITH request AS MATERIALIZED (
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
-        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.trace
+        j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     -- is_swept: uploads of its leases may be left in storage.
     SELECT e.*, next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
     FROM (SELECT * FROM ended_job ORDER BY tenant_id, user_id, job_id) e
 ), event AS (
-    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
-    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason
+    INSERT INTO job_events (
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
+    SELECT tenant_id, job_id, event_seq, user_id, user_seq, 'job.transition', from_status, status, actor, reason,
+        request_id
     FROM numbered_job
 ), trace AS (
     INSERT INTO job_traces (tenant_id, job_id, seq, trace)
@@ -244,9 +253,10 @@ WITH locked_job AS MATERIALIZED (
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.event_seq
 ), event AS (
-    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+    INSERT INTO job_events (
+        tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
     SELECT tenant_id, job_id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.transition', from_status,
-        status, :actor, :reason
+        status, :actor, :reason, :request_id
     FROM retried_job
 ), outgoing AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)

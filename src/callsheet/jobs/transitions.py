@@ -81,6 +81,7 @@ async def start_jobs(connection: Connection, transition: Transition, requests: R
         charge_cycles=[request.job.charge_cycle for request in requests],
         lease_seqs=[request.new_lease_seq for request in requests],
         actors=[request.actor for request in requests],
+        request_ids=[request.request_id for request in requests],
     )
 
 
@@ -93,6 +94,7 @@ async def retry_job(connection: Connection, request: TransitionRequest) -> Trans
         **request.job._asdict(),
         actor=request.actor,
         reason=request.reason,
+        request_id=request.request_id,
     )
 
 
@@ -107,6 +109,7 @@ def _columns(requests: Requests) -> dict[str, list[Any]]:
         "actors": [request.actor for request in requests],
         "reasons": [request.reason for request in requests],
         "traces": [request.trace for request in requests],
+        "request_ids": [request.request_id for request in requests],
     }
 
 
@@ -205,6 +208,7 @@ class Transitions:
                 to_status=wanted.value,
                 actor=request.actor,
                 reason=request.reason,
+                request_id=request.request_id,
             )
         if row is None:
             raise NotFound("There is no such job.")

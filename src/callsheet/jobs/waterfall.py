@@ -36,6 +36,7 @@ class StatusEvent(NamedTuple):
     actor: str
     reason: str | None
     at: datetime
+    request_id: str | None = None
 
 
 class ProviderCall(NamedTuple):
@@ -64,6 +65,7 @@ class _Stage:
     # The number of the event that started it, which also ended the stage before.
     seq: int = 0
     attempt: int | None = None
+    request_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -112,11 +114,12 @@ def _stages(job: JobTimes, events: Iterable[StatusEvent]) -> list[_Stage]:
             continue
         at = max(event.at, stages[-1].at)
         if event.event == CREATED:
-            stages[-1].seq = event.seq
+            stages[-1].seq, stages[-1].request_id = event.seq, event.request_id
             continue
         cycle = stages[-1].cycle + (event.to_status == "pending")
         kind, _, name = event.actor.partition(":")
         stage = _Stage(event.to_status, at, cycle, name if kind == "worker" else None, event.reason, event.seq)
+        stage.request_id = event.request_id
         if stage.status == "processing":
             attempts += 1
             stage.attempt = attempts
@@ -152,6 +155,7 @@ def _add_stage(
             charge_cycle=stage.cycle,
             outcome=stage.status,
             reason=stage.reason,
+            request_id=stage.request_id,
         )
         return
     end = now if following is None else following.at
@@ -167,6 +171,7 @@ def _add_stage(
         worker_id=stage.worker_id if is_attempt else None,
         outcome=following.status if following else None,
         reason=following.reason if following and is_attempt else None,
+        request_id=stage.request_id,
     )
     trace = traces.get(following.seq) if following and is_attempt else None
     if trace is not None:
@@ -229,7 +234,7 @@ def _add_calls(tree: _Tree, calls: Sequence[ProviderCall], first: datetime, now:
 
 
 def _ordered(spans: Sequence[Span]) -> list[Span]:
-    """By start; the parts of a span right behind it."""
+    """Spans by their start; the parts of a span follow it."""
     parts: dict[str, list[Span]] = {}
     for span in spans:
         if span.parent_id is not None:

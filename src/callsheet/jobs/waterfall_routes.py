@@ -22,7 +22,8 @@ def waterfall_router(history: JobHistory, operations: JobOperations, authenticat
     @router.get("/{job_id}/waterfall")
     async def get_waterfall(job_id: UUID, principal: Principal = see) -> Waterfall:
         """Everything that happened to a job, with durations: each wait, each attempt with its phases and the nodes of
-        its graph, callbacks of providers, events and tokens."""
+        its graph, callbacks of providers, events and tokens. Operators also see the ids of the
+        requests that caused the events."""
         own = principal.only_tenant(Permission.SEE_JOBS)
         tenant_id = await operations.tenant_of(job_id) if own is None else own
         return await history.waterfall(principal, tenant_id, job_id)

@@ -1,7 +1,8 @@
 -- database: pool
 
 -- name: newest_events
-SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at FROM job_events
+SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at, request_id
+FROM job_events
 WHERE tenant_id = :tenant_id AND job_id = :job_id
 ORDER BY seq DESC LIMIT :limit
 

@@ -15,7 +15,7 @@ from callsheet.wire.library import Medium
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Those of a list of jobs; what is empty or None lets every job pass."""
+    """The filters of a list of jobs. A filter that is empty or None matches every job."""
 
     text: str = ""
     statuses: Sequence[JobStatus] = ()

@@ -36,7 +36,7 @@ Name = Annotated[
 _BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 _READ: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file.", **_BYTES},
-    206: {"description": "The part that was asked for with `Range`.", **_BYTES},
+    206: {"description": "The part that the `Range` header requests.", **_BYTES},
 }
 
 
@@ -79,7 +79,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
 
 
 def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
-    """Without an account: the token is all that is asked for."""
+    """Routes of public links. They need no account: the token is enough."""
     router = Router(prefix="/api/shares", tags=["sharing"])
 
     @router.get("/{token}")

@@ -1,12 +1,30 @@
 -- database: pool
 
+-- part: is_listed
+-- The filters of a user except the status, for a row of `listed`. A filter that is NULL matches every job. Texts are
+-- read once, only from their index.
+(:kinds::text[] IS NULL OR listed.kind = ANY (:kinds))
+  AND (:media::text[] IS NULL OR listed.medium = ANY (:media))
+  AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
+  AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
+  AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
+  AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
+  AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
+  AND (:patterns::text[] IS NULL OR listed.id IN (
+      SELECT d.job_id FROM (
+          SELECT job_id, search_text FROM job_descriptions
+          WHERE user_id = :user_id AND job_id < :before AND job_id >= :since
+          ORDER BY job_id DESC LIMIT :looked_at
+      ) d
+      WHERE d.search_text LIKE ALL (:patterns)))
+
 -- name: list_jobs
 -- Newest first. Filters may match few jobs, so at most :looked_at jobs are read: the inner LIMIT bounds the reading,
 -- and the outer one ends it when the page is full. The inner query reads only its index, which has all filtered
--- columns; for an active job it does not have the status, which is read from the job's row (migration 0020). Texts are
--- read once, only from their index. Files are read by files_by_ids. A user belongs to one tenant: rows are read by the
--- user's index, and the tenant is checked afterwards. If the tenant were compared beside the user, the planner would
--- read all rows of the tenant from the newest on, which is slow for a user without recent jobs.
+-- columns; for an active job it does not have the status, which is read from the job's row (migration 0020). Files are
+-- read by files_by_ids. A user belongs to one tenant: rows are read by the user's index, and the tenant is checked
+-- afterwards. If the tenant were compared beside the user, the planner would read all rows of the tenant from the
+-- newest on, which is slow for a user without recent jobs.
 SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id, page.run_id, page.cost,
     page.created_at, page.submitted_at, page.started_at, page.completed_at, page.error ->> 'type' AS error_type,
     left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name,
@@ -28,20 +46,7 @@ FROM (
       AND (:statuses::text[] IS NULL OR job.status = ANY (:statuses))
       AND (:statuses::text[] IS NULL OR listed.outcome_cycle IS DISTINCT FROM listed.charge_cycle
            OR listed.outcome = ANY (:statuses))
-      AND (:kinds::text[] IS NULL OR listed.kind = ANY (:kinds))
-      AND (:media::text[] IS NULL OR listed.medium = ANY (:media))
-      AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
-      AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
-      AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
-      AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
-      AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
-      AND (:patterns::text[] IS NULL OR listed.id IN (
-          SELECT d.job_id FROM (
-              SELECT job_id, search_text FROM job_descriptions
-              WHERE user_id = :user_id AND job_id < :before AND job_id >= :since
-              ORDER BY job_id DESC LIMIT :looked_at
-          ) d
-          WHERE d.search_text LIKE ALL (:patterns)))
+      AND {is_listed}
     ORDER BY listed.id DESC LIMIT :limit
 ) page
 LEFT JOIN job_descriptions described
@@ -70,20 +75,7 @@ SELECT status, count(*) AS jobs FROM (
         ORDER BY id DESC LIMIT :looked_at
     ) listed
     WHERE listed.tenant_id = :tenant_id AND listed.deleted_at IS NULL
-      AND (:kinds::text[] IS NULL OR listed.kind = ANY (:kinds))
-      AND (:media::text[] IS NULL OR listed.medium = ANY (:media))
-      AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
-      AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
-      AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
-      AND (:created_from::timestamptz IS NULL OR listed.created_at >= :created_from)
-      AND (:created_to::timestamptz IS NULL OR listed.created_at < :created_to)
-      AND (:patterns::text[] IS NULL OR listed.id IN (
-          SELECT d.job_id FROM (
-              SELECT job_id, search_text FROM job_descriptions
-              WHERE user_id = :user_id AND job_id < :before AND job_id >= :since
-              ORDER BY job_id DESC LIMIT :looked_at
-          ) d
-          WHERE d.search_text LIKE ALL (:patterns)))
+      AND {is_listed}
 ) counted
 GROUP BY status
 

@@ -20,7 +20,7 @@ HAS_EXIF, HAS_ALPHA = 0x08, 0x10
 
 
 def add_to_png(path: Path, texts: Mapping[str, str]) -> None:
-    """In chunks of ComfyUI's own, because some readers stop at a text that follows the first image."""
+    """Writes chunks of ComfyUI's own type, because some readers stop at a text that follows the first image."""
     with path.open("r+b") as file:
         file.seek(-END, 2)
         end = file.read(END)

@@ -16,8 +16,8 @@ from av.video.reformatter import ColorRange, Colorspace, Interpolation
 from av.video.stream import VideoStream
 
 from callsheet.lightbox.frames import Frames, Picture
-from callsheet.lightbox.opening import opened_media
 from callsheet.lightbox.sound import Sound, sound_of
+from callsheet.lightbox.untrusted_files import opened_media
 
 # From this height on, a video that does not say uses the colours of HD television.
 HD_HEIGHT = 720

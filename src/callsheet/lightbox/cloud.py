@@ -15,12 +15,12 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from callsheet.lightbox import jobs
-from callsheet.lightbox.answers import Handler
 from callsheet.lightbox.executor import Executor
 from callsheet.lightbox.file_routes import FileRoutes, content_hash, copy_file, find_file
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.prompt_queue import Item
 from callsheet.lightbox.prompt_routes import PromptRoutes
+from callsheet.lightbox.responses import Handler
 
 # Accounts that are refused, for clients to be tried with.
 KEY_WITHOUT_CREDITS = "key-without-credits"
@@ -132,7 +132,7 @@ class CloudRoutes:
         return web.json_response({"history": [{"prompt_id": key, **entry} for key, entry in entries.items()]})
 
     async def upload(self, request: web.Request) -> web.Response:
-        """By content: the name is the hash, and the subfolder does not matter."""
+        """Stores a file by its content: the name is the hash, and the subfolder is ignored."""
         form = await request.post()
         file = form.get("image")
         if not isinstance(file, web.FileField):

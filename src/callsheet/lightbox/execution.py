@@ -44,7 +44,7 @@ class Publisher(Protocol):
     def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None: ...
 
     def now_at(self, client: str | None, node_id: str | None) -> None:
-        """For a client that connects again in the middle of a run."""
+        """The current node, for a client that reconnects during a run."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from callsheet.lightbox.folders import Folders, written
-from callsheet.lightbox.opening import opened_picture
+from callsheet.lightbox.untrusted_files import opened_picture
 
 # What a browser would run if it were served as what it is.
 ACTIVE_TYPES = (
@@ -65,7 +65,7 @@ class FileRoutes:
         if file is None:
             return web.Response(status=400)
         if not isinstance(file, web.FileField) or folder is None:
-            raise TypeError("image must be a file, and type one of input, output and temp")
+            raise TypeError("image must be a file, and type must be input, output or temp")
         name, subfolder = file.filename, str(form.get("subfolder", ""))
         target = folder / os.path.normpath(subfolder)
         path = Path(os.path.abspath(target / name))

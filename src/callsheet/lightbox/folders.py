@@ -31,7 +31,7 @@ def written(path: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class SavePlace:
-    """Where the next file of a prefix goes."""
+    """The folder, name and number of the next file of a prefix."""
 
     folder: Path
     name: str

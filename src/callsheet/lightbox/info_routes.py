@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from callsheet import __version__
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import NodeRegistry
 
@@ -38,10 +39,11 @@ class InfoRoutes:
             web.get("/object_info", self.object_info),
             web.get("/object_info/{name}", self.object_info_of),
             web.get("/features", self.features),
+            web.get("/customnode/installed", self.installed_packages),
         ]
 
     async def welcome(self, request: web.Request) -> web.Response:
-        """For a person who opens it in a browser, where ComfyUI would show its editor."""
+        """The page for a person who opens the URL in a browser. ComfyUI would show its editor."""
         return web.Response(
             text=f"This is Lightbox, an engine with ComfyUI's API ({COMFYUI_VERSION}) that renders on the CPU.\n"
             f"It has {len(self._registry.nodes)} nodes: see /object_info. Send a graph to POST /prompt.\n"
@@ -49,6 +51,11 @@ class InfoRoutes:
 
     async def features(self, request: web.Request) -> web.Response:
         return web.json_response(self._features)
+
+    async def installed_packages(self, request: web.Request) -> web.Response:
+        """As ComfyUI-Manager lists packages. Nodes in a file of their own have no version and are not listed."""
+        own = {"ver": __version__, "cnr_id": "lightbox", "aux_id": None, "enabled": True}
+        return web.json_response({"lightbox": own})
 
     async def object_info(self, request: web.Request) -> web.Response:
         return web.json_response({name: self._registry.describe(name, self._folders) for name in self._registry.nodes})

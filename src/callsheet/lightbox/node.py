@@ -76,7 +76,7 @@ class Node:
     display_name: ClassVar[str | None] = None
     description: ClassVar[str] = ""
     category: ClassVar[str] = "image"
-    module: ClassVar[str] = "lightbox"
+    module: ClassVar[str] = "custom_nodes.lightbox"
     inputs: ClassVar[Mapping[str, Input]] = {}
     outputs: ClassVar[tuple[Output, ...]] = ()
     is_output: ClassVar[bool] = False

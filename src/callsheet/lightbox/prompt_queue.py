@@ -95,7 +95,7 @@ class PromptQueue:
             return list(self._running.values())
 
     def pending(self) -> list[Item]:
-        """In the order of the heap, which is not quite the order they will run in: clients of ComfyUI see that too."""
+        """Pending prompts in the order of the heap, as in ComfyUI. They may run in another order."""
         with self._lock:
             return [item for _, _, _, item in self._heap]
 

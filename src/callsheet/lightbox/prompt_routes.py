@@ -9,10 +9,10 @@ from typing import Any
 from aiohttp import web
 
 from callsheet.lightbox import jobs
-from callsheet.lightbox.answers import query_number, trouble
 from callsheet.lightbox.executor import Executor
 from callsheet.lightbox.node import NodeRegistry
 from callsheet.lightbox.prompt_queue import AlreadyQueued, Item, PromptQueue
+from callsheet.lightbox.responses import query_number, trouble
 from callsheet.lightbox.validation import error, validate_prompt
 
 # Handed to partner nodes, never shown again.

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from aiohttp import web
 
-from callsheet.lightbox.answers import only_own_pages, troubles
 from callsheet.lightbox.cloud import CloudRoutes, cloud_key
 from callsheet.lightbox.executor import Executor
 from callsheet.lightbox.file_routes import FileRoutes
@@ -21,6 +20,7 @@ from callsheet.lightbox.info_routes import InfoRoutes, features
 from callsheet.lightbox.nodes import build_registry
 from callsheet.lightbox.prompt_queue import PromptQueue
 from callsheet.lightbox.prompt_routes import PromptRoutes
+from callsheet.lightbox.responses import only_own_pages, troubles
 from callsheet.lightbox.sockets import Sockets
 from callsheet.settings import LightboxSettings
 from callsheet.toolbox.errors import OperatorError

@@ -12,7 +12,7 @@ import av.filter
 import numpy as np
 from av.audio.frame import AudioFrame
 
-from callsheet.lightbox.opening import opened_media
+from callsheet.lightbox.untrusted_files import opened_media
 
 # FFmpeg's atempo keeps the pitch well within this range; beyond it, several follow one another.
 TEMPO_RANGE = (0.5, 2.0)

@@ -56,7 +56,7 @@ def error(kind: str, message: str, details: str = "", **extra_info: Any) -> Erro
 
 
 def type_name(kind: type[BaseException]) -> str:
-    """As ComfyUI writes an exception's type: without the module for what Python has built in."""
+    """The type of an exception as ComfyUI writes it: built-in types have no module."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -53,7 +53,7 @@ class Deletion:
     async def video(
         self, pool: Database, owner: Owner, video_id: UUID, *, unless_changed_after: datetime | None = None
     ) -> None:
-        """With everything that was made of it, except what another video shows."""
+        """Deletes a video and every file that was made from it, except files of another video."""
         async with pool.ordinary() as connection, connection.transaction():
             await self._lock(connection, owner)
             video = await SQL["find_video"].row(

@@ -32,7 +32,7 @@ class Dimensions(NamedTuple):
 
 
 async def dimensions_of(read: Read) -> Dimensions | None:
-    """None for what is not an image of a known format, or has a header that cannot be read."""
+    """Width and height. None if the format is unknown or the header cannot be read."""
     source = _Blocks(read)
     try:
         return await _dimensions(source, await source.at(0, 32))

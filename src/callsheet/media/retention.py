@@ -10,9 +10,9 @@ from uuid import UUID
 from callsheet.media.deletion import Deletion, Owner
 from callsheet.media.files import SQL
 from callsheet.plumbing.database import Database
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import InUse, NotFound
 
 log = get_logger(__name__)

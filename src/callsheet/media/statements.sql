@@ -141,9 +141,9 @@ WHERE v.tenant_id = :tenant_id
 ORDER BY v.id DESC
 
 -- name: outputs_of_jobs
--- The outputs that the results of the jobs list, in the order of the ids, until the page has :most_bytes; the first job
--- is always included. The jobs are read one after the other, like outcomes_of_jobs in jobs/statements.sql. An output
--- counts with the size of its entry in the page, mostly its signed URL, not with the size of the file.
+-- The outputs of the jobs, in the order of the ids, until the page has :most_bytes. The first job is always included.
+-- The jobs are read one after the other, like outcomes_of_jobs in jobs/statements.sql. The size of an output is that of
+-- its entry in the page, mostly the signed URL. The size of the file does not count.
 WITH RECURSIVE outputs_so_far AS (
     SELECT 0 AS place, NULL::jsonb AS outputs, 0 AS bytes
     UNION ALL

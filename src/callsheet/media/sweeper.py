@@ -20,9 +20,9 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.settings import Settings
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import Unavailable
 
 log = get_logger(__name__)

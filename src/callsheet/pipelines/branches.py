@@ -15,9 +15,9 @@ from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.candidates import Approval, Killed, Restored
 from callsheet.wire.errors import InvalidTransition, NotFound, WrongState
 from callsheet.wire.pipelines import CandidateStatus, Rejection

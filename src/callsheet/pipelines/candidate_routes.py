@@ -64,7 +64,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
     async def list_candidates(
         run_id: UUID,
         step: str | None = STEP,
-        parent_id: UUID | None = Query(None, description="Only those that were made from this candidate."),
+        parent_id: UUID | None = Query(None, description="Only candidates that were made from this candidate."),
         status: CandidateStatus | None = STATUS,
         candidate_id: list[UUID] = Query(
             [], max_length=MOST_IDS, description="Only these candidates, in this order, on one page."
@@ -88,8 +88,10 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
     @router.get("/winners")
     async def list_winners(
         run_id: UUID,
-        step: str | None = Query(None, max_length=LONGEST_SLUG, description="Of this step. Default: the last."),
-        limit: int = Query(DEFAULT_LEAVES, ge=1, le=MAXIMUM_LIMIT, description="Most of them."),
+        step: str | None = Query(
+            None, max_length=LONGEST_SLUG, description="Slug of the step. Default: the last step."
+        ),
+        limit: int = Query(DEFAULT_LEAVES, ge=1, le=MAXIMUM_LIMIT, description="Maximum number of candidates."),
         principal: Principal = Depends(authentication.user),
     ) -> list[Candidate]:
         """The best candidates by ELO that are not rejected. Of two equals, the older one comes first."""
@@ -128,7 +130,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
         run_id: UUID,
         step: str | None = STEP,
         seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is returned."),
-        limit: int = Query(5, ge=1, le=MOST_PAIRS, description="Most pairs."),
+        limit: int = Query(5, ge=1, le=MOST_PAIRS, description="Maximum number of pairs."),
         principal: Principal = Depends(authentication.user),
     ) -> Pairs:
         """The next pairs to compare, so that a client can load their images before they are shown. Also the number of
@@ -174,7 +176,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
 
 
 def run_view_router(views: RunViews, authentication: Authentication) -> APIRouter:
-    """What a person looks at before a decision about a run."""
+    """Views that help a person to decide about a run."""
     router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/gates")

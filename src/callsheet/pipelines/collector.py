@@ -25,9 +25,9 @@ from callsheet.pipelines.unwritten_results import UnwrittenResults
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.jobs import JobStatus
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Query
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
+from callsheet.pipelines.pipeline_templates import StartingPoints
 from callsheet.pipelines.routes import PipelineName
 from callsheet.pipelines.run_previews import RunPreviews
-from callsheet.pipelines.starting_points import StartingPoints
 from callsheet.pipelines.step_workflows import StepWorkflows
 from callsheet.pipelines.versions import Versions
 from callsheet.plumbing.pages import CURSOR, LIMIT
@@ -54,10 +54,15 @@ def design_router(
     async def list_versions_of_pipeline(
         pipeline: PipelineName,
         cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
-        limit: int = Query(MOST_VERSIONS, ge=1, le=MOST_VERSIONS, description="Most versions on the page."),
+        limit: int = Query(
+            MOST_VERSIONS, ge=1, le=MOST_VERSIONS, description="Maximum number of versions on the page."
+        ),
         principal: Principal = Depends(authentication.user),
     ) -> Page[PipelineVersion]:
-        """The versions of a pipeline with their steps, newest first."""
+        """The versions of a pipeline with their steps, newest first.
+
+        A page ends early, with a `next_cursor`, where the payloads of its steps exceed 4 MiB.
+        """
         return await versions.page(principal, pipeline, cursor, limit)
 
     return router

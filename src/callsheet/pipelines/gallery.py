@@ -165,7 +165,7 @@ class Gallery:
         return found
 
     async def of_ids(self, principal: Principal, candidate_ids: Sequence[UUID]) -> list[Candidate]:
-        """In this order. The caller must have checked that they belong to the principal."""
+        """Candidates in the order of the ids. The caller must have checked that they belong to the principal."""
         if not candidate_ids:
             return []
         pool = await self._databases.pool(principal.pool)

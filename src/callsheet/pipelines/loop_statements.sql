@@ -8,21 +8,21 @@
 SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id HAVING count(*) >= :in_total
 
 -- name: claim_run
--- The run that was looked at longest ago goes to the end of the line. Runs that another control plane looks at are
+-- Claims the run that was examined longest ago, and moves it to the end. Runs that another control plane examines are
 -- skipped, to save work: the slots prevent that a job is started twice. Runs with an unfinished kill of a branch are
 -- skipped too, and runs of tenants that have reached their limit of active jobs: these keep their places.
-WITH due AS MATERIALIZED (
+WITH due_run AS MATERIALIZED (
     SELECT tenant_id, id, due_at FROM pipeline_runs r
     WHERE status = 'active' AND due_at <= (SELECT clock_timestamp()) AND tenant_id <> ALL (:full::uuid[])
       AND NOT EXISTS (SELECT FROM branch_kills k WHERE k.run_id = r.id AND k.tenant_id = r.tenant_id)
     ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
-FROM due
-WHERE r.tenant_id = due.tenant_id AND r.id = due.id
+FROM due_run
+WHERE r.tenant_id = due_run.tenant_id AND r.id = due_run.id
 RETURNING r.tenant_id, r.id, r.user_id, r.pipeline_id, r.pipeline_version, r.steps, r.strategy, r.seed, r.draws,
     r.target_leaves, r.concurrency, r.budget, r.spent, r.prompt, r.variables, r.reason, r.reason_detail, r.due_at,
-    due.due_at AS was_due_at
+    due_run.due_at AS was_due_at
 
 -- name: put_back_run
 -- The run could not start a job because of a limit of others, so it keeps its place in the line.
@@ -68,7 +68,7 @@ LEFT JOIN LATERAL (
 ) any_parent ON true
 LEFT JOIN LATERAL (
     -- The same as best_parents.
-    WITH started AS MATERIALIZED (
+    WITH started_parent AS MATERIALIZED (
         SELECT candidate_is_eligible(c) AS is_eligible FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots > 0
           AND c.tenant_id = :tenant_id AND :best_only AND s.top_k IS NOT NULL
@@ -79,10 +79,11 @@ LEFT JOIN LATERAL (
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
           AND c.tenant_id = :tenant_id AND :best_only AND s.top_k IS NOT NULL
           AND NOT candidate_has_failed(c)
-        ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM started), 0)
+        ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM started_parent), 0)
     )
     SELECT true AS is_eligible
-    WHERE EXISTS (SELECT FROM started WHERE is_eligible) OR EXISTS (SELECT FROM best_untried WHERE max_children > 0)
+    WHERE EXISTS (SELECT FROM started_parent WHERE is_eligible)
+       OR EXISTS (SELECT FROM best_untried WHERE max_children > 0)
 ) best_parent ON true
 ORDER BY s.position
 
@@ -135,7 +136,7 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS sample (num
 -- The `top_k` candidates of a step that may become parents: first those for which a job was started (`started`), then
 -- the best of the others (`best_untried`). A vote does not take away a place for which tokens were spent, or more
 -- than `top_k` would become parents. A candidate that failed too often without a child takes no place.
-WITH started AS MATERIALIZED (
+WITH started_parent AS MATERIALIZED (
     SELECT number, elo, candidate_is_eligible(candidates) AS is_eligible FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
       AND tenant_id = :tenant_id AND (NOT candidate_has_failed(candidates) OR child_count > 0)
@@ -144,14 +145,17 @@ WITH started AS MATERIALIZED (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
       AND tenant_id = :tenant_id AND NOT candidate_has_failed(candidates)
-    ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM started), 0)
+    ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM started_parent), 0)
 )
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
-    SELECT number, elo FROM started WHERE is_eligible UNION ALL SELECT number, elo FROM best_untried ORDER BY number
+    SELECT number, elo FROM started_parent WHERE is_eligible
+    UNION ALL
+    SELECT number, elo FROM best_untried
+    ORDER BY number
 ) parent
 
 -- name: numbered_candidate
--- Equal, said by a comparison of rows, which only the index of the numbers can answer.
+-- Equal, said by a comparison of rows, which only the index of the numbers supports.
 SELECT id, number, slots, file_id FROM candidates
 WHERE (run_id, number, tenant_id) >= (:run_id, :number, :tenant_id)
   AND (run_id, number, tenant_id) <= (:run_id, :number, :tenant_id)
@@ -224,9 +228,8 @@ LIMIT :limit
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id FOR NO KEY UPDATE
 
 -- name: slot_is_open
--- By its job: a plan that was made while the table was empty used the index by run, and read all slots of the run.
-SELECT true FROM candidate_slots
-WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'open'
+-- By its job. With the status in the condition, a plan that was made while the table was empty read all open slots.
+SELECT status = 'open' FROM candidate_slots WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
 -- name: accept_candidates
 -- The run is locked and the slot is open. Every image becomes a candidate. If the parent was rejected meanwhile, its
@@ -287,16 +290,17 @@ WITH settled_slot AS (
     UPDATE candidates SET in_flight = in_flight - 1, failure_count = failure_count + (:status = 'failed')::integer
     WHERE tenant_id = :tenant_id AND id = :parent_id
     RETURNING :status = 'failed' AND failure_count = strikes AND child_count = 0 AS is_dead
-), changes AS (
+), run_changes AS (
     SELECT CASE WHEN :is_refunded THEN wallet_refunded(:tenant_id, :job_id, 1) ELSE 0 END AS refunded_tokens,
         (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failures,
         coalesce((SELECT is_dead FROM updated_parent), false)::integer AS dead_branches
     FROM settled_slot slot
 )
-UPDATE pipeline_runs r SET spent = r.spent - changes.refunded_tokens,
-    base_failures = r.base_failures + changes.base_failures, dead_branches = r.dead_branches + changes.dead_branches,
+UPDATE pipeline_runs r SET spent = r.spent - run_changes.refunded_tokens,
+    base_failures = r.base_failures + run_changes.base_failures,
+    dead_branches = r.dead_branches + run_changes.dead_branches,
     due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
-FROM changes
+FROM run_changes
 WHERE r.tenant_id = :tenant_id AND r.id = :run_id
 RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 

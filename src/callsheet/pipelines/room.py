@@ -13,12 +13,12 @@ from callsheet.media.room import MediaRoom
 from callsheet.pipelines.collector import Collector
 from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.guidance import Guidance, open_guidance
-from callsheet.pipelines.numbers import RunMetrics, RunNumbers
 from callsheet.pipelines.open_jobs import OpenJobs
+from callsheet.pipelines.pipeline_templates import StartingPoints
+from callsheet.pipelines.run_figures import RunMetrics, RunNumbers
 from callsheet.pipelines.run_previews import RunPreviews
 from callsheet.pipelines.runs import Runs
 from callsheet.pipelines.scheduler import RunScheduler
-from callsheet.pipelines.starting_points import StartingPoints
 from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.pipelines.step_workflows import StepWorkflows
 from callsheet.pipelines.task_steps import TaskPlans

@@ -34,7 +34,7 @@ STARTED_BEFORE: dict[int | str, dict[str, Any]] = {
     200: {"model": Run, "description": "The run that was created with this idempotency key. No new run was started."}
 }
 STATUS = Query(None, description="Only runs of this status.")
-DRY_RUN = Query(False, description="Answer what would be there, and write nothing. Ids of new steps are not kept.")
+DRY_RUN = Query(False, description="Return what would be there, and write nothing. Ids of new steps are not kept.")
 DRY_RUN_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {"model": Pipeline, "description": "A dry run: nothing was written."}
 }
@@ -159,7 +159,7 @@ def run_router(runs: Runs, gallery: Gallery, authentication: Authentication) -> 
     async def get_tree(
         run_id: UUID,
         cursor: int | None = Query(None, ge=0, le=2**31 - 1, description="`next_cursor` of the page before."),
-        limit: int = Query(1000, ge=1, le=5000, description="Most candidates on the page."),
+        limit: int = Query(1000, ge=1, le=5000, description="Maximum number of candidates on the page."),
         principal: Principal = Depends(authentication.user),
     ) -> Page[TreeNode]:
         """All candidates of a run without their images, parents before their children."""

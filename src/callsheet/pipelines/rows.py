@@ -102,7 +102,8 @@ class ClaimedRun(NamedTuple):
     variables: Mapping[str, Any]
     reason: str | None
     reason_detail: str | None
-    # When it is looked at next, unless something happens to it; and when its turn was, before it was claimed.
+    # When the scheduler examines the run next, unless a change makes it due earlier; and when it was due before it was
+    # claimed.
     due_at: datetime
     was_due_at: datetime
 

@@ -1,4 +1,4 @@
-"""The scheduler: the loop that looks at one active run after the other and starts its next job.
+"""The scheduler: the loop that examines one active run after the other and starts its next job.
 
 It may run on any number of control planes at once: a choice that was made from an old state of a run is refused when
 the job is submitted, because another job of the run was started since (`slot_refusal_2`).
@@ -15,7 +15,7 @@ from uuid import UUID
 from callsheet.jobs.new_jobs import SlotRefused
 from callsheet.jobs.submit import Submission
 from callsheet.media.files import Files, ReadyFile
-from callsheet.pipelines.raffle import EligibleParents, draw_from, draw_parent
+from callsheet.pipelines.parent_draws import EligibleParents, draw_from, draw_parent
 from callsheet.pipelines.rows import ClaimedRun, FailureCounts, StepRow
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.slots import NewSlot
@@ -24,14 +24,14 @@ from callsheet.pipelines.strikes import SQL, stop_after_strikes
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines import RunReason, Strategy
 
 log = get_logger(__name__)
-# Runs that are looked at in one tick; more may be due.
+# Maximum number of runs that one tick examines; more may be due.
 RUNS_PER_TICK = 100
 # The end of a job and every action of a user make a run due at once. If that was missed, it is due after this time.
 LONGEST_WAIT_SECONDS = 3600.0
@@ -81,7 +81,7 @@ class StepNow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """A run as it was when it was looked at."""
+    """The state of a run when the scheduler read it."""
 
     steps: Sequence[StepNow]
     state: RunState
@@ -251,7 +251,7 @@ class RunScheduler(Loop):
                 for step, state in zip(snapshot.steps, snapshot.state.steps, strict=True)
                 if state.is_gated and state.has_eligible
             )
-            detail = f"The step {gate.slug!r} waits for an approval."
+            detail = f"The step {gate.name!r} waits for an approval."
             await self._block(pool, run, RunReason.APPROVAL_NEEDED, detail, LONGEST_WAIT_SECONDS)
         elif choice.idle is Idle.WAITING:
             await self._wait_for_jobs(pool, run)
@@ -308,7 +308,7 @@ class RunScheduler(Loop):
                 due_at=run.due_at,
                 later_seconds=later_seconds or self._settings.blocked_seconds,
             )
-        # A blocked run is looked at again and again. The same reason is logged once.
+        # A blocked run is examined repeatedly. The same reason is logged once.
         if _is_new_reason(run, reason, detail):
             log.info("pipeline.run_blocked", run_id=str(run.id), reason=reason.value, detail=detail)
 

@@ -73,8 +73,8 @@ CROSS JOIN LATERAL (
     WHERE s.pipeline_id = p.id AND s.version = p.version AND s.tenant_id = :tenant_id
 ) steps
 LEFT JOIN LATERAL (
-    SELECT jsonb_build_object('id', r.id, 'name', r.name, 'status', r.status, 'candidates', r.candidates,
-        'created_at', r.created_at) AS last_run
+    SELECT jsonb_build_object('id', r.id, 'name', r.name, 'status', r.status, 'reason', r.reason,
+        'candidates', r.candidates, 'created_at', r.created_at) AS last_run
     FROM pipeline_runs r
     WHERE r.pipeline_id = p.id AND r.tenant_id = :tenant_id
     ORDER BY r.id DESC LIMIT 1
@@ -82,12 +82,21 @@ LEFT JOIN LATERAL (
 ORDER BY p.id DESC
 
 -- name: steps_of_versions
-SELECT version, id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt,
-    needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval
-FROM pipeline_steps
-WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest
-  AND tenant_id = :tenant_id
-ORDER BY version DESC, position
+-- From the newest version on, at least one, until the total size of payloads and values reaches :most_bytes.
+WITH sizes AS (
+    SELECT version, sum(coalesce(octet_length(payload::text), 0) + octet_length("values"::text)) AS bytes
+    FROM pipeline_steps
+    WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest AND tenant_id = :tenant_id
+    GROUP BY version
+), totals AS (
+    SELECT version, sum(bytes) OVER (ORDER BY version DESC) - bytes AS bytes_of_newer FROM sizes
+)
+SELECT s.version, s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
+    s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
+FROM totals
+JOIN pipeline_steps s ON s.pipeline_id = :pipeline_id AND s.version = totals.version AND s.tenant_id = :tenant_id
+WHERE totals.bytes_of_newer < :most_bytes::integer
+ORDER BY s.version DESC, s.position
 
 -- name: steps_of_pipeline
 SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
@@ -188,14 +197,14 @@ RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, re
 -- name: forgive_branches
 -- The run is locked. Candidates are locked in key order, as votes do. The user has resumed the run: candidates that
 -- failed too often, without a child, may be parents again.
-WITH locked AS MATERIALIZED (
+WITH locked_candidate AS MATERIALIZED (
     SELECT id FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active'
       AND candidate_has_failed(candidates) AND child_count = 0
     ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE candidates SET failure_count = 0
-WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
+WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked_candidate))
 
 -- name: counts_of_run
 -- For the API only: the scheduler never counts candidates. Two indexes have all columns, so the rows are not read.

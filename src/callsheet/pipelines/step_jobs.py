@@ -17,7 +17,7 @@ from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import PIPELINE
-from callsheet.pipelines.payload_templates import variables_in
+from callsheet.pipelines.payload_placeholders import variables_in
 from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.task_steps import (
     NoTasks,
@@ -27,7 +27,7 @@ from callsheet.pipelines.task_steps import (
     is_actor,
     missing_variable,
 )
-from callsheet.pipelines.templates import (
+from callsheet.pipelines.workflow_placeholders import (
     PROMPT,
     SEED,
     Needs,

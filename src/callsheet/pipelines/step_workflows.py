@@ -1,4 +1,5 @@
-"""The workflows that a step can use, with what an editor must know about each."""
+"""The workflows that a step of a pipeline can use, with the data that the pipeline editor shows. Each is an effect that
+makes images: a workflow with values and a price."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ from uuid import UUID
 
 from callsheet.catalog.image_effects import ImageEffect, ImageEffects
 from callsheet.catalog.properties import primary_input
-from callsheet.pipelines.templates import PARENT, PROMPT, SEED, file_property, property_of, undescribed
+from callsheet.pipelines.workflow_placeholders import PARENT, PROMPT, SEED, file_property, property_of, undescribed
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import FILES, PropertyType
 from callsheet.wire.pipeline_design import StepWorkflow
 
-# Effects that are read for templates.
+# Templates of pipelines are made of the newest effects, at most this number.
 MOST_EFFECTS = 200
 
 
@@ -20,6 +21,7 @@ class StepWorkflows:
         self._effects = effects
 
     async def page(self, before: UUID | None, limit: int) -> Page[StepWorkflow]:
+        """May have fewer items than `limit`, because effects that no step can use are left out."""
         found, cursor = await self._effects.page(before, limit)
         items = [step_workflow(each) for each in found if can_be_step(each)]
         return Page(items=items, next_cursor=str(cursor) if cursor else None)
@@ -29,7 +31,8 @@ class StepWorkflows:
 
 
 def can_be_step(effect: ImageEffect) -> bool:
-    """A step gives its workflow an image at most. Another file that has no default cannot be set."""
+    """A step passes at most one image to its workflow, so an effect that requires another file cannot be a step, unless
+    the file has a default."""
     primary = primary_input(effect.properties)
     if primary is not None and primary.type is not PropertyType.IMAGE:
         return False

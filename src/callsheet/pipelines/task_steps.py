@@ -11,7 +11,7 @@ from callsheet.catalog.payloads import InputFile
 from callsheet.identity.principal import Owner
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.task_files import REPLAY, TaskFile, files_of, put_in, with_files, without_files
-from callsheet.pipelines.payload_templates import (
+from callsheet.pipelines.payload_placeholders import (
     FIELD,
     LARGEST_SEED,
     PARENT_FILE,
@@ -26,7 +26,7 @@ from callsheet.pipelines.payload_templates import (
     variables_in,
 )
 from callsheet.pipelines.rows import ClaimedRun, StepRow
-from callsheet.pipelines.templates import PARENT, PROMPT, SEED, Needs, placeholder, seed_used
+from callsheet.pipelines.workflow_placeholders import PARENT, PROMPT, SEED, Needs, placeholder, seed_used
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines import NewStep
 from callsheet.wire.tasks import actor_of, workflow_slug
@@ -92,7 +92,7 @@ class TaskSteps:
         payload = step.payload or {}
         problems = [*_foreign_fields(step), *check_payload(payload, needs, position)]
         if any(each.field.startswith(FIELD) for each in problems):
-            # With a wrong payload, the answer of the actor would mean nothing.
+            # With a wrong payload, the plan of the actor would mean nothing.
             return problems
         given = dict.fromkeys(names_in(payload), SAMPLE_TEXT)
         try:
@@ -117,8 +117,8 @@ class TaskSteps:
             await self._planned(step.workflow, payload, given)
         except InvalidRequest as refusal:
             placed = placed_names(payload)
-            told = refusal.errors[:MOST_PROBLEMS]
-            found = [(each, _given_by_run(names_behind(placed, each.field), wanted, needs)) for each in told]
+            problems = refusal.errors[:MOST_PROBLEMS]
+            found = [(each, _given_by_run(names_behind(placed, each.field), wanted, needs)) for each in problems]
             of_step = [each for each, field in found if field is None]
             if of_step:
                 raise InvalidRequest(str(refusal), errors=of_step) from None
@@ -150,7 +150,10 @@ class TaskSteps:
     async def again(self, owner: Owner, job: CandidateJob) -> NewJob:
         """The same task as an earlier job of a run, at the current price."""
         if job.actor is None or job.queue_name is None:
-            raise InvalidRequest.field("candidate_id", "Its job has neither an effect nor an actor.")
+            raise InvalidRequest.field(
+                "candidate_id",
+                "The candidate's job has neither an effect nor an actor, so it cannot be generated again.",
+            )
         payload = without_files(job.kind, job.payload)
         places = [place for file in files_of(job.kind, job.payload) for place in file.places]
         sample = put_in(payload, ((place, SAMPLE_URL) for place in places))

@@ -8,6 +8,7 @@ from callsheet.identity.principal import Principal
 from callsheet.pipelines.definitions import SQL, Pipelines, step_view
 from callsheet.pipelines.rows import VersionedStep
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import MOST_PAGE_BYTES
 from callsheet.toolbox.ids import time_of
 from callsheet.wire.base import Page
 from callsheet.wire.pipeline_design import PipelineVersion
@@ -21,7 +22,10 @@ class Versions:
     async def page(
         self, principal: Principal, id_or_slug: str, before: int | None, limit: int
     ) -> Page[PipelineVersion]:
-        """Newest first. The numbers of versions have no gap, so a page is a range of them."""
+        """Newest first. The numbers of versions have no gap, so a page is a range of them.
+
+        Each version may have a megabyte of payloads, so a page ends early where they are large.
+        """
         pipeline = await self._pipelines.get(principal, id_or_slug)
         newest = pipeline.version if before is None else min(pipeline.version, before - 1)
         oldest = max(1, newest - limit + 1)
@@ -34,9 +38,11 @@ class Versions:
                 pipeline_id=pipeline.id,
                 oldest=oldest,
                 newest=newest,
+                most_bytes=MOST_PAGE_BYTES,
             )
         items = [_version(number, [*steps]) for number, steps in groupby(rows, key=lambda row: row.version)]
-        return Page(items=items, next_cursor=str(oldest) if items and oldest > 1 else None)
+        is_cut = bool(items) and items[-1].version > 1
+        return Page(items=items, next_cursor=str(items[-1].version) if is_cut else None)
 
 
 def _version(number: int, rows: list[VersionedStep]) -> PipelineVersion:

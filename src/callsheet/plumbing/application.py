@@ -17,13 +17,13 @@ from callsheet.plumbing.connections import ConnectionLimit, RequestsInProgress
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge, Vouch
+from callsheet.plumbing.fast_routes import Direct, Shortcut
 from callsheet.plumbing.front_page import front_page_router
 from callsheet.plumbing.health import health_router, is_ready
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.plumbing.openapi_texts import describe_operations
 from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
-from callsheet.plumbing.shortcut import Direct, Shortcut
 from callsheet.settings import Settings
 
 

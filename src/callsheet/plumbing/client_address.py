@@ -8,15 +8,15 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from callsheet.settings.values import Network
 
-# One subscriber of IPv6 has at least this network.
+# An IPv6 subscriber has at least a network of this size.
 SUBSCRIBER_BITS = 64
 
 
 def client_address(peer: str, forwarded_for: Iterable[str], trusted: tuple[Network, ...]) -> str:
-    """The caller's network address; X-Forwarded-For counts only as far as it was written by proxies we trust.
+    """The caller's network address. Only entries of X-Forwarded-For that trusted proxies wrote are used.
 
-    `forwarded_for`: the values of all its lines. Some proxies add a line of their own instead of appending to the
-    client's.
+    `forwarded_for`: the values of all X-Forwarded-For headers. Some proxies add a header instead of appending to the
+    client's header.
     """
     address = bare_address(peer)
     if not trusted:
@@ -28,8 +28,11 @@ def client_address(peer: str, forwarded_for: Iterable[str], trusted: tuple[Netwo
 
 
 def bare_address(text: str) -> str:
-    """Without the port that some proxies write (a new one for each connection, so no client would be counted twice),
-    and without the ::ffff: under which a server that listens on :: sees callers of IPv4."""
+    """Removes the port and the prefix ::ffff:.
+
+    Some proxies write a port, which differs for each connection, so that no client would be counted twice. A server
+    that listens on :: sees IPv4 callers with the prefix ::ffff:.
+    """
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -47,7 +50,10 @@ def is_in(address: str, networks: Iterable[Network]) -> bool:
 
 @lru_cache(4096)
 def neighbourhood(address: str, bits: int = SUBSCRIBER_BITS) -> str:
-    """A subscriber of IPv6 has a /64 at least: counted one by one, its IP addresses would never run out."""
+    """The network that counts as one caller: an IPv4 address, or the /64 network of an IPv6 address.
+
+    An IPv6 subscriber has at least a /64. If each IP address had its own limit, a subscriber would have no limit.
+    """
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -113,7 +113,7 @@ class ConnectionLimit(Loop):
         self._since: dict[Peer, int] = {}
 
     async def tick(self, now: datetime) -> None:
-        # Listing the descriptors takes 0.1 ms. Each is looked at only if there may be too many connections.
+        # Listing the descriptors takes 0.1 ms. Each one is inspected only if there may be too many connections.
         if DESCRIPTORS is None or len(os.listdir(DESCRIPTORS)) <= self._limit:
             self._since.clear()
             return

@@ -31,7 +31,7 @@ from callsheet.plumbing.pool_keeper import PoolAddress, PoolKeeper, Role, prepar
 from callsheet.plumbing.secrets import master_secret, seal, unseal
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
-from callsheet.toolbox.together import all_of
+from callsheet.toolbox.concurrently import all_of
 
 SQL = statements("callsheet.plumbing")
 CENTRAL = "central"
@@ -250,8 +250,8 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
     if known and (await schema.inspect(dsn, "pool", name)).version == 0:
         # Its tenants would be routed to a database that has none of their data.
         raise DatabaseError(
-            f"There is a pool {name} already, and an empty database cannot take its place. Restore its data there "
-            "first, or choose another name."
+            f"Pool {name} exists already, and an empty database cannot replace it. Restore its data there first, or "
+            "choose another name."
         )
     applied = await prepare_pool(dsn, name, central, migrate=True)
     async with connected(dsn, name) as connection:

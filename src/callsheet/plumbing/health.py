@@ -57,7 +57,7 @@ def health_router(
         if token is not None:
             expected = f"Bearer {token.get_secret_value()}".encode()
             if not hmac.compare_digest((authorization or "").encode("utf-8", "replace"), expected):
-                raise NotAuthenticated("/metrics asks for the bearer token of server.metrics_token.")
+                raise NotAuthenticated("/metrics requires the bearer token of server.metrics_token.")
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return router
@@ -74,7 +74,7 @@ async def readiness(databases: Databases, draining: asyncio.Event) -> Readiness:
     pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
     if not answered[CENTRAL] or not any(pools.values()):
         missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]
-        raise Unavailable(f"No answer from the database {', '.join(missing)}.")
+        raise Unavailable(f"No response from the database {', '.join(missing)}.")
     return Readiness(
         status="ready" if all(pools.values()) else "degraded",
         databases={

@@ -21,7 +21,7 @@ class HttpMetrics:
         )
         self._seconds = Histogram(
             "callsheet_http_request_seconds",
-            "Time to answer a request.",
+            "Time until the response to a request.",
             ["method", "route"],
             buckets=BUCKETS,
             registry=registry,

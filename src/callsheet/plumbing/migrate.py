@@ -200,7 +200,7 @@ async def _apply_whole(connection: asyncpg.Connection[asyncpg.Record], migration
 
 
 async def _apply_apart(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
-    """Without a limit on waiting: what may run here (CREATE INDEX CONCURRENTLY) waits for others and holds up none."""
+    """No lock timeout: CREATE INDEX CONCURRENTLY, which may run here, waits for others and delays none."""
     for command in commands(migration.sql):
         await connection.execute(command)
     async with connection.transaction():

@@ -94,7 +94,7 @@ async def read_system(connection: Connection) -> int:
 
 
 async def read_owner(connection: Connection) -> Owner | None:
-    """None where the pool has no owner yet, or its schema is older than owners."""
+    """The owner of the pool. None if it has no owner yet, or if its schema has no table of owners."""
     if await connection.fetchval("SELECT to_regclass('pool_owner')") is None:
         return None
     row = await POOL_SQL["read_owner"].row(connection, lease_seconds=LEASE_SECONDS)

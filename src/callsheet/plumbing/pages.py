@@ -16,7 +16,7 @@ MAXIMUM_LIMIT = 200
 MOST_PAGE_BYTES = 4 * 2**20
 
 CURSOR = Query(None, description="`next_cursor` of the page before.")
-LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page.")
+LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Maximum number of items on the page.")
 
 
 class HasId(Protocol):

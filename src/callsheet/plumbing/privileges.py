@@ -41,7 +41,7 @@ async def require_privileges(connection: asyncpg.Connection[asyncpg.Record], nam
 
 
 def grants_for(role: str, owner: str, schema: str) -> list[str]:
-    """For the tables that are there, and for those of later migrations. Names come quoted."""
+    """Grants for existing tables and for tables of later migrations. Names are quoted by the caller."""
     later = f"ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA {schema}"
     return [
         f"GRANT USAGE ON SCHEMA {schema} TO {role};",

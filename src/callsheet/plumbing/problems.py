@@ -254,7 +254,7 @@ def _document_problems(app: FastAPI) -> None:
 
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-# Documented once for all routes: what a 4xx or 5xx answer looks like.
+# Documented once for all routes: what a 4xx or 5xx response looks like.
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
         "description": "The request was refused. `code` says why, `errors` names the fields.",

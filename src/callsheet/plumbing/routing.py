@@ -1,17 +1,52 @@
-"""A router that skips its routes if the path does not start like any of them."""
+"""A router whose routes are built when they are used, and that skips them if the path starts like none of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from inspect import signature
+from typing import Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from starlette.routing import Match
+from starlette.routing import Match, get_name
 from starlette.types import Scope
+
+_NOT_GIVEN = {
+    name: parameter.default
+    for name, parameter in signature(APIRoute.__init__).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
+
+
+class DeferredRoute(APIRoute):
+    """A route that is built at the first look at something that is not as it was given.
+
+    The framework builds a route from the parameters of its function twice: here, and again where its router is
+    included. The second time is at the first request to the router, so that the first one only takes time: 0.25 seconds
+    of each start.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any):
+        vars(self).update(_NOT_GIVEN | given, path=path, endpoint=endpoint, stream_item_type=None)
+        self.name = given.get("name") or get_name(endpoint)
+        self.methods = {method.upper() for method in given.get("methods") or ["GET"]}
+        self._given: dict[str, Any] = given
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for attributes that the route does not have yet."""
+        if name.startswith("__") or "_given" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        given = vars(self).pop("_given")
+        super().__init__(self.path, self.endpoint, **given)
+        return getattr(self, name)
 
 
 class Router(APIRouter):
     """The framework would try all routes of all routers one by one, which takes up to a millisecond per request."""
+
+    def __init__(self, *, route_class: type[APIRoute] = DeferredRoute, **options: Any):
+        super().__init__(route_class=route_class, **options)
 
     @cached_property
     def _beginnings(self) -> tuple[str, ...]:

@@ -8,6 +8,13 @@
 NamedTuple whose fields are the columns, in the same order. Where a response has exactly the columns of a row, its
 pydantic model is the class. A test prepares every block of every room against the migrated schema, and compares its
 columns with the class, so a statement that PostgreSQL would refuse does not land.
+
+Text that several statements of a file share, like the filters of a list and of its totals, is written once:
+
+    -- part: matches_filter
+    (:status::text IS NULL OR job.status = :status)
+
+`{matches_filter}` in a statement of the same file is replaced by this text.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ else:
 # A row without a class of its own, or a dictionary made of it.
 Row: TypeAlias = asyncpg.Record | Mapping[str, Any]
 
-_BLOCK = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
+_BLOCK = re.compile(r"^--\s*(name|part):\s*(\w+)\s*$", re.MULTILINE)
 _DATABASE = re.compile(r"^--\s*database:\s*(central|pool)\s*$", re.MULTILINE)
 # Quoted text and comments are passed over, so that a colon in them is not taken for a parameter; `::` is a cast.
 _TOKEN = re.compile(
@@ -39,6 +46,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _END = re.compile(_TOKEN.pattern + "| (?P<end>;)", _TOKEN.flags)
+_PART = re.compile(_TOKEN.pattern + r"| \{(?P<part>\w+)\}", _TOKEN.flags)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
@@ -119,14 +127,34 @@ def parse(text: str, where: str = "") -> Iterator[Statement]:
     if len(databases) != 1:
         raise ValueError(f"{where} must say once '-- database: central' or '-- database: pool'")
     kind: DatabaseKind = "central" if databases[0] == "central" else "pool"
-    before, *parts = _BLOCK.split(text)
+    before, *blocks = _BLOCK.split(text)
     if not _is_blank(before):
         raise ValueError(f"{where} has SQL before its first '-- name:'")
-    for name, body in zip(parts[::2], parts[1::2], strict=True):
+    bodies: dict[str, list[tuple[str, str]]] = {"name": [], "part": []}
+    for block, name, body in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
         if _is_blank(body):
-            raise ValueError(f"{where} has nothing below '-- name: {name}'")
-        sql, parameters = positional(body.strip().rstrip(";"))
+            raise ValueError(f"{where} has nothing below '-- {block}: {name}'")
+        bodies[block].append((name, body.strip().rstrip(";")))
+    parts = {name: _COMMENT.sub("", body).strip() for name, body in bodies["part"]}
+    used: set[str] = set()
+    for name, body in bodies["name"]:
+        sql, parameters = positional(_with_parts(body, parts, used, where))
         yield Statement(name, kind, sql, parameters)
+    if len(used) < len(bodies["part"]):
+        raise ValueError(f"{where} has a part that is not used, or that is named twice")
+
+
+def _with_parts(sql: str, parts: Mapping[str, str], used: set[str], where: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        name = match["part"]
+        if name is None:
+            return match[0]
+        if name not in parts:
+            raise ValueError(f"{where} uses {{{name}}}, but has no '-- part: {name}'")
+        used.add(name)
+        return parts[name]
+
+    return _PART.sub(replace, sql)
 
 
 def _is_blank(sql: str) -> bool:

@@ -15,7 +15,7 @@ from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, 
 
 __all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task", "title_of"]
 
-# The provider of tasks that call no provider: they run on machines of the installation.
+# The name of the provider of tasks that need no other service: they run on machines of the installation.
 OWN = "self_hosted"
 # The actor whose tasks name a provider and an action.
 MEDIA = "media"
@@ -31,7 +31,7 @@ class Plan:
     run_limit_seconds: int = 3600
     # The provider's action, if the task uses one. The price may depend on it.
     action: str | None = None
-    # Only set if the provider finishes by `worker`.
+    # Only set if `finish` is `worker`: then a GPU worker makes the result with this effect.
     effect: EffectUse | None = None
     # False if the task makes only texts or sounds: such a task cannot be a step of a pipeline.
     makes_pictures: bool = True
@@ -50,7 +50,7 @@ class Task:
     say: SayProgress
     # Only set if the plan finishes by webhook.
     callback: Callback | None = None
-    # A URL that the control plane added to the payload, for a file in its storage.
+    # The URL of the first file in storage that the payload names. The control plane signs it.
     input_url: str | None = None
 
 
@@ -77,20 +77,21 @@ class Actor(Protocol):
 
     @property
     def paid(self) -> bool:
-        """Whether the actor's tasks cost money at a service, in addition to a media provider that declares it itself.
-        Such tasks need a price in `tasks.costs`."""
+        """Whether tasks of this actor cost money at a service. Such tasks need a price in `tasks.costs`. What a media
+        provider costs does not count here: the provider declares it."""
         ...
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
-        """Pure and quick. Raises InvalidRequest with fields such as `payload.prompt` if the payload cannot be run."""
+        """No I/O, because each submit waits for it. Raises InvalidRequest with fields such as `payload.prompt` if the
+        payload cannot be run."""
         ...
 
     async def run(self, task: Task) -> Done | Deferred:
-        """Raises ProviderError. After it is cancelled, it must release its resources within seconds; the worker does
-        not wait longer.
+        """Raises ProviderError if the provider fails. After it is cancelled, it must release its resources within
+        seconds; the worker does not wait longer.
 
-        It shares its event loop with other tasks, their heartbeats and maybe a whole control plane. Code that computes
-        or blocks belongs in a thread (`asyncio.to_thread`) or a process.
+        It shares its event loop with other tasks, their heartbeats and, if the task worker is part of it, the control
+        plane. Code that computes or blocks belongs in a thread (`asyncio.to_thread`) or a process.
         """
         ...
 

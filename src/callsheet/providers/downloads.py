@@ -1,4 +1,4 @@
-"""Fetching what a service made from a URL that the service named: guarded, bounded, and looked at."""
+"""Downloads outputs from URLs that a service returned: guarded, bounded, and checked for their type."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ async def download(
 
 async def _saved(provider: str, answer: ResponseStream, target: Path, limits: Limits) -> str:
     if answer.status in PASSING:
-        raise ProviderUnavailable(provider, f"{provider} does not hand out what it made now.", status=answer.status)
+        raise ProviderUnavailable(provider, f"{provider} currently does not return its output.", status=answer.status)
     if answer.status != 200:
-        message = f"{provider} does not hand out what it made ({answer.status})."
+        message = f"{provider} did not return its output (status {answer.status})."
         raise ProviderError("output_unreadable", message, details={"provider": provider, "status": answer.status})
     media_type: str | None = None
     waiting = bytearray()

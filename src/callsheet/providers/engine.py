@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from callsheet.providers.comfy.socket_images import Kept
+    from callsheet.providers.comfy.socket_images import StoredImage
 
 from callsheet.providers.errors import ProviderError
 
@@ -23,7 +23,7 @@ class EngineError(ProviderError):
 
 
 class EngineUnreachable(EngineError):
-    """No answer, or none that makes sense: nothing is known about any run. `may_have_arrived` is false where the
+    """No response, or none that makes sense: nothing is known about any run. `may_have_arrived` is false where the
     request was certainly not sent."""
 
     def __init__(self, message: str, *, may_have_arrived: bool = True, **details: Any):
@@ -66,11 +66,11 @@ class Output:
     folder: str = ""
     store: str = "output"
     text: str | None = None
-    kept: Kept | None = None
+    kept: StoredImage | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedOutput:
     """An output that was saved on the disk of the worker."""
 
     size: int
@@ -94,6 +94,8 @@ class Inventory:
     versions: tuple[str, ...] = ()
     # Packages of nodes that are not part of the engine, by the name of their folder.
     custom_nodes: frozenset[str] = frozenset()
+    # The versions of those packages whose version the engine reports.
+    custom_node_versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -153,7 +155,7 @@ class Engine(Protocol):
         engine is free for the next one."""
         ...
 
-    async def fetch(self, output: Output, target: Path) -> Fetched:
+    async def fetch(self, output: Output, target: Path) -> FetchedOutput:
         """Writes the output to a new file, in pieces."""
         ...
 

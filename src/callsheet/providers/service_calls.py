@@ -45,7 +45,7 @@ class Service:
     async def call(
         self, method: str, path: str, body: object = None, *, error_path: str | None = None, often: bool = False
     ) -> Any:
-        """The JSON of a good answer. Raises ProviderUnavailable where later may be better, ProviderError otherwise.
+        """The JSON of a good response. Raises ProviderUnavailable where later may be better, ProviderError otherwise.
 
         What is called `often` is logged for those who look closely.
         """
@@ -61,7 +61,7 @@ class Service:
         if not 200 <= answer.status < 300:
             raise self._refused(answer, error_path)
         if answer.body is None:
-            raise ProviderUnavailable(self.name, f"{self.name} did not answer with JSON.", status=answer.status)
+            raise ProviderUnavailable(self.name, f"{self.name} did not return JSON.", status=answer.status)
         return answer.body
 
     def reason_in(self, body: object, error_path: str | None) -> str | None:

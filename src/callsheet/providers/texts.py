@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from callsheet.providers.engine import Fetched
+from callsheet.providers.engine import FetchedOutput
 
 
-def save_text(text: str, target: Path) -> Fetched:
+def save_text(text: str, target: Path) -> FetchedOutput:
     content = text.encode("utf-8", "replace")
     target.write_bytes(content)
-    return Fetched(len(content), hashlib.sha256(content).hexdigest())
+    return FetchedOutput(len(content), hashlib.sha256(content).hexdigest())

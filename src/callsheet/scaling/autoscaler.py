@@ -27,9 +27,9 @@ from callsheet.scaling.policy import Decision, Situation, decide
 from callsheet.scaling.sharing import Queue
 from callsheet.settings import ScalingSettings
 from callsheet.toolbox.clock import Clock
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.together import all_of
 
 log = get_logger(__name__)
 Result = TypeVar("Result")
@@ -256,7 +256,7 @@ class Autoscaler(Loop):
         except DriverError:
             raise
         except TimeoutError:
-            raise DriverError(f"The driver did not answer within {seconds:g} seconds.") from None
+            raise DriverError(f"The driver did not respond within {seconds:g} seconds.") from None
         except Exception as error:
             log.exception("scaling.driver_broken")
             raise DriverError(f"The driver failed with {type(error).__name__}; the log has the traceback.") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from callsheet.scaling.policy import Policy
 
@@ -57,6 +57,11 @@ class Driver(Protocol):
     """
 
     name: str
+    # One sentence for operators: which workers the driver starts and ends.
+    about: str
+
+    def options_schema(self) -> Mapping[str, Any]:
+        """Returns the JSON schema of a fleet's options, for forms. `checked` decides."""
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         """Returns a fleet's options as they are stored, with defaults; raises OptionError. Contacts no other system.

@@ -14,11 +14,11 @@ WITH fleet AS MATERIALIZED (
     JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
     JOIN dispatch_lanes l ON l.workflow_id = k.id AND l.stage = fleet.stage AND l.has_work
     WHERE l.provider = ANY (:providers::text[]) OR EXISTS (SELECT FROM worker WHERE l.provider = ANY (worker.providers))
-), held AS MATERIALIZED (
+), held_jobs AS MATERIALIZED (
     SELECT worker.max_concurrency, (
         SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = worker.worker_id AND d.status = 'leased') AS jobs
     FROM worker
-), waiting AS MATERIALIZED (
+), waiting_jobs AS MATERIALIZED (
     SELECT counted.jobs, counted.jobs * coalesce(
         (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = lane.workflow_id),
         :unmeasured::float8) AS seconds
@@ -37,9 +37,9 @@ WITH fleet AS MATERIALIZED (
              AND d.status <> 'queued'), true)
 )
 SELECT fleet.slug, fleet.stage,
-    (SELECT coalesce(sum(jobs), 0) FROM waiting)::integer AS queued_jobs,
-    (SELECT coalesce(sum(seconds), 0) FROM waiting)::float8 AS queued_seconds,
-    (SELECT coalesce(sum(jobs), 0) FROM held)::integer AS running_jobs,
-    (SELECT coalesce(sum(least(jobs, max_concurrency)), 0) FROM held)::integer AS busy_slots,
+    (SELECT coalesce(sum(jobs), 0) FROM waiting_jobs)::integer AS queued_jobs,
+    (SELECT coalesce(sum(seconds), 0) FROM waiting_jobs)::float8 AS queued_seconds,
+    (SELECT coalesce(sum(jobs), 0) FROM held_jobs)::integer AS running_jobs,
+    (SELECT coalesce(sum(least(jobs, max_concurrency)), 0) FROM held_jobs)::integer AS busy_slots,
     (SELECT coalesce(avg(max_concurrency), 1) FROM worker)::float8 AS slots
 FROM fleet

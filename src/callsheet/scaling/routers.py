@@ -9,11 +9,12 @@ from callsheet.plumbing.databases import Databases
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.metric_routes import metric_router
 from callsheet.scaling.room import ScalingRoom
-from callsheet.scaling.routes import scaling_router
+from callsheet.scaling.routes import scaling_driver_router, scaling_router
 
 
 def scaling_routers(databases: Databases, scaling: ScalingRoom, authentication: Authentication) -> list[APIRouter]:
     return [
         metric_router(FleetMetrics(databases), authentication),
         scaling_router(scaling.rules, authentication),
+        scaling_driver_router(scaling.rules, authentication),
     ]

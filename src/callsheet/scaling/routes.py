@@ -13,7 +13,18 @@ from callsheet.plumbing.pages import LIMIT
 from callsheet.plumbing.routing import Router
 from callsheet.scaling.rules import ScalingRules
 from callsheet.wire.base import Page
-from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
+from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
+
+
+def scaling_driver_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:
+    router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
+
+    @router.get("/scaling-drivers")
+    async def list_scaling_drivers() -> list[ScalingDriver]:
+        """The drivers that can scale fleets of this installation, and the options of each."""
+        return rules.drivers()
+
+    return router
 
 
 def scaling_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:

@@ -17,7 +17,7 @@ from callsheet.scaling.fleet_states import SQL
 from callsheet.scaling.policy import Policy, PolicyError
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
+from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingDriver, ScalingRequest
 
 SHOWN_DECISIONS = 3
 
@@ -75,6 +75,13 @@ class ScalingRules:
     def __init__(self, databases: Databases, drivers: Mapping[str, Driver]):
         self._databases = databases
         self._drivers = drivers
+
+    def drivers(self) -> list[ScalingDriver]:
+        """In alphabetical order."""
+        return [
+            ScalingDriver(name=name, about=driver.about, options=dict(driver.options_schema()))
+            for name, driver in sorted(self._drivers.items())
+        ]
 
     async def get(self, fleet_id: int) -> FleetScaling:
         async with self._databases.central.ordinary() as connection:

@@ -53,12 +53,12 @@ SELECT count(*)::integer FROM comfyui_workers WHERE revoked_at IS NULL AND NOT s
 -- name: waiting_routes
 -- Jobs that wait for scaled fleets and could be leased now, counted lane by lane from low_water, up to :most per route,
 -- so the whole queue is never read. Delayed jobs and jobs of an identifier at its limit are not counted.
-WITH served AS MATERIALIZED (
+WITH served_route AS MATERIALIZED (
     SELECT DISTINCT wf.workflow_id, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active
     JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
 ), route AS MATERIALIZED (
-    SELECT DISTINCT l.workflow_id, l.stage, l.provider FROM served
-    JOIN dispatch_lanes l ON l.workflow_id = served.workflow_id AND l.stage = served.stage AND l.has_work
+    SELECT DISTINCT l.workflow_id, l.stage, l.provider FROM served_route
+    JOIN dispatch_lanes l ON l.workflow_id = served_route.workflow_id AND l.stage = served_route.stage AND l.has_work
 )
 SELECT route.workflow_id, route.stage, route.provider, counted.jobs,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds
@@ -91,7 +91,7 @@ WITH route AS MATERIALIZED (
     SELECT DISTINCT f.id, f.stage FROM route JOIN workflow_fleets wf ON wf.workflow_id = route.workflow_id
     JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = route.stage
     WHERE NOT EXISTS (SELECT FROM fleet_scaling s WHERE s.fleet_id = f.id)
-), usable AS MATERIALIZED (
+), usable_worker AS MATERIALIZED (
     SELECT w.*, greatest(0, w.max_concurrency - (
         SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased')) AS slots
     FROM (
@@ -105,11 +105,11 @@ WITH route AS MATERIALIZED (
       AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
       AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
 ), fleet_slots AS MATERIALIZED (
-    SELECT usable.fleet_id, other_fleet.stage, p.provider, usable.environment, sum(usable.slots) AS slots
-    FROM usable JOIN other_fleet ON other_fleet.id = usable.fleet_id
-    CROSS JOIN LATERAL unnest(usable.providers) AS p (provider)
-    WHERE NOT usable.is_narrowed
-    GROUP BY usable.fleet_id, other_fleet.stage, p.provider, usable.environment
+    SELECT w.fleet_id, other_fleet.stage, p.provider, w.environment, sum(w.slots) AS slots
+    FROM usable_worker w JOIN other_fleet ON other_fleet.id = w.fleet_id
+    CROSS JOIN LATERAL unnest(w.providers) AS p (provider)
+    WHERE NOT w.is_narrowed
+    GROUP BY w.fleet_id, other_fleet.stage, p.provider, w.environment
 )
 SELECT route.workflow_id, route.stage, route.provider,
     (coalesce(fleets.slots, 0) + coalesce(named.slots, 0))::integer AS slots
@@ -121,7 +121,7 @@ FROM route CROSS JOIN LATERAL (
       AND NOT EXISTS (
           SELECT FROM environment_lacks l WHERE l.digest = free.environment AND l.workflow_id = route.workflow_id)
 ) fleets CROSS JOIN LATERAL (
-    SELECT sum(free.slots) AS slots FROM worker_workflows ww JOIN usable free ON free.worker_id = ww.worker_id
+    SELECT sum(free.slots) AS slots FROM worker_workflows ww JOIN usable_worker free ON free.worker_id = ww.worker_id
     WHERE ww.workflow_id = route.workflow_id AND route.provider = ANY (free.providers)
       AND (free.fleet_id IS NULL AND free.stage = route.stage OR free.is_narrowed AND EXISTS (
           SELECT FROM other_fleet f JOIN workflow_fleets wf ON wf.fleet_id = f.id AND wf.workflow_id = route.workflow_id

@@ -19,10 +19,7 @@ from callsheet.settings.control_plane import (
     StorageSettings,
     WebhookSettings,
 )
-from callsheet.settings.loading import file_of, load_settings
-from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
-from callsheet.settings.pipelines import PipelineSettings
-from callsheet.settings.places import (
+from callsheet.settings.installation_search import (
     Place,
     find_place,
     given_pool_dsn,
@@ -30,6 +27,9 @@ from callsheet.settings.places import (
     named_profile,
     user_config_directory,
 )
+from callsheet.settings.loading import file_of, load_settings
+from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.quotas import QuotaSettings
 from callsheet.settings.scaling import ScalingSettings
 from callsheet.settings.tasks import TaskSettings

@@ -523,7 +523,7 @@ class SharingSettings(Section):
         30, ge=1, le=36_500, description="Days until a public link expires, if its owner chooses no other number."
     )
     longest_link_days: int = Field(
-        365, ge=1, le=36_500, description="Largest number of days until a public link expires."
+        365, ge=1, le=36_500, description="Longest time until a public link expires that its owner may choose, in days."
     )
 
 

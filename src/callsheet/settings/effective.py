@@ -9,8 +9,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from callsheet.settings.installation_search import find_place
 from callsheet.settings.loading import source_reader
-from callsheet.settings.places import find_place
 from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import variable_name
 from callsheet.toolbox.redaction import redact
@@ -44,7 +44,7 @@ class EffectiveSetting:
 
 
 def effective_settings(settings: Settings) -> Iterator[EffectiveSetting]:
-    """In the order of the source."""
+    """All settings in the order of the source code."""
     dumped = settings.model_dump(mode="json")
     # Not `Settings()`, which would read the environment.
     defaults = Settings.model_construct().model_dump(mode="json")

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from callsheet.settings.places import config_file, find_place, short_variables, variables
+from callsheet.settings.installation_search import config_file, find_place, short_variables, variables
 from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import (
     CONFIG_VARIABLE,
@@ -141,7 +141,7 @@ def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> tuple[str, st
 
 
 def _source_of_table(path: Sequence[str]) -> str:
-    """Where a setting that is named inside a table was given."""
+    """The source of a setting that is inside a table."""
     own = f"{variable_name(path)}{DELIMITER}"
     sources = (source for name, (source, _) in variables().items() if own.startswith(f"{name}{DELIMITER}"))
     return next(sources, str(config_file()))

@@ -69,7 +69,15 @@ class EngineSettings(Section):
         ge=1,
         le=3600,
         description="Timeout for the engine to respond to a call, or to continue a response, in seconds. A run may "
-        "take longer. Also: COMFYUI_TIMEOUT.",
+        "take longer.",
+    )
+    run_limit_seconds: float | None = Field(
+        None,
+        ge=1,
+        le=604_800,
+        description="Longest run of a job on this worker, in seconds, from the moment that the engine starts the run. "
+        "A job that takes longer fails with run_limit. Default: only the run limit of the workflow, which also counts "
+        "where it is shorter. Also: COMFYUI_TIMEOUT.",
     )
     max_retries: int = Field(
         3,

@@ -1,4 +1,4 @@
-"""Runs of pipelines: how many jobs they have under way, and how often they are looked at."""
+"""Runs of pipelines: how many jobs they have in flight, and how often the scheduler examines them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PipelineSettings(Section):
         30.0,
         gt=0,
         le=86_400,
-        description="How long a blocked run waits before the scheduler looks at it again, in seconds.",
+        description="How long a blocked run waits before the scheduler examines it again, in seconds.",
     )
     strikes: int = Field(
         3,

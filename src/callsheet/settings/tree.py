@@ -35,9 +35,9 @@ from callsheet.settings.control_plane import (
     StorageSettings,
     WebhookSettings,
 )
+from callsheet.settings.installation_search import find_place, short_variables
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.settings.places import find_place, short_variables
 from callsheet.settings.quotas import QuotaSettings
 from callsheet.settings.scaling import ScalingSettings
 from callsheet.settings.statistics import StatisticsSettings
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
 
 
 class _ShortNames(PydanticBaseSettingsSource):
-    """`SHORT_NAMES` in the environment or `.env`. An empty one is as good as none."""
+    """`SHORT_NAMES` in the environment or `.env`. An empty value counts as unset."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         return None, field_name, False

@@ -34,7 +34,7 @@ SHORT_NAMES: Mapping[str, tuple[str, str]] = {
     "ASG_NAME": ("worker", "asg_name"),
     "COMFY_CLOUD_API_KEY": ("worker", "cloud_api_key"),
     "COMFYUI_BASE_URL": ("engine", "url"),
-    "COMFYUI_TIMEOUT": ("engine", "timeout_seconds"),
+    "COMFYUI_TIMEOUT": ("engine", "run_limit_seconds"),
     "COMFYUI_MAX_RETRIES": ("engine", "max_retries"),
     "COMFYUI_POLL_INTERVAL": ("engine", "poll_seconds"),
     "COMFYUI_SUBMIT_INTERVAL": ("pipelines", "submit_seconds"),

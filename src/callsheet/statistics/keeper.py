@@ -1,18 +1,21 @@
 """Counts what finished and samples queues and workers, for charts that survive restarts.
 
-Any number of control planes may run this: one counts at a time, under a lock that ends with its transaction. Nothing is
-added to what is there. The last minutes are counted anew from the history each time, so a process that dies, or a job
-whose end was committed late, changes nothing in the end.
+Any number of control planes may run this: one counts at a time, under a lock that ends with its transaction. The last
+minutes are counted anew from the history each time, so a process that dies, or a job whose end was committed late,
+changes nothing in the end. Only the hours of workers are added up; that is in the transaction that writes the sample of
+their minute, and a minute is sampled once.
 """
 
 from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.statistics.series import RESOLUTIONS
 from callsheet.toolbox.loops import Loop
@@ -67,11 +70,14 @@ class StatisticsKeeper(Loop):
             since = first_minute(progress)
             until = await self._count(connection, since, progress.now)
             minute = progress.now.replace(second=0, microsecond=0)
+            await hit(Failpoint.STATISTICS_PROGRESS_BEFORE_SAMPLES)
             if minute != self._sampled_minute:
                 await self._sample(connection, progress.now, tokens)
             # Also while it catches up: the minutes of thirty days are too many to be deleted at once.
             if minute != self._sampled_minute or until < progress.now:
                 await self._delete_old(connection, progress.now, since)
+            await hit(Failpoint.STATISTICS_BEFORE_COMMIT)
+        await hit(Failpoint.STATISTICS_AFTER_COMMIT)
         self._sampled_minute = minute
         return until < progress.now
 
@@ -79,16 +85,26 @@ class StatisticsKeeper(Loop):
         """Counts from the last time on, at most an hour of it; returns until when."""
         until = min(now, since + COUNTED_AGAIN + MOST_AT_ONCE)
         await SQL["count_minutes"].run(connection, since=since, until=until)
-        for step in LONGER_STEPS:
-            await SQL["combine_finished"].run(connection, step_seconds=step, since=since, until=until)
+        await hit(Failpoint.STATISTICS_COUNTED_BEFORE_LONGER_STEPS)
+        for shorter, step in pairwise((60, *LONGER_STEPS)):
+            await SQL["combine_finished"].run(
+                connection, step_seconds=step, shorter_seconds=shorter, since=since, until=until
+            )
+        await hit(Failpoint.STATISTICS_COUNTED_BEFORE_PROGRESS)
         await SQL["write_progress"].run(connection, counted_until=until)
         return until
 
     async def _sample(self, connection: Connection, now: datetime, tokens: float | None) -> None:
+        # The row of the fleet says that the minute is sampled. A second control plane adds nothing in the same minute:
+        # hours of workers would count twice, and a workflow that got its first jobs meanwhile would have a sample that
+        # the sum of all workflows does not include.
+        if not await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens):
+            return
+        await hit(Failpoint.STATISTICS_FLEET_BEFORE_QUEUES)
         await SQL["sample_queues"].run(connection, now=now, most=MOST_QUEUED)
-        # A minute that another control plane has sampled is not added again.
-        if await SQL["sample_fleet"].run(connection, now=now, alive_seconds=ALIVE_SECONDS, tokens_held=tokens):
-            await SQL["sample_workers"].run(connection, now=now, alive_seconds=ALIVE_SECONDS)
+        await hit(Failpoint.STATISTICS_QUEUES_BEFORE_WORKERS)
+        await SQL["sample_workers"].run(connection, now=now, alive_seconds=ALIVE_SECONDS)
+        await hit(Failpoint.STATISTICS_WORKERS_BEFORE_LONGER_STEPS)
         for step in LONGER_STEPS:
             await SQL["combine_queues"].run(connection, step_seconds=step, since=now)
             await SQL["combine_fleet"].run(connection, step_seconds=step, since=now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
@@ -125,19 +125,18 @@ def points(
 def _point(
     at: datetime, finished: FinishedRow | None, queue: QueueRow | None, fleet: FleetRow | None
 ) -> StatisticsPoint:
-    point = StatisticsPoint(at=at, completed=0, failed=0, canceled=0, expired=0)
+    values: dict[str, Any] = {"at": at, "completed": 0, "failed": 0, "canceled": 0, "expired": 0}
     if fleet is not None:
         # A minute with a sample of the workers and none of the queue had an empty queue.
-        point = point.model_copy(update={"queued": 0.0, "running": 0.0, **fleet._asdict()})
+        values |= {"queued": 0.0, "running": 0.0, **fleet._asdict()}
     if queue is not None:
-        point = point.model_copy(update=queue._asdict())
+        values |= queue._asdict()
     if finished is not None:
-        counted = {name: getattr(finished, name) for name in ("completed", "failed", "canceled", "expired")}
-        times = {
+        values |= {name: getattr(finished, name) for name in ("completed", "failed", "canceled", "expired")}
+        values |= {
             "wait_p50_seconds": quantile(finished.waits, 0.5),
             "wait_p95_seconds": quantile(finished.waits, 0.95),
             "run_p50_seconds": quantile(finished.runs, 0.5),
             "run_p95_seconds": quantile(finished.runs, 0.95),
         }
-        point = point.model_copy(update=counted | times)
-    return point
+    return StatisticsPoint(**values)

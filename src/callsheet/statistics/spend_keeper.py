@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Statement, statements
 from callsheet.statistics.keeper import COUNTED_AGAIN, MOST_AT_ONCE, Progress, first_minute
 from callsheet.toolbox.loops import Loop
@@ -62,6 +63,7 @@ class SpendKeeper(Loop):
         """Whether there is more to count."""
         has_more = await _count(self._databases.central, CALLS)
         for pool in self._databases.pools:
+            await hit(Failpoint.SPEND_BETWEEN_DATABASES)
             # Also if an earlier database has more: all of them are counted in each tick.
             has_more |= bool(await unless_unavailable(_count(pool, TOKENS)))
         return has_more
@@ -77,8 +79,10 @@ async def _count(database: Database, steps: StepStatements) -> bool:
         since = first_step(progress)
         until = min(progress.now, since + COUNTED_AGAIN + MOST_AT_ONCE)
         await steps.count_steps.run(connection, since=since, until=until, step_seconds=STEP_SECONDS)
+        await hit(Failpoint.SPEND_COUNTED_BEFORE_PROGRESS)
         await steps.write_progress.run(connection, counted_until=until)
         await steps.delete_old_steps.run(connection, before=progress.now - KEPT)
+        await hit(Failpoint.SPEND_BEFORE_COMMIT)
         return until < progress.now
 
 

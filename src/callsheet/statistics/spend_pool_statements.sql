@@ -5,6 +5,7 @@
 SELECT pg_try_advisory_xact_lock(hashtextextended('tokens by provider', 0)) AS is_held
 
 -- name: read_progress
+-- If nothing was counted yet, counting starts at the end of the first job.
 SELECT clock_timestamp() AS now, (SELECT counted_until FROM tokens_by_provider_progress) AS counted_until,
     (SELECT min(completed_at) FROM ai_jobs WHERE completed_at IS NOT NULL) AS first_end
 

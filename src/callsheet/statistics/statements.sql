@@ -30,24 +30,25 @@ ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
     waits = excluded.waits, runs = excluded.runs
 
 -- name: combine_finished
--- Adds up the minutes of each longer time that has a minute from :since to :until.
-WITH minutes AS (
+-- Adds up the shorter steps of each longer one that has a minute from :since to :until. An hour is added up from steps
+-- of ten minutes: from its minutes it took 80 ms instead of 4 with 20 workflows, every ten seconds.
+WITH shorter_steps AS (
     SELECT date_bin(make_interval(secs => :step_seconds::integer), at, 'epoch'::timestamptz) AS longer_at, counted.*
     FROM finished_jobs_by_time counted
-    WHERE step_seconds = 60 AND at < :until
+    WHERE step_seconds = :shorter_seconds AND at < :until
       AND at >= date_bin(make_interval(secs => :step_seconds::integer), :since::timestamptz, 'epoch'::timestamptz)
 ), added_histograms AS (
     SELECT longer_at, workflow_id, array_agg(waits ORDER BY place) AS waits, array_agg(runs ORDER BY place) AS runs
     FROM (
         SELECT longer_at, workflow_id, place, sum(wait)::integer AS waits, sum(run)::integer AS runs
-        FROM minutes CROSS JOIN unnest(waits, runs) WITH ORDINALITY AS parts (wait, run, place)
+        FROM shorter_steps CROSS JOIN unnest(waits, runs) WITH ORDINALITY AS parts (wait, run, place)
         GROUP BY longer_at, workflow_id, place
     ) by_place
     GROUP BY longer_at, workflow_id
 ), added_counts AS (
     SELECT longer_at, workflow_id, sum(completed) AS completed, sum(failed) AS failed, sum(canceled) AS canceled,
         sum(expired) AS expired
-    FROM minutes
+    FROM shorter_steps
     GROUP BY longer_at, workflow_id
 )
 INSERT INTO finished_jobs_by_time (step_seconds, at, workflow_id, completed, failed, canceled, expired, waits, runs)
@@ -60,7 +61,7 @@ ON CONFLICT (step_seconds, workflow_id, at) DO UPDATE SET
 -- name: sample_queues
 -- Queued and running jobs per workflow and of all workflows (id 0) at this moment, as the sample of this minute. Queued
 -- jobs are counted up to :most per workflow: a longer queue takes too long to count every minute.
-WITH ready AS (
+WITH ready_jobs AS (
     SELECT w.id AS workflow_id, counted.jobs
     FROM workflows w CROSS JOIN LATERAL (
         SELECT count(*) AS jobs FROM (
@@ -69,20 +70,20 @@ WITH ready AS (
             WHERE l.workflow_id = w.id AND d.status = 'queued' AND d.not_before IS NULL LIMIT :most::bigint
         ) first
     ) counted
-), delayed AS (
+), delayed_jobs AS (
     SELECT workflow_id, count(*) AS jobs FROM ai_job_dispatches
     WHERE status = 'queued' AND not_before IS NOT NULL
     GROUP BY workflow_id
-), running AS (
+), running_jobs AS (
     SELECT workflow_id, count(*) AS running FROM ai_job_dispatches WHERE status <> 'queued' GROUP BY workflow_id
 )
 INSERT INTO queue_samples (step_seconds, at, workflow_id, queued, running)
-SELECT 60, date_trunc('minute', :now::timestamptz), coalesce(ready.workflow_id, 0),
-    sum(ready.jobs + coalesce(delayed.jobs, 0)), sum(coalesce(running.running, 0))
-FROM ready LEFT JOIN delayed USING (workflow_id) LEFT JOIN running USING (workflow_id)
+SELECT 60, date_trunc('minute', :now::timestamptz), coalesce(ready_jobs.workflow_id, 0),
+    sum(ready_jobs.jobs + coalesce(delayed_jobs.jobs, 0)), sum(coalesce(running_jobs.running, 0))
+FROM ready_jobs LEFT JOIN delayed_jobs USING (workflow_id) LEFT JOIN running_jobs USING (workflow_id)
 -- A workflow without jobs has no sample.
-WHERE ready.jobs > 0 OR delayed.jobs > 0 OR running.running > 0
-GROUP BY GROUPING SETS ((ready.workflow_id), ())
+WHERE ready_jobs.jobs > 0 OR delayed_jobs.jobs > 0 OR running_jobs.running > 0
+GROUP BY GROUPING SETS ((ready_jobs.workflow_id), ())
 HAVING count(*) > 0
 ON CONFLICT (step_seconds, workflow_id, at) DO NOTHING
 
@@ -108,7 +109,8 @@ FROM (
 ON CONFLICT (step_seconds, at) DO NOTHING
 
 -- name: sample_workers
--- Adds this minute to the hour of each live worker. Runs once per minute, after the sample_fleet that wrote a row.
+-- Adds this minute to the hour of each live worker. Runs once per minute, in the transaction of the sample_fleet that
+-- wrote a row.
 INSERT INTO worker_hours (worker_id, at, busy_minutes, minutes)
 SELECT w.worker_id, date_trunc('hour', :now::timestamptz),
     least(coalesce(held.jobs, 0), w.max_concurrency) / greatest(w.max_concurrency, 1)::double precision, 1

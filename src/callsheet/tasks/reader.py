@@ -46,7 +46,7 @@ class TaskReader:
         return await self.shown(principal, await self._jobs.row(principal, job.id))
 
     async def shown(self, principal: Principal, row: JobRow) -> Task:
-        """With its payload, which lists do not have."""
+        """A single task with its payload. Lists have no payloads."""
         payload = await self._jobs.payload(principal, row.id)
         return task_view(row, await self._presenter.one(principal.tenant_id, job_view(row)), payload)
 

@@ -11,11 +11,11 @@ from callsheet.plumbing.databases import Databases
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
-from callsheet.tasks.for_runs import RunTasks
 from callsheet.tasks.generation import Generation
 from callsheet.tasks.limits import Limits
 from callsheet.tasks.plans import Plans
 from callsheet.tasks.products import Products
+from callsheet.tasks.run_tasks import RunTasks
 from callsheet.tasks.runner import Runner, SynchronousTasks
 from callsheet.tasks.submission import TaskSubmission
 

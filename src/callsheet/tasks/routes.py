@@ -69,7 +69,7 @@ def task_router(
 
     @router.get("")
     async def list_tasks(
-        workflow_run_id: Line | None = Query(None, description="Only those whose payload names this run."),
+        workflow_run_id: Line | None = Query(None, description="Only tasks whose payload names this run."),
         status: JobStatus | None = Query(None, description="Only tasks of this status."),
         actor: ActorName | None = Query(None, description="Only tasks of this actor."),
         queue_name: QueueName | None = Query(None, description="Only tasks of this queue."),

@@ -101,7 +101,7 @@ class SynchronousTasks:
         row = await _row(pool, tenant_id, job_id)
         if row.status in TERMINAL:
             return row
-        # Run elsewhere, or put back and tried again.
+        # Another process runs the task, or the task was requeued.
         items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, row.event_seq))
         with suppress(TimeoutError):
             async with asyncio.timeout_at(over_at), aclosing(items):

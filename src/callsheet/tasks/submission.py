@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import check_payload
-from callsheet.jobs.levels import check_priority
+from callsheet.jobs.priorities import check_priority
 from callsheet.jobs.submit import Submission, SubmittedJob
 from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.wire.errors import InvalidRequest
@@ -34,7 +34,7 @@ def task_request(principal: Principal, request: SubmitTask) -> TaskRequest:
     names = {actor_named(name) for name in (request.actor, request.task_type) if name is not None}
     if len(names) > 1:
         raise InvalidRequest.field(
-            "task_type", "task_type is an alias of actor, and the two differ. Send only one of them."
+            "task_type", "The field task_type is an alias of actor, and the two differ. Send only one of them."
         )
     if not names:
         raise InvalidRequest.field("actor", "Send the name of the actor.")

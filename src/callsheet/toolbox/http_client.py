@@ -55,7 +55,7 @@ _LONGEST_HOST = 253
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer. `url` is where it came from after redirects; `content` is unpacked."""
+    """A whole response. `url` is where it came from after redirects; `content` is unpacked."""
 
     status: int
     headers: httpx.Headers
@@ -76,7 +76,7 @@ class _Request:
 
 
 class ResponseStream:
-    """An answer whose body is read piece by piece, once, with `async for`."""
+    """A response whose body is read piece by piece, once, with `async for`."""
 
     def __init__(self, request: _Request, response: httpcore.Response, deadline: float, max_bytes: int) -> None:
         self.status = response.status
@@ -114,7 +114,7 @@ class ResponseStream:
                         await asyncio.sleep(0)
             unpacker.finish()
         except CannotUnpack as reason:
-            raise RequestImpossible(f"The answer of {self._request.host} cannot be unpacked: {reason}.") from None
+            raise RequestImpossible(f"The response of {self._request.host} cannot be unpacked: {reason}.") from None
 
     async def _received(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._response.aiter_stream()) as chunks:  # type: ignore[type-var]
@@ -129,12 +129,12 @@ class ResponseStream:
 
     def _declared_length(self) -> int:
         value = self.headers.get("content-length", "")[:20]
-        # A HEAD answer declares a length and has no body.
+        # A HEAD response declares a length and has no body.
         return int(value) if value.isdecimal() and self._request.method != "HEAD" else 0
 
     def _refuse_above_limit(self, size: int) -> None:
         if size > self._max_bytes:
-            raise TooLarge(f"The answer of {self._request.host} has more than {self._max_bytes} bytes.")
+            raise TooLarge(f"The response of {self._request.host} has more than {self._max_bytes} bytes.")
 
 
 class GuardedClient:
@@ -180,7 +180,7 @@ class GuardedClient:
         max_bytes: int | None = None,
         follow_redirects: bool = True,
     ) -> Response:
-        """The whole answer, whatever its status. Raises OutgoingError, and nothing else, for what others can cause."""
+        """The whole response of any status. Raises OutgoingError, and nothing else, for what others can cause."""
         async with self.stream(
             method,
             url,
@@ -205,7 +205,7 @@ class GuardedClient:
         max_bytes: int | None = None,
         follow_redirects: bool = True,
     ) -> AsyncIterator[ResponseStream]:
-        """The answer as soon as its headers are there. Time and size limits go on while the body is read."""
+        """The response as soon as its headers are there. Time and size limits go on while the body is read."""
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         limit = self._max_bytes if max_bytes is None else max_bytes
         deadline = asyncio.get_running_loop().time() + seconds
@@ -319,7 +319,7 @@ def _translated_errors(host: str) -> Iterator[None]:
     try:
         yield
     except (TimeoutError, httpcore.TimeoutException):
-        raise TimedOut(f"{host} did not answer in time.") from None
+        raise TimedOut(f"{host} did not respond in time.") from None
     except httpcore.ConnectError as error:
         # The pool re-raises `from None`; what happened is kept as the first argument.
         if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in error.args):
@@ -330,6 +330,6 @@ def _translated_errors(host: str) -> Iterator[None]:
     except httpcore.LocalProtocolError as error:
         raise RequestImpossible("The request has a header that cannot be sent.") from error
     except httpcore.ProtocolError as error:
-        raise RequestFailed(f"{host} did not answer as a web server does.") from error
+        raise RequestFailed(f"{host} did not respond as a web server does.") from error
     except (httpcore.NetworkError, OSError, ValueError) as error:  # ValueError: a host name that TLS cannot send
         raise RequestFailed(f"The connection to {host} was lost.") from error

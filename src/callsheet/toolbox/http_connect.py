@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# A name may have any number of IP addresses; each that does not answer costs its connect timeout.
+# A name may have any number of IP addresses; each that does not respond costs its connect timeout.
 _MOST_ADDRESSES = 4
 
 
@@ -30,15 +30,15 @@ class AddressRefused(OutgoingError):
 
 
 class TooLarge(OutgoingError):
-    """The answer has more bytes than are accepted."""
+    """The response has more bytes than are accepted."""
 
 
 class TimedOut(OutgoingError):
-    """The answer was not complete in time."""
+    """The response was not complete in time."""
 
 
 class RequestFailed(OutgoingError):
-    """The host could not be reached or did not answer properly."""
+    """The host could not be reached or did not respond properly."""
 
 
 class RequestImpossible(RequestFailed):
@@ -49,7 +49,7 @@ class ThreadResolver:
     """The system's resolver on threads of its own.
 
     The default executor has few threads (6 on 2 cores) and serves the whole process: names whose servers never
-    answer would take them all for seconds, and with them every file operation.
+    respond would take them all for seconds, and with them every file operation.
     """
 
     def __init__(self, threads: int = 8) -> None:

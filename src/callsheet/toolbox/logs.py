@@ -34,6 +34,14 @@ def get_logger(name: str) -> FilteringBoundLogger:
     return cast("FilteringBoundLogger", structlog.get_logger(name))
 
 
+def current_request_id() -> str | None:
+    """The id of the HTTP request that this code runs for, as its lines in the log have it. None in background loops,
+    and if the caller sent an id that looks like a secret: the log shows `***` in its place."""
+    request_id = structlog.contextvars.get_contextvars().get("request_id")
+    # The next line of the log finds the redacted id in the cache.
+    return request_id if request_id is not None and _redacted(request_id, "request_id") == request_id else None
+
+
 def configure_logs(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> None:
     """Sends everything that is logged in this process to `stream` (standard error); may be called again."""
     threshold = getattr(logging, level.upper())

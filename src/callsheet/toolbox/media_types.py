@@ -1,4 +1,4 @@
-"""What bytes are, by how they begin. Pure, and only what is certain: an answer that is none of these is not a medium.
+"""What bytes are, by how they begin. Pure, and only what is certain: a response that is none of these is not a medium.
 
 The control plane's uploads have their own, more lenient look (`media.sniffing`): there a user declared a type. Here a
 stranger sends whatever it likes, and a page with an error on it must not become an image.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def own_mode() -> int:
-    """As root others may pass and see nothing: PostgreSQL does not run as root, and must reach its files."""
+    """For root, other users may pass but not list: PostgreSQL does not run as root and must reach its files."""
     return 0o711 if os.geteuid() == 0 else 0o700
 
 

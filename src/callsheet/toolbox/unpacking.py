@@ -1,4 +1,4 @@
-"""Undoing an answer's Content-Encoding without letting it grow unseen."""
+"""Undoing a response's Content-Encoding without letting it grow unseen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unpacker:
             yield data
             return
         if self._encoding not in ENCODINGS:
-            raise CannotUnpack("it has an encoding that was not asked for")
+            raise CannotUnpack("it has an encoding that was not requested")
         self._started = True
         while True:
             if self._inflate.eof and data:

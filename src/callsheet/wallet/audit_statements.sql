@@ -18,8 +18,7 @@ WHERE id < (SELECT id FROM ledger_audits ORDER BY id DESC OFFSET :kept LIMIT 1) 
 -- name: list_audits
 SELECT a.id, a.requested_by, u.email AS requested_by_email, a.requested_at, a.finished_at
 FROM ledger_audits a
-LEFT JOIN users u
-    ON u.id = CASE WHEN a.requested_by ~ '^admin:[0-9a-f-]{36}$' THEN split_part(a.requested_by, ':', 2)::uuid END
+LEFT JOIN users u ON u.id = user_of_actor(a.requested_by)
 WHERE a.id < coalesce(:before, 9223372036854775807)
 ORDER BY a.id DESC LIMIT :limit
 
@@ -59,6 +58,8 @@ WHERE audit_id = :audit_id AND pool = :pool AND claim = :claim
 SELECT id FROM ledger_audits WHERE id = :audit_id FOR UPDATE
 
 -- name: finish_audit
+-- Only if all pools are finished. `lock_audit` comes first in the same transaction: otherwise two processes that finish
+-- the last two pools could each see the other pool as open.
 UPDATE ledger_audits SET finished_at = clock_timestamp()
 WHERE id = :audit_id AND finished_at IS NULL
   AND NOT EXISTS (SELECT FROM ledger_audit_pools p WHERE p.audit_id = :audit_id AND p.finished_at IS NULL)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from callsheet.plumbing.databases import Databases
 from callsheet.toolbox.loops import Loop
-from callsheet.wallet.audits import LedgerAuditor, LedgerAudits
+from callsheet.wallet.requested_audits import LedgerAuditor, LedgerAudits
 
 
 @dataclass(frozen=True, slots=True)

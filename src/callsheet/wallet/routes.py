@@ -18,8 +18,8 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
-from callsheet.wallet.audits import LedgerAudits
 from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, transactions_of
+from callsheet.wallet.requested_audits import LedgerAudits
 from callsheet.wire.base import Line, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.wallet import Credit, CreditAnswer, Hold, LedgerAudit, Transaction, Wallet

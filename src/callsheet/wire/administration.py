@@ -42,7 +42,7 @@ class Setting(Answer):
 
     name: str = Field(description="Name in `callsheet.toml`, for example `server.port`.")
     variable: str = Field(description="Name of the environment variable.")
-    value: Any = Field(None, description="The value in force. A secret that is set is masked.")
+    value: Any = Field(None, description="The current value. A secret that is set is masked.")
     default: Any = Field(None, description="The default.")
     source: str | None = Field(
         None, description="Where the value comes from: the environment, a file or the command line. Null: the default."

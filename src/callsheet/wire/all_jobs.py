@@ -55,7 +55,7 @@ class OperatedJob(Answer):
     kind: str
     actor: str | None = Field(None, description="The actor of a task.")
     status: JobStatus
-    title: str = Field(description="Name of the effect or actor.")
+    title: str = Field(description="Name of the effect, actor or workflow.")
     workflow: str = Field(description="Slug of the workflow.")
     effect_id: UUID | None = None
     effect_slug: str | None = None
@@ -141,7 +141,7 @@ class StartBulkAction(UserRequest):
 class RefusalCount(Answer):
     code: str
     jobs: int
-    example: str = Field(description="What one of these jobs was refused with.")
+    example: str = Field(description="The error message of one of these jobs.")
 
 
 class BulkAction(Answer):

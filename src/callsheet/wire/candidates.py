@@ -17,7 +17,7 @@ from callsheet.wire.pipelines import Candidate, CandidateStatus, Step
 class Pair(Answer):
     """Two candidates of one step to compare."""
 
-    seed: int = Field(description="Random seed of the pair. Until someone votes, the same seed returns the same pair.")
+    seed: int = Field(description="Random seed of the pair. Until the next vote, the same seed returns the same pair.")
     candidates: list[Candidate] = Field(description="Two candidates, or none if nothing is left to compare.")
 
 
@@ -25,7 +25,7 @@ class Pairs(Answer):
     """Pairs to compare, so that a client can show the next pair at once."""
 
     seed: int = Field(
-        description="Random seed of the pairs. Until someone votes, the same seed returns the same pairs."
+        description="Random seed of the pairs. Until the next vote, the same seed returns the same pairs."
     )
     pairs: list[list[Candidate]] = Field(description="Each has two candidates of one step. No pair is there twice.")
     judged: int = Field(description="Number of pairs that you have judged, whose candidates are both active.")
@@ -82,7 +82,7 @@ class BranchPreview(Answer):
     candidate_id: UUID
     rejects: int = Field(description="Number of active candidates that a kill rejects: this one and its descendants.")
     cancels_jobs: int = Field(description="Number of active jobs that a kill cancels.")
-    refund: int = Field(description="Tokens that come back with the canceled jobs.")
+    refund: int = Field(description="Tokens that are refunded for the canceled jobs.")
     restores: int = Field(description="Number of rejected candidates that a restore makes active again.")
     has_more: bool = Field(description="Whether the branch has more candidates than were counted.")
 

@@ -372,7 +372,7 @@ class EffectWait(Answer):
         description="`ready`: a worker is free. `queue`: the job will wait in the queue. `workers_lack`: no online "
         "worker has what the workflow requires. `off`: no jobs are accepted."
     )
-    message: str = Field(description="The state as a sentence for people.")
+    message: str = Field(description="The state as a sentence.")
     wait_seconds: int | None = Field(None, description="Estimated seconds until the job starts. Null if not known.")
     run_seconds: int | None = Field(
         None, description="Typical run time of such jobs, in seconds. Null until one has run."

@@ -134,7 +134,7 @@ class InvalidCredentials(Refusal):
 
 
 class Forbidden(Refusal):
-    """You may not do this."""
+    """You are not allowed to make this request. The detail says why."""
 
     code = "forbidden"
 
@@ -171,7 +171,7 @@ class MethodNotAllowed(Refusal):
 
 
 class Conflict(Refusal):
-    """It already exists, or another request created it first."""
+    """The request conflicts with an object that exists, or with another request. The detail says what to change."""
 
     code = "conflict"
 
@@ -180,7 +180,7 @@ EMAIL_IN_USE = "A user with this e-mail address already exists."
 
 
 class InUse(Refusal):
-    """Another object still uses it."""
+    """Another object still uses this object. End that use first."""
 
     code = "in_use"
 
@@ -200,7 +200,7 @@ class AlreadyRegistered(Refusal):
 
 
 class WrongState(Refusal):
-    """The current state does not allow this."""
+    """The current state of the object does not allow this request. Read the object to see its state."""
 
     code = "wrong_state"
 

@@ -86,6 +86,10 @@ class WorkerLease(Answer):
     run_started_at: datetime | None = None
     heartbeat_at: datetime | None = None
     lease_expires_at: datetime
+    percent: float | None = Field(
+        None, description="Progress of the job, from 0 to 100. Null: the worker has not reported any."
+    )
+    message: str | None = Field(None, description="What the worker does for the job, as it last reported.")
 
 
 class WorkerSession(Answer):
@@ -129,6 +133,9 @@ class Worker(Answer):
         description="Number of jobs that the worker runs at once. 0 while it is not registered."
     )
     current_load: int = Field(description="Number of jobs that the worker holds.")
+    leases: list[WorkerLease] = Field(
+        description="The first three jobs that the worker holds, with their progress. All jobs if you get one worker."
+    )
     capabilities: dict[str, Any]
     capacity_type: str | None = None
     instance_type: str | None = None
@@ -142,6 +149,10 @@ class Worker(Answer):
     )
     drained_since: datetime | None = None
     drained_by: str | None = None
+    drained_by_email: str | None = Field(
+        None,
+        description="E-mail address of the user who drained it. Null if it was not a user, or was deleted.",
+    )
     drain_reason: str | None = None
     rotation_pending: bool = Field(description="Whether the worker has a new token that it has not used yet.")
     revoked_at: datetime | None = None
@@ -158,7 +169,7 @@ class EngineUse(Answer):
     idle_share: float | None = Field(
         description="Share of the time in which the engine took jobs and its places did not render. Null: it took none."
     )
-    measured_seconds: float = Field(description="Of how many seconds, at most the last hour.")
+    measured_seconds: float = Field(description="Length of the measured period in seconds, at most an hour.")
 
 
 class WorkerDetails(Worker):
@@ -166,13 +177,12 @@ class WorkerDetails(Worker):
         description="Workflows that are assigned to the worker but whose jobs it does not get, and what its engines "
         "lack. At most twenty."
     )
-    leases: list[WorkerLease]
     sessions: list[WorkerSession] = Field(description="The worker's last ten sessions.")
     engine_use: list[EngineUse] = Field(
         default_factory=list,
         description="How much each engine was used in the last hour. Empty if the worker does not report it.",
     )
-    engine_use_at: datetime | None = Field(None, description="When the worker reported it.")
+    engine_use_at: datetime | None = Field(None, description="When the worker reported the use of its engines.")
 
 
 class WorkerGroup(Answer):
@@ -180,18 +190,20 @@ class WorkerGroup(Answer):
 
     workers: int
     worker_ids: list[str] = Field(description="The first five.")
-    draining: int = Field(description="How many of them are draining.")
+    draining: int = Field(description="Number of these workers that are draining.")
     has_reported: bool = Field(
         description="Whether the workers report what their engines have. Workers that do not get all jobs."
     )
-    lacks: list[Lack] = Field(description="What their engines lack: the first five. Empty: they can run the workflow.")
+    lacks: list[Lack] = Field(
+        description="What the engines of these workers lack: the first five. Empty: they can run the workflow."
+    )
 
 
 class WorkflowWorkers(Answer):
     """The live workers that a workflow is assigned to, and whether they can run it."""
 
     live: int = Field(description="Approved workers that were seen in the last 90 seconds.")
-    able: int = Field(description="How many of them can run the workflow.")
+    able: int = Field(description="Number of these workers that can run the workflow.")
     groups: list[WorkerGroup] = Field(description="The fifty largest; those that can run the workflow come first.")
 
 
@@ -222,6 +234,9 @@ class WorkerEvent(Answer):
     session_id: int | None = None
     event: str
     actor: str
+    actor_email: str | None = Field(
+        None, description="E-mail address of the user who acted. Null if the actor is not a user, or was deleted."
+    )
     dispatch_id: int | None = None
     details: dict[str, Any]
 
@@ -260,6 +275,32 @@ class Fleet(Answer):
         None, description="State of the fleet for the autoscaler. Null: the fleet is not scaled."
     )
     created_at: datetime
+
+
+class FleetWorkflow(Answer):
+    """A workflow of a fleet: whether the fleet's live workers can run it, and its queue in the fleet's stage."""
+
+    workflow: str
+    is_active: bool = Field(description="Whether the workflow takes jobs.")
+    live: int = Field(
+        description="Approved workers of the fleet that were seen in the last 90 seconds and have this workflow."
+    )
+    able: int = Field(description="Number of these workers that can run the workflow.")
+    groups: list[WorkerGroup] = Field(
+        description="These workers by what they lack: the five largest groups. Those that can run the workflow come "
+        "first."
+    )
+    queued: int = Field(
+        description="Jobs of the fleet's stage that wait for a worker. Counted up to 1,000: then there may be more."
+    )
+    delayed: int = Field(description="Jobs of the fleet's stage that wait for a retry or for their start time.")
+    oldest_wait_seconds: float | None = Field(
+        None, description="How long the first queued job has waited, in seconds. Null: none waits."
+    )
+    running: int = Field(description="Jobs of the workflow that workers of the fleet hold.")
+    average_seconds: float | None = Field(
+        None, description="Moving average of the run time in seconds, on all fleets. Null: not measured yet."
+    )
 
 
 class FleetMetric(Answer):

@@ -272,5 +272,5 @@ class Mail(Answer):
     last_error: str | None = None
     due_at: datetime = Field(description="When the next attempt is made.")
     failed_at: datetime | None = Field(
-        None, description="When Callsheet stopped trying to send it. Invite the person or request the mail again."
+        None, description="When Callsheet stopped trying to send it. Send it again, or invite the person again."
     )

@@ -103,7 +103,7 @@ class WhyWaiting(Answer):
         "workers_at_capacity",
         "next",
     ]
-    message: str = Field(description="The reason as a sentence for people.")
+    message: str = Field(description="The reason as a sentence.")
     ahead: int | None = Field(None, description="Number of jobs that run first. 1000 means 1000 or more.")
     retry_at: datetime | None = Field(None, description="The next attempt is not before this time.")
 
@@ -124,7 +124,8 @@ class Job(Shown):
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
     title: str | None = Field(
         None,
-        description="Name of the effect or actor. Only in the response for one job; for lists use `/api/library/jobs`.",
+        description="Name of the effect, actor or workflow. Only in the response for one job; for lists use "
+        "`/api/library/jobs`.",
     )
     prompt: str | None = Field(
         None, description="The first 2,000 characters of the user's text. Only in the response for one job."

@@ -52,7 +52,7 @@ class JobSummary(Answer):
     kind: str = Field(description="`effect`, `task`, `pipeline`, or the type of a typed job, for example `copy`.")
     actor: str | None = Field(None, description="The actor of a task.")
     status: JobStatus
-    title: str = Field(description="Name of the effect or actor.")
+    title: str = Field(description="Name of the effect, actor or workflow.")
     input_name: str | None = Field(None, description="Name of the input file.")
     prompt: str | None = Field(None, description="The first 200 characters of the user's text.")
     medium: Medium | None = Field(None, description="Kind of the job's main output, or the expected kind.")

@@ -27,7 +27,7 @@ class VideoStatus(StrEnum):
 
 
 class CreateUpload(UserRequest):
-    name: Line = Field(description="Name of the file, for people.")
+    name: Line = Field(description="Name of the file as users see it.")
     mime_type: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Media type of the file, for example video/mp4, without parameters.",
         # Only says what `media.names` checks, in words that people understand.
@@ -100,7 +100,7 @@ class UploadLimits(Answer):
 
     accepted_types: list[str] = Field(description="Media types, for example `video/*` or `image/png`.")
     max_bytes: int = Field(description="Largest file, in bytes. An effect may have a smaller limit.")
-    max_image_pixels: int = Field(description="Most pixels of an image: width times height.")
+    max_image_pixels: int = Field(description="Maximum number of pixels of an image: width times height.")
     max_pending: int = Field(description="Largest number of your uploads that are not confirmed.")
     url_seconds: int = Field(description="How long the upload URL works. Until then a broken upload can be sent again.")
 

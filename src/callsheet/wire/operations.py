@@ -223,12 +223,15 @@ class Alert(Answer):
     action: str = Field(description="What to do.")
     meaning: str = Field("", description="What an alert of this kind means.")
     steps: str = Field("", description="What to do about alerts of this kind, in more detail.")
-    since: datetime | None = Field(None, description="When it was first found. Empty until the next check.")
+    since: datetime | None = Field(None, description="When the alert was first found. Empty until the next check.")
     process: str = Field("", description="The control plane that it is about. Empty: the installation.")
 
 
 class Alerts(Answer):
     at: datetime
+    checked_at: datetime | None = Field(
+        None, description="When the alerts of the installation were checked. Null: they were not checked yet."
+    )
     alerts: list[Alert]
 
 

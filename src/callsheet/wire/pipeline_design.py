@@ -15,6 +15,7 @@ from callsheet.wire.pipelines import (
     Children,
     Leaves,
     PipelineSummary,
+    RunReason,
     RunStatus,
     Seed,
     Step,
@@ -39,6 +40,7 @@ class LastRun(Answer):
     id: UUID
     name: str
     status: RunStatus
+    reason: RunReason | None = Field(None, description="Why the run does not continue, or how it ended.")
     candidates: int
     created_at: datetime
 

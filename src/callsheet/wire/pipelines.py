@@ -95,7 +95,7 @@ class NewStep(UserRequest):
 
     name: Line
     slug: Slug | None = Field(
-        None, description="Slug of the step, and name of the folder of its files. Default: derived from the name."
+        None, description="Slug of the step. It is also the folder of the step's files. Default: derived from the name."
     )
     position: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = Field(
         None, description="Position from 1, without a gap. Default: the order of the list."
@@ -279,7 +279,7 @@ class RunItem(RunSummary):
     """A run in a list."""
 
     winners: list[Candidate] = Field(
-        default_factory=list, description="The best candidates of the last step, as many as were asked for."
+        default_factory=list, description="The best candidates of the last step, as many as the request named."
     )
 
 

@@ -64,7 +64,7 @@ class ProviderSpend(Answer):
 class ProviderSpending(Answer):
     """Calls and charged tokens of each provider, of engines too. Counted once a minute, in steps of ten minutes."""
 
-    currency: str = Field(description="Of all amounts of money. From `tasks.currency`.")
+    currency: str = Field(description="Currency of all amounts. From the setting `tasks.currency`.")
     providers: list[ProviderSpend]
     unavailable_pools: list[str] = Field(
         default_factory=list, description="Pools whose tokens are missing, because their database is not available."

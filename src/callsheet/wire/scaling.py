@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -50,6 +50,14 @@ class ScalingRequest(UserRequest):
     spot_share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
         1.0, description="Share of spot workers above on_demand_minimum, from 0 to 1."
     )
+
+
+class ScalingDriver(Answer):
+    """A driver that can start and end the workers of a fleet."""
+
+    name: str
+    about: str = Field(description="Which workers the driver starts and ends, as a sentence.")
+    options: dict[str, Any] = Field(description="JSON schema of the options that a fleet with this driver has.")
 
 
 class ScalingDecision(Answer):

@@ -52,7 +52,7 @@ class SharedFile(Answer):
 class SharedResult(Answer):
     """Everything that anyone with the link sees."""
 
-    title: str = Field(description="Name of the effect or actor.")
+    title: str = Field(description="Name of the effect, actor or workflow.")
     prompt: str | None = Field(None, description="Prompt of the job, if the owner shows it.")
     before: SharedFile | None = Field(None, description="Input of the job, if the owner shows it.")
     after: SharedFile = Field(description="The main file that the job made.")

@@ -50,7 +50,9 @@ class Statistics(Answer):
     )
     now: datetime
     points: list[StatisticsPoint] = Field(description="Oldest first, without gaps. The last step is not over.")
-    workflows: list[WorkflowTotals] = Field(description="What finished in the range, per workflow; at most 100.")
+    workflows: list[WorkflowTotals] = Field(
+        description="Finished jobs of the range per workflow, at most 100 workflows."
+    )
 
 
 class WorkerHour(Answer):

@@ -32,7 +32,7 @@ def task_id_of(job_id: UUID) -> str:
 
 
 def job_id_of(task_id: str) -> UUID | None:
-    """None where it is not a task's id."""
+    """The id of the job of a task. None if the text is not an id of a task."""
     digits = task_id.removeprefix(PREFIX)
     if len(digits) != 32 or digits == task_id or not all(digit in "0123456789abcdef" for digit in digits):
         return None
@@ -144,7 +144,7 @@ class ActorInfo(Answer):
     """An actor that runs tasks."""
 
     name: str
-    title: str = Field(description="Name for people.")
+    title: str = Field(description="Display name.")
     description: str
     queues: list[str]
     cost: int | None = Field(

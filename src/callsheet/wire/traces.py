@@ -34,7 +34,7 @@ def _text(value: object) -> object:
 
 
 def _shown(text: str) -> str:
-    """Without characters that PostgreSQL cannot hold or a terminal would obey."""
+    """Removes characters that PostgreSQL cannot store, and control characters."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text[:LONGEST_NODE_ID])
 
 

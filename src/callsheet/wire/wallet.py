@@ -28,10 +28,10 @@ class Hold(Answer):
 
     job_id: UUID
     amount: int
-    title: str | None = Field(None, description="Name of the effect or actor.")
+    title: str | None = Field(None, description="Name of the effect, actor or workflow.")
     input_name: str | None = Field(None, description="Name of the job's input file.")
     status: JobStatus
-    since: datetime = Field(description="When they were reserved.")
+    since: datetime = Field(description="When the tokens were reserved.")
 
 
 class Transaction(Answer):
@@ -50,7 +50,7 @@ class Transaction(Answer):
     title: str | None = Field(
         None, description="Name of the job's effect or actor, and of its input. Null once the job was deleted."
     )
-    reason: str = Field("", description="What happened, as a sentence for people.")
+    reason: str = Field("", description="The reason of the transaction as a sentence.")
 
     @property
     def reference(self) -> str:

@@ -15,6 +15,19 @@ from callsheet.wire.wallet import Transaction
 SpanKind = Literal["accepted", "queued", "attempt", "phase", "node", "provider", "callback", "ended"]
 
 
+class OperatorEvent(JobEvent):
+    """One line of a job's history, with the user and the request that caused it."""
+
+    actor_email: str | None = Field(
+        None, description="E-mail address of the user who acted. Null if the actor is not a user, or was deleted."
+    )
+    request_id: str | None = Field(
+        None,
+        description="Id of the HTTP request that caused the event. The lines of this request in the log have the same "
+        "id. Only for operators. Null if a background loop caused the event.",
+    )
+
+
 class Span(Answer):
     """A part of a job's life. `accepted`: it has no queue entry yet. `queued`: it waits for a worker. `attempt`: a
     worker holds its lease. `phase` and `node`: parts of an attempt, as its worker measured them. `provider`: a provider
@@ -32,10 +45,15 @@ class Span(Answer):
     charge_cycle: int
     attempt: int | None = Field(None, description="Number of the attempt. 1 is the first of the job.")
     worker_id: str | None = None
+    request_id: str | None = Field(
+        None, description="Id of the HTTP request that started the span: see `events`. Only for operators."
+    )
     outcome: str | None = Field(None, description="Status of the job after the span, or of a callback.")
     reason: str | None = None
-    cached: bool = Field(False, description="Of a node: the engine had its outputs, and did not run it.")
-    deliveries: int | None = Field(None, description="Of a callback: how often the provider delivered it.")
+    cached: bool = Field(
+        False, description="For a node: whether the engine had its outputs in the cache and did not run it."
+    )
+    deliveries: int | None = Field(None, description="For a callback: how often the provider delivered it.")
 
 
 class Waterfall(Answer):
@@ -51,5 +69,7 @@ class Waterfall(Answer):
     progress: JobProgress | None = Field(None, description="Progress of a running job.")
     spans: list[Span]
     nodes_left_out: int = Field(0, description="Executions of nodes beyond what a worker reports.")
-    events: list[JobEvent] = Field(description="The job's history. Of a very long one only the newest events.")
-    transactions: list[Transaction] = Field(description="What the job did to the wallet of its user, oldest first.")
+    events: list[OperatorEvent] = Field(description="The job's history. Of a very long one only the newest events.")
+    transactions: list[Transaction] = Field(
+        description="The transactions of the job in the wallet of its user, oldest first."
+    )

@@ -88,7 +88,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def whole_text(value: object) -> object:
-    """Without halves of surrogate pairs, which Python writes for bytes that are not text."""
+    """Removes lone surrogates, which Python writes for bytes that are not text."""
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
@@ -162,7 +162,11 @@ class ReportedEngine(WorkerRequest):
         "jobs.",
     )
     measured_seconds: float = Field(
-        0, ge=0, le=86_400, allow_inf_nan=False, description="Of how many seconds, at most the last hour."
+        0,
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Length of the measured period in seconds, at most an hour.",
     )
 
 

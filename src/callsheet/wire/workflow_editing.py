@@ -62,6 +62,10 @@ class WorkflowVersion(Answer):
 
     version: int = Field(description="1 for the first version. The largest number is the current version.")
     actor: str | None = Field(None, description="The user or command that made the change. Null: not known.")
+    actor_email: str | None = Field(
+        None,
+        description="E-mail address of the user who made it. Null if the actor is not a user, or was deleted.",
+    )
     created_at: datetime
     name: str
     comfyui_workflow_path: str | None = None

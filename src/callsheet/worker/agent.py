@@ -18,9 +18,9 @@ from typing import Any
 
 from callsheet import __version__
 from callsheet.providers.engine import Engine
+from callsheet.toolbox.concurrently import all_of, first_of
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.together import all_of, first_of
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest, ReportedEngine, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
@@ -36,7 +36,7 @@ from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
 from callsheet.worker.reports import Report, ReportBox, RunOf, lease_of
-from callsheet.worker.supervisor import UNSUPERVISED, Supervised, supervision_of
+from callsheet.worker.supervisor import UNSUPERVISED, EngineProcesses, supervision_of
 from callsheet.worker.transfers import Transfers
 from callsheet.worker.warm_models import WarmModels
 
@@ -56,7 +56,7 @@ REPORT_SECONDS = 10.0
 
 
 class Agent:
-    def __init__(self, config: AgentConfig, engines: Sequence[Engine], supervised: Supervised = UNSUPERVISED):
+    def __init__(self, config: AgentConfig, engines: Sequence[Engine], supervised: EngineProcesses = UNSUPERVISED):
         self.config = config
         self.departure = Departure()
         self._changed = asyncio.Event()
@@ -102,7 +102,7 @@ class Agent:
             background = [asyncio.create_task(driven.health.keep()) for driven in self._engines]
             background.append(asyncio.create_task(self._machine.watch()))
             background.append(asyncio.create_task(self._protection.keep(self._identity.instance_id)))
-            background.append(asyncio.create_task(self._environment.keep(self._plane)))
+            background.append(asyncio.create_task(self._environment.read_and_report(self._plane)))
             working = asyncio.create_task(self._work(place))
             leaving = asyncio.create_task(self.departure.wait())
             supervising = asyncio.create_task(self._supervision.keep())
@@ -150,7 +150,7 @@ class Agent:
         while not self._engines.providers:
             await self._be_unwell(place)
         await self._end_runs(left)
-        await self._environment.look()
+        await self._environment.read()
         if not self._plane.is_registered:
             await self._plane.enter()
         await self._environment.report(self._plane)
@@ -177,7 +177,7 @@ class Agent:
 
     def _engines_changed(self) -> None:
         """An engine stopped taking jobs, or takes jobs again, perhaps with other nodes and models."""
-        self._environment.doubt()
+        self._environment.request_reading()
         self._warm.forget()
         self._engines.serve()
         self._changed.set()
@@ -228,7 +228,7 @@ class Agent:
     def _next_poll(self) -> None:
         self._poll_id = uuid.uuid4().hex
         try:
-            write_private(self._poll_file, {"poll_id": self._poll_id}, outlives_machine=False)
+            write_private(self._poll_file, {"poll_id": self._poll_id}, survives_machine_crash=False)
         except OSError as error:
             log.warning("worker.poll_not_kept", reason=str(error))
 
@@ -316,7 +316,7 @@ class Agent:
         if not self._engines.providers:
             await self._wait_for_change(None)
         if self._engines.providers and not self._plane.is_registered:
-            await self._environment.look()
+            await self._environment.read()
             await self._plane.enter()
             self._told_capacity = None
 
@@ -354,9 +354,11 @@ class Agent:
         log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
 
     def _described(self) -> dict[str, Any]:
-        """For operators: the versions of this agent and its engines, and packages of custom nodes."""
-        custom = {"custom_nodes": self._environment.custom_nodes} if self._environment.custom_nodes else {}
-        return {"agent": __version__, **self._engines.described(), **custom}
+        """For operators: the versions of this agent, its engines and their packages of custom nodes."""
+        environment = self._environment
+        custom = {"custom_nodes": environment.custom_nodes, "custom_node_versions": environment.custom_node_versions}
+        known = {name: value for name, value in custom.items() if value}
+        return {"agent": __version__, **self._engines.described(), **known}
 
     def _registration(self) -> RegisterRequest:
         config = self.config

@@ -23,6 +23,8 @@ class AgentConfig:
     max_concurrency: int = 1
     # A graph that each engine runs before its first job.
     warm_up: Mapping[str, dict[str, Any]] | None = field(default=None, repr=False)
+    # Longest run of a job. Default: only the limit of the job's workflow.
+    run_limit_seconds: float | None = None
     heartbeat_seconds: float = 30.0
     # Shortest time between two heartbeats that only report progress.
     progress_seconds: float = 1.0

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.toolbox.together import first_of
+from callsheet.toolbox.concurrently import first_of
 
 DRAINED = "drained"
 # Exit code of a drained worker, different from that of a crash: the units in deploy/ do not start the worker again.

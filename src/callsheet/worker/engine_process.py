@@ -117,7 +117,7 @@ class EngineProcess:
             "port": self.launch.port,
         }
         try:
-            write_private(self.launch.folder / NOTE_NAME, note, outlives_machine=False)
+            write_private(self.launch.folder / NOTE_NAME, note, survives_machine_crash=False)
         except OSError as error:
             log.warning("engine.process_not_noted", reason=str(error))
 

@@ -31,7 +31,7 @@ class EngineUse:
         self._pieces: deque[_Piece] = deque()
 
     def change(self, busy: int, places: int) -> None:
-        """Call after each change. `places`: 0 while the engine takes no jobs; a busy place counts all the same."""
+        """Call after each change. `places`: 0 while the engine takes no jobs; a busy place still counts."""
         self._add_up()
         self._busy, self._places = busy, max(busy, places)
 

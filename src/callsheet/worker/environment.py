@@ -1,7 +1,8 @@
 """Reads what the engines of this machine can run, and reports changes to the control plane.
 
-The list of an engine is several megabytes long. It is read only at the start, after the engine was unreachable, and
-every few minutes, because a model file may have been added.
+The list of an engine is several megabytes long. It is read at the start, when `request_reading` was called, for example
+after the engine was unreachable, and every five minutes, because a model file may have been added. A report that did
+not arrive is sent again without another reading.
 """
 
 from __future__ import annotations
@@ -20,46 +21,57 @@ from callsheet.worker.plane import Refused, Unreachable
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 300.0
+READING_SECONDS = 300.0
+# Time until a report that did not arrive is sent again.
 RETRY_SECONDS = 10.0
-# ComfyUI searches its folders for each loader, so the response takes long.
+# For all engines together. ComfyUI searches its folders for each loader, so the response takes long.
 ANSWER_SECONDS = 30.0
-# Fits in a body of one megabyte, the default limit of control planes.
+# Fits in a body of one megabyte, the default limit of control planes, also if some characters take several bytes.
 MOST_CHARACTERS = 600_000
+# In bytes: about 100,000 lines.
 LARGEST_HASHES_FILE = 16 * 1024 * 1024
+# More names than an operator reads on the page of a worker.
 MOST_CUSTOM_NODES = 200
 _HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
 
 
 class EnvironmentWatch:
     def __init__(self, engines: Callable[[], Sequence[Engine]], hashes_file: Path | None = None):
-        """`engines` returns those that take jobs now: an unreachable engine does not affect what the others report."""
+        """`engines` returns the engines that take jobs now. An engine that is known to be unreachable is not among
+        them, so it does not affect what the others report."""
         self._engines = engines
         self._hashes_file = hashes_file
-        # None: an engine does not report what it has, or was not asked yet.
+        # None if nothing was read yet, or if an engine cannot report what it has.
         self.current: Environment | None = None
         # Packages of custom nodes, to show to operators.
         self.custom_nodes: list[str] = []
+        self.custom_node_versions: dict[str, str] = {}
         self._reported: Environment | None = None
-        self._doubted = asyncio.Event()
+        self._reading_requested = asyncio.Event()
 
-    def doubt(self) -> None:
+    def request_reading(self) -> None:
         """Call when the environment may have changed."""
-        self._doubted.set()
+        self._reading_requested.set()
 
-    async def keep(self, plane: ControlPlane) -> None:
+    async def read_and_report(self, plane: ControlPlane) -> None:
+        """Runs until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        next_reading = loop.time() + READING_SECONDS
         while True:
-            pause = LOOK_SECONDS if self._reported == self.current else RETRY_SECONDS
+            is_reported = self.current is None or self._reported == self.current
+            pause = next_reading - loop.time()
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._doubted.wait()
-            await self.look()
+                async with asyncio.timeout(pause if is_reported else min(pause, RETRY_SECONDS)):
+                    await self._reading_requested.wait()
+            if self._reading_requested.is_set() or loop.time() >= next_reading:
+                await self.read()
+                next_reading = loop.time() + READING_SECONDS
             if plane.is_registered:
                 await self.report(plane)
 
-    async def look(self) -> None:
-        """Reads what the engines have. If an engine does not respond, the last result stays."""
-        self._doubted.clear()
+    async def read(self) -> None:
+        """Reads what the engines have. If one of them does not respond, or there is none, the last result stays."""
+        self._reading_requested.clear()
         engines = self._engines()
         if not engines:
             return
@@ -73,9 +85,11 @@ class EnvironmentWatch:
         self.current = environment_of(found, hashes)
         packages = {name for _, inventory in found if inventory is not None for name in inventory.custom_nodes}
         self.custom_nodes = sorted(filter(_is_sendable, packages))[:MOST_CUSTOM_NODES]
+        versions = versions_of([inventory for _, inventory in found if inventory is not None])
+        self.custom_node_versions = {name: versions[name] for name in self.custom_nodes if name in versions}
 
     async def report(self, plane: ControlPlane) -> None:
-        """Does nothing if the control plane has this environment already."""
+        """Does nothing if the control plane got this environment already, also if it refused it."""
         environment = self.current
         if environment is None or environment == self._reported:
             return
@@ -85,7 +99,8 @@ class EnvironmentWatch:
             log.warning("worker.environment_not_reported", reason=str(error))
             return
         except Refused as error:
-            # The control plane is older than this agent, or has other limits. The agent continues without the check.
+            # The control plane is older than this agent, or has other limits. It then does not check whether this
+            # worker can run a workflow.
             log.warning("worker.environment_refused", reason=str(error))
             self._reported = environment
             return
@@ -95,11 +110,21 @@ class EnvironmentWatch:
             log.warning("worker.cannot_run", workflow=each.workflow, lacks=lacks)
 
 
+def versions_of(inventories: Sequence[Inventory]) -> dict[str, str]:
+    """The version of each package of custom nodes that an engine reports. Engines with different versions are all
+    named: `1.0, 1.1`."""
+    found: dict[str, set[str]] = {}
+    for inventory in inventories:
+        for name, version in inventory.custom_node_versions.items():
+            found.setdefault(name, set()).add(version)
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
+
+
 def environment_of(
     inventories: Iterable[tuple[str, Inventory | None]], hashes: Mapping[str, str | None]
 ) -> Environment | None:
-    """Any engine of a provider may get a job, so only what all engines of the provider have counts. A job goes to the
-    engines of its own provider, so the lists of different providers are merged."""
+    """For each provider the result has only what all of its engines have, because any of them may get a job. The lists
+    of different providers are merged, because a job goes only to engines of its own provider."""
     by_provider: dict[str, Inventory] = {}
     for provider, inventory in inventories:
         if inventory is None:
@@ -124,8 +149,8 @@ def environment_of(
 
 
 def parse_hashes(text: str) -> dict[str, str | None]:
-    """Parses lines of `sha256sum`. Keys are the whole path and each end of it, because an engine names a file relative
-    to the folder of its kind. The value is None if two different files have the same key."""
+    """Parses lines of `sha256sum`. Each path has several keys: `a/b/c`, `b/c` and `c`, because an engine names a model
+    relative to a folder such as `checkpoints`. The value is None if two different files have the same key."""
     found: dict[str, str | None] = {}
     for line in text.splitlines():
         parsed = _HASH_LINE.fullmatch(line.strip())
@@ -148,6 +173,7 @@ def _shared(one: Inventory, other: Inventory) -> Inventory:
 
 
 def _is_sendable(name: str) -> bool:
+    """Whether a control plane accepts the name. No workflow can require another one."""
     return 0 < len(name) <= LONGEST_NAME and name.isprintable()
 
 

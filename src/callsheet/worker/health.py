@@ -35,7 +35,7 @@ class Health:
         self.answers = False
         self._warm_up = warm_up
         self._name = name or engine.provider
-        self.reason = "was not asked yet"
+        self.reason = "has not been checked yet"
         self.version: str | None = None
         self.description: Description | None = None
         self._engine = engine
@@ -86,7 +86,7 @@ class Health:
             self.is_stuck = isinstance(error, EngineStuck)
             if isinstance(error, EngineUnreachable) and self._warm_up is not None:
                 self._warm_up.engine_was_away()
-            self._set(False, str(error) or "does not answer")
+            self._set(False, str(error) or "does not respond")
         else:
             self._set(True, "")
         self.looked.set()

@@ -30,10 +30,10 @@ from callsheet.providers.engine import (
     Run,
 )
 from callsheet.providers.stripping import without_graph
+from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.toolbox.together import all_of
 from callsheet.wire.worker import MOST_DELIVERED, WorkerJob
 from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
@@ -86,7 +86,9 @@ class JobRun:
         self.run_id = str(uuid.uuid4())
         self._place = place
         config = place.config
-        self._keeper = LeaseKeeper(job, place.plane, config.heartbeat_seconds, config.progress_seconds)
+        self._keeper = LeaseKeeper(
+            job, place.plane, config.heartbeat_seconds, config.progress_seconds, config.run_limit_seconds
+        )
         self._folder = config.directory / "work" / str(job.lease_token)
         # The job's engine. It does not change until the end of the run.
         self._driven: DrivenEngine | None = None
@@ -194,7 +196,7 @@ class JobRun:
             case "interrupted":
                 return self._requeue(self._reason)
             case "run_limit":
-                limit = f"The run took longer than {self.job.run_limit_seconds} seconds."
+                limit = f"The run took longer than {self._keeper.run_limit_seconds:g} seconds."
                 return failure(self.job, EngineError("run_limit", limit))
             case "canceled":
                 return failure(self.job, EngineError("canceled", "The job was canceled."))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from callsheet.providers.comfy.following import MOST_PERCENT
+from callsheet.providers.comfy.run_messages import MOST_PERCENT
 from callsheet.providers.engine import NodeState
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.traces import LONGEST_NODE_ID
@@ -41,13 +41,22 @@ GONE = (404, 409)
 class LeaseKeeper:
     """`over` is set when the run must stop; `ending` is the reason. The keeper is also the engine's `Watcher`."""
 
-    def __init__(self, job: WorkerJob, plane: Plane, heartbeat_seconds: float, progress_seconds: float):
+    def __init__(
+        self,
+        job: WorkerJob,
+        plane: Plane,
+        heartbeat_seconds: float,
+        progress_seconds: float,
+        run_limit_seconds: float | None = None,
+    ):
         self.over = asyncio.Event()
         self.ending: Ending | None = None
         self._job = job
         self._plane = plane
         self._heartbeat_seconds = heartbeat_seconds
         self._progress_seconds = progress_seconds
+        # The worker may have a limit of its own. The shorter limit counts.
+        self.run_limit_seconds = min(job.run_limit_seconds, run_limit_seconds or job.run_limit_seconds)
         self._ttl = job.lease_ttl_seconds
         self._began: float | None = None
         self._told_start = False
@@ -99,7 +108,7 @@ class LeaseKeeper:
     def counts(self) -> None:
         """Starts the run limit, also of a run whose start was not seen."""
         if self._limit is None:
-            self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
+            self._limit = asyncio.get_running_loop().call_later(self.run_limit_seconds, self.end, "run_limit")
 
     def progressed(self, percent: float | None, message: str | None) -> None:
         self._progress = self._progress_of(percent, message)

@@ -11,22 +11,22 @@ from typing import IO, Any
 from callsheet.toolbox.errors import OperatorError
 
 
-def write_private(path: Path, value: dict[str, Any], *, outlives_machine: bool = True) -> None:
-    """Writes the whole file or nothing, even if the machine crashes meanwhile. Without `outlives_machine` there is no
-    fsync: the file needs to outlive only this process."""
+def write_private(path: Path, value: dict[str, Any], *, survives_machine_crash: bool = True) -> None:
+    """Replaces the whole file; after an error the old file stays. With `survives_machine_crash` this holds also if the
+    machine crashes. Without it, the file survives only a crash of this process, and there is no fsync."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(value, file)
         file.flush()
-        if outlives_machine:
+        if survives_machine_crash:
             os.fsync(file.fileno())
     draft.replace(path)
 
 
 def read_private(path: Path) -> dict[str, Any] | None:
-    """Returns what was written, or None if the file is missing or invalid."""
+    """Returns what was written, or None if the file is missing, unreadable or invalid."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -35,7 +35,8 @@ def read_private(path: Path) -> dict[str, Any] | None:
 
 
 def claim(directory: Path) -> IO[str]:
-    """Locks the directory for this process until it ends: two agents would send each other's reports."""
+    """Locks the directory for this process: two agents would send each other's reports. The caller keeps the returned
+    file open, because closing it releases the lock."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = (directory / "agent.lock").open("w")
     try:
@@ -43,6 +44,6 @@ def claim(directory: Path) -> IO[str]:
     except OSError:
         file.close()
         raise OperatorError(
-            f"Another worker runs in {directory}. Give this one an id of its own: CALLSHEET_WORKER__ID"
+            f"Another worker already uses {directory}. Set CALLSHEET_WORKER__ID to another id for this worker."
         ) from None
     return file

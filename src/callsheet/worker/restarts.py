@@ -62,7 +62,7 @@ def judge(rules: RestartRules, signs: Signs) -> Verdict | None:
         return Verdict("start") if signs.now >= signs.retry_at else None
     if not signs.has_answered:
         late = signs.now - signs.started_at > rules.start_seconds
-        message = f"It did not answer within {rules.start_seconds:g} seconds of its start."
+        message = f"It did not respond within {rules.start_seconds:g} seconds of its start."
         return Verdict("restart", message) if late else None
     if signs.stuck_since is not None and signs.now - signs.stuck_since >= rules.stuck_seconds:
         return Verdict("restart", "It is stuck on a run.")

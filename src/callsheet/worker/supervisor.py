@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from callsheet.toolbox.concurrently import all_of, first_of
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
-from callsheet.toolbox.together import all_of, first_of
 from callsheet.worker.engine_process import EngineProcess
 from callsheet.worker.engines import DrivenEngine
 from callsheet.worker.restarts import RestartRules, Signs, Verdict, judge
@@ -19,14 +19,14 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Supervised:
+class EngineProcesses:
     """Processes of an agent's first engines, in the same order."""
 
     processes: Sequence[EngineProcess] = ()
     rules: RestartRules = field(default_factory=RestartRules)
 
 
-UNSUPERVISED = Supervised()
+UNSUPERVISED = EngineProcesses()
 
 
 class Supervisor:
@@ -183,7 +183,7 @@ class Supervision:
         return not any(each.has_ever_answered for each in self._supervisors)
 
 
-def supervision_of(engines: Sequence[DrivenEngine], supervised: Supervised) -> Supervision:
+def supervision_of(engines: Sequence[DrivenEngine], supervised: EngineProcesses) -> Supervision:
     processes = supervised.processes
     pairs = zip(engines[: len(processes)], processes, strict=True)
     supervisors = [Supervisor(driven, process, supervised.rules) for driven, process in pairs]

@@ -115,7 +115,7 @@ class TaskRun:
                 came = await actor.run(self._task(directory))
             except SystemExit as error:
                 # The exit fails this task only, not the other tasks of the process.
-                raise RuntimeError("the actor wanted to end the process") from error
+                raise RuntimeError("the actor called sys.exit()") from error
             return await self._report_of(came)
         finally:
             await _removed(directory)

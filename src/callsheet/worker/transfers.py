@@ -45,7 +45,7 @@ class Transfers:
         try:
             async with self._client.stream("GET", url) as answer:
                 if answer.status_code != httpx.codes.OK:
-                    raise TransferFailed("the file was not handed out", answer.status_code)
+                    raise TransferFailed("storage did not return the file", answer.status_code)
                 with target.open("wb") as file:
                     async for piece in answer.aiter_bytes(PIECE):
                         await asyncio.to_thread(file.write, piece)

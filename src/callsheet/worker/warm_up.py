@@ -47,7 +47,7 @@ class WarmUp:
         self._is_warm = False
 
     async def run(self) -> None:
-        """An error of the graph is only logged: an engine that cannot run the graph takes jobs all the same."""
+        """An error of the graph is only logged: an engine that cannot run the graph still takes jobs."""
         if self._is_warm or not self._is_wanted:
             return
         self._is_warm = True

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps, ImageSequence
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.frames import Frames, Picture, check_size, repeated
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
-from callsheet.lightbox.opening import opened_picture
+from callsheet.lightbox.untrusted_files import opened_picture
 
 SIZE = {"default": 512, "min": 1, "max": 16384, "step": 1}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")

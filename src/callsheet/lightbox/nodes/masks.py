@@ -9,7 +9,7 @@ import numpy as np
 from callsheet.lightbox.frames import Frames, Picture, repeated
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
 from callsheet.lightbox.nodes.images import IMAGE, LoadFile
-from callsheet.lightbox.opening import opened_picture
+from callsheet.lightbox.untrusted_files import opened_picture
 
 MASK = Output("MASK", "MASK")
 CHANNELS = ("alpha", "red", "green", "blue")

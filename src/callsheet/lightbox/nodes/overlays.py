@@ -164,7 +164,7 @@ def _broken(text: str, font: Font, width: float) -> list[str]:
 
 
 def _cut(word: str, font: Font, width: float) -> list[str]:
-    """In pieces that fit, where it does not: some languages have no spaces, and some people neither."""
+    """Splits a word that does not fit. Some languages have no spaces."""
     pieces, start = [], 0
     while start < len(word):
         # At least one letter, however narrow the image is.

@@ -1,7 +1,7 @@
-"""Nodes that sleep, fail and block on purpose, with the names and inputs of the ones the recordings were made with.
+"""Nodes that sleep, ignore interruptions, fail, return a blocker or return unusual data, for tests of a client.
 
-Offered only where `lightbox.probes` asks for them: they replace badly behaved custom nodes when a client is
-tried out.
+They have the names and inputs of the nodes that were installed in a real ComfyUI when its responses were recorded. The
+server has these nodes only if the setting `lightbox.probes` is true.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FAULTS: dict[str, type[BaseException]] = {
     "RuntimeError": RuntimeError,
     "ValueError": ValueError,
     "OOM": MemoryError,
-    # These two end the executor's thread: the server goes on answering and never renders again.
+    # These two end the executor's thread: the server still responds, but runs no prompt any more.
     "SystemExit": SystemExit,
     "BaseException": BaseException,
 }
 SHOWN: dict[str, dict[str, list[Any]]] = {
     "text": {"text": ["hello", "wörld"]},
     "nan": {"value": [float("nan"), float("inf")]},
-    # No JSON: the process dies of it where the client listens.
+    # Not convertible to JSON. If the client of the prompt is connected by WebSocket, the server process ends.
     "numpy": {"value": [numpy.float32(0.5)]},
     "gifs_vhs": {
         "gifs": [
@@ -70,7 +70,7 @@ class ProbeSleep(Node):
 class ProbeHang(Node):
     name = "ProbeHang"
     category = CATEGORY
-    description = "Works without a word and cannot be interrupted."
+    description = "Runs without progress messages and cannot be interrupted."
     inputs: ClassVar = {
         "image": Input("IMAGE"),
         "seconds": Input("FLOAT", {"default": 5.0, "min": 0.0, "max": 86400.0}),

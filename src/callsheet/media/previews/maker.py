@@ -26,7 +26,7 @@ TENANTS_PER_TURN = 20
 CLAIM_SECONDS = 360
 # How often a preview is tried if its process dies each time.
 MOST_ATTEMPTS = 3
-# How long storage that does not answer is left alone.
+# How long storage that does not respond is left alone.
 POSTPONE_SECONDS = 30
 # What an image may have. A larger one is shown as it is.
 LARGEST_IMAGE_BYTES = 64 * 1024 * 1024
@@ -90,7 +90,7 @@ class PreviewMaker(Loop):
         return any([await self.make_due(pool) for pool in self._pools()])
 
     async def stop(self) -> None:
-        """What is being made is left for the next start: it may take longer than anybody waits for a stop."""
+        """What is being made is left for the next start: it may take longer than an operator waits for a stop."""
         self._stopping.set()
         if self._making is not None:
             self._making.cancel()

@@ -16,13 +16,25 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from callsheet.media.storage.folders import create_file, files_below, folder, open_file, write_all
+from callsheet.media.storage.folders import (
+    EnterFolder,
+    create_file,
+    files_below,
+    folder,
+    new_file,
+    open_file,
+    read_file,
+    write_all,
+)
+from callsheet.media.storage.shared_sync import Steps, Unsynced
 
 INCOMING, BLOBS, OBJECTS = "incoming", "blobs", "objects"
 # Commas do not occur in keys: a pointer never collides with a folder, so `a` and `a/b` can both be objects.
@@ -31,6 +43,8 @@ _BLOB = re.compile(r"[0-9a-f]{32}")
 _CAPITAL = re.compile("[A-Z]")
 _POINTER_BYTES = 4096
 _COMMIT_ATTEMPTS = 5
+# Folders that are open while objects in them are removed.
+_REMOVED_AT_ONCE = 64
 
 Used = TypeVar("Used")
 
@@ -50,8 +64,10 @@ class Pointer(NamedTuple):
 class Blob:
     """Bytes that no pointer names yet. `Disk.point` names them; code that fails before that calls `discard`."""
 
-    def __init__(self, root: Path) -> None:
-        self.name = secrets.token_hex(16)
+    def __init__(self, root: Path, beside: str | None = None) -> None:
+        """`beside`: a blob whose folder it shall be in."""
+        name = secrets.token_hex(16)
+        self.name = name if beside is None else beside[:2] + name[2:]
         self.is_named = False
         self._root = root
 
@@ -86,7 +102,7 @@ class Draft(Blob):
 
     def write(self, batch: bytes) -> None:
         assert self._file is not None
-        write_all(self._file, batch)
+        write_all(self._file.fileno(), batch)
         self._hash.update(batch)
         self.size += len(batch)
 
@@ -111,38 +127,47 @@ class Draft(Blob):
 class Disk:
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._enter: EnterFolder = partial(folder, root)
 
     def draft(self) -> Draft:
         return Draft(self.root)
 
-    def point(self, key: str, pointer: Pointer, blob: Blob) -> None:
-        """The commit: from here on the key is this blob. The blob it was before goes."""
+    def point(
+        self, enter: EnterFolder, key: str, pointer: Pointer, blob: Blob, unsynced: Sequence[int] = ()
+    ) -> Steps[None]:
+        """The commit: from here on the key is this blob. The blob it was before goes. `unsynced` has the folder of the
+        blob if it is not durable yet."""
         *folders, name = _path(key)
         draft = f"{blob.name}{_POINTER_SUFFIX}"
-        with folder(self.root, INCOMING, create=True) as incoming:
+        with enter(INCOMING, create=True) as incoming:
             try:
-                with create_file(incoming, draft) as file:
+                with new_file(incoming, draft) as file:
                     write_all(file, json.dumps(pointer._asdict()).encode())
-                    os.fsync(file.fileno())
-                replaced = self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX, blob)
+                    yield Unsynced(unsynced, files=(file,))
+                replaced = yield from self._rename_into(
+                    enter, incoming, draft, [*folders, name + _POINTER_SUFFIX], blob
+                )
             except OSError:
                 with suppress(OSError):
                     os.unlink(draft, dir_fd=incoming)
                 raise
         if replaced is not None:
-            self._unlink_blob(replaced)
+            _unlink_blob(enter, replaced)
 
-    def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str, blob: Blob) -> str | None:
+    def _rename_into(
+        self, enter: EnterFolder, incoming: int, draft: str, path: list[str], blob: Blob
+    ) -> Steps[str | None]:
         """Returns the blob of the pointer that was there before."""
+        *folders, name = path
         attempts = 0
         while True:
             try:
-                with folder(self.root, OBJECTS, *folders, create=True) as parent:
+                with enter(OBJECTS, *folders, create=True) as parent:
                     replaced = _blob_of(parent, name)
                     os.rename(draft, name, src_dir_fd=incoming, dst_dir_fd=parent)
                     # From here on readers see it, also when making the folder durable fails.
                     blob.is_named = True
-                    os.fsync(parent)
+                    yield Unsynced((parent,))
                     return replaced
             except FileNotFoundError:
                 # A sweep removed the empty folder between its making and the rename.
@@ -150,57 +175,62 @@ class Disk:
                 if attempts == _COMMIT_ATTEMPTS:
                     raise
 
-    def find(self, key: str) -> Pointer | None:
+    def find(self, key: str, enter: EnterFolder | None = None) -> Pointer | None:
+        enter = enter or self._enter
         *folders, name = _path(key)
         try:
-            with folder(self.root, OBJECTS, *folders) as parent:
+            with enter(OBJECTS, *folders) as parent:
                 return _read_pointer(parent, name + _POINTER_SUFFIX)
         except FileNotFoundError:
             return None
 
     def open(self, key: str) -> tuple[Pointer, FileIO] | None:
         """The pointer and its bytes, held open, which stay readable also when the object is replaced."""
-        return self._follow(key, lambda pointer, shelf: open_file(shelf, pointer.blob))
+        return self._follow(self._enter, key, lambda pointer, shelf: open_file(shelf, pointer.blob))
 
     def copy(
-        self, source: str, target: str, modified_at: float, peek: int, before_pointer: Callable[[], None]
-    ) -> tuple[Pointer, bytes] | None:
+        self,
+        enter: EnterFolder,
+        source: str,
+        target: str,
+        modified_at: float,
+        peek: int,
+        before_pointer: Callable[[], None],
+    ) -> Steps[tuple[Pointer, bytes] | None]:
         """The pointer of the copy, and up to `peek` bytes of its beginning. A copy that fails leaves nothing: a full
         disk must not be kept full for a day by what could not be stored."""
-        blob = Blob(self.root)
+        blob: Blob | None = None
+
+        def make_link(pointer: Pointer, shelf: int) -> bytes:
+            """The bytes of the object as a second blob: they never change, so a copy takes no space and no time. In
+            the same folder, which is open."""
+            nonlocal blob
+            blob = Blob(self.root, beside=pointer.blob)
+            os.utime(pointer.blob, dir_fd=shelf, follow_symlinks=False)
+            os.link(pointer.blob, blob.name, src_dir_fd=shelf, dst_dir_fd=shelf, follow_symlinks=False)
+            return read_file(shelf, blob.name, peek) if peek else b""
+
         try:
-            found = self._link(source, blob, peek)
+            found = self._follow(enter, source, make_link)
             if found is None:
                 return None
+            assert blob is not None
             pointer = found[0]._replace(blob=blob.name, modified_at=modified_at)
             before_pointer()
-            self.point(target, pointer, blob)
+            with enter(*_shelf(blob.name)) as shelf:
+                yield from self.point(enter, target, pointer, blob, unsynced=(shelf,))
         except (Exception, asyncio.CancelledError):
-            blob.discard()
+            if blob is not None:
+                blob.discard()
             raise
         return pointer, found[1]
 
-    def _link(self, key: str, blob: Blob, peek: int) -> tuple[Pointer, bytes] | None:
-        """The bytes of the object as a second blob: they never change, so a copy takes no space and no time."""
-
-        def make_link(pointer: Pointer, source: int) -> bytes:
-            with folder(self.root, *_shelf(blob.name), create=True) as shelf:
-                os.utime(pointer.blob, dir_fd=source, follow_symlinks=False)
-                os.link(pointer.blob, blob.name, src_dir_fd=source, dst_dir_fd=shelf, follow_symlinks=False)
-                os.fsync(shelf)
-                if peek == 0:
-                    return b""
-                with open_file(shelf, blob.name) as file:
-                    return file.read(peek)
-
-        return self._follow(key, make_link)
-
-    def _follow(self, key: str, use: Callable[[Pointer, int], Used]) -> tuple[Pointer, Used] | None:
+    def _follow(self, enter: EnterFolder, key: str, use: Callable[[Pointer, int], Used]) -> tuple[Pointer, Used] | None:
         """What `use` makes of the object's pointer and of the folder its blob is in."""
         seen: Pointer | None = None
-        while (pointer := self.find(key)) is not None:
+        while (pointer := self.find(key, enter)) is not None:
             try:
-                with folder(self.root, *_shelf(pointer.blob)) as shelf:
+                with enter(*_shelf(pointer.blob)) as shelf:
                     return pointer, use(pointer, shelf)
             except FileNotFoundError:
                 # Replaced between the two reads: the new pointer leads to the new bytes. Twice the same one does not.
@@ -209,16 +239,24 @@ class Disk:
                 seen = pointer
         return None
 
-    def remove(self, *keys: str) -> None:
-        for key in keys:
-            blob: str | None = None
-            *folders, name = _path(key)
-            with suppress(FileNotFoundError), folder(self.root, OBJECTS, *folders) as parent:
-                blob = _blob_of(parent, name + _POINTER_SUFFIX)
-                os.unlink(name + _POINTER_SUFFIX, dir_fd=parent)
-                os.fsync(parent)
-            if blob is not None:
-                self._unlink_blob(blob)
+    def remove(self, enter: EnterFolder, *keys: str) -> Steps[None]:
+        by_folder: dict[tuple[str, ...], list[str]] = {}
+        for *folders, name in map(_path, keys):
+            by_folder.setdefault(tuple(folders), []).append(name + _POINTER_SUFFIX)
+        paths = iter(by_folder.items())
+        while some := [*islice(paths, _REMOVED_AT_ONCE)]:
+            blobs: list[str | None] = []
+            with ExitStack() as stack:
+                parents = []
+                for path, names in some:
+                    with suppress(FileNotFoundError):
+                        parent = stack.enter_context(enter(OBJECTS, *path))
+                        blobs.extend(_unlink_pointer(parent, name) for name in names)
+                        parents.append(parent)
+                # Before the bytes go: no crash may leave a pointer to bytes that are gone.
+                yield Unsynced(parents)
+            for blob in filter(None, blobs):
+                _unlink_blob(enter, blob)
 
     def entries(self, key_folder: str) -> Generator[tuple[str, Pointer]]:
         names = _path(key_folder) if key_folder else []
@@ -230,9 +268,18 @@ class Disk:
                     pointer = _read_pointer(parent, name)
                     yield _key([*names, *folders, name.removesuffix(_POINTER_SUFFIX)]), pointer
 
-    def _unlink_blob(self, blob: str) -> None:
-        with suppress(FileNotFoundError), folder(self.root, *_shelf(blob)) as shelf:
-            os.unlink(blob, dir_fd=shelf)
+
+def _unlink_pointer(parent: int, name: str) -> str | None:
+    """Returns its blob."""
+    blob = _blob_of(parent, name)
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=parent)
+    return blob
+
+
+def _unlink_blob(enter: EnterFolder, blob: str) -> None:
+    with suppress(FileNotFoundError), enter(*_shelf(blob)) as shelf:
+        os.unlink(blob, dir_fd=shelf)
 
 
 def _shelf(blob: str) -> tuple[str, str]:
@@ -247,8 +294,7 @@ def _blob_of(parent: int, name: str) -> str | None:
 
 
 def _read_pointer(parent: int, name: str) -> Pointer:
-    with open_file(parent, name) as file:
-        content = file.read(_POINTER_BYTES)
+    content = read_file(parent, name, _POINTER_BYTES)
     try:
         pointer = Pointer(**json.loads(content))
     except (ValueError, TypeError) as error:

@@ -6,14 +6,14 @@ import asyncio
 import errno
 import os
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import FileIO
 from itertools import islice
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from callsheet.media.storage import sweeping
 from callsheet.media.storage.batches import in_batches
@@ -28,9 +28,11 @@ from callsheet.media.storage.keys import (
 )
 from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
 from callsheet.media.storage.responses import clean_name
+from callsheet.media.storage.shared_sync import Operation, Start, run_together
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.media.storage.threads import FileThreads
 from callsheet.plumbing.failpoints import Failpoint, hit, hit_in_thread
+from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import ContentMismatch, FieldProblem, NotFound, RangeNotSatisfiable, Unavailable
@@ -39,6 +41,7 @@ from callsheet.wire.errors import ContentMismatch, FieldProblem, NotFound, Range
 # moreover opens the file by name after the headers are out, when it may have been replaced.
 CHUNK_BYTES = 1 << 20
 THREADS = 8
+CHANGES_AT_ONCE = 64
 ENTRIES_PER_HOP = 256
 KEEP_RUBBISH = timedelta(hours=24)
 
@@ -73,6 +76,7 @@ class LocalStorage:
         self._clock = clock or SystemClock()
         self._disk = Disk(root)
         self._threads = FileThreads(THREADS)
+        self._changes: Batcher[Operation[Any], None] = Batcher(self._change_together, limit=CHANGES_AT_ONCE)
         self._url_seconds = url_seconds
         self._max_upload_bytes = max_upload_bytes
         self.url = public_url
@@ -103,7 +107,7 @@ class LocalStorage:
             await self._run(draft.seal)
             pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, self._clock.now().timestamp())
             await hit(Failpoint.STORAGE_BEFORE_POINTER)
-            await self._run(self._disk.point, key, pointer, draft)
+            await self._change(lambda enter: self._disk.point(enter, key, pointer, draft))
             return _info(key, pointer)
 
     @asynccontextmanager
@@ -184,7 +188,7 @@ class LocalStorage:
         valid = [validate_key(key) for key in keys]
         if valid and self._guard is not None:
             await self._guard.require(self)
-        await self._run(self._disk.remove, *valid)
+        await self._change(lambda enter: self._disk.remove(enter, *valid))
 
     async def list(self, folder: str = "") -> AsyncIterator[ObjectEntry]:
         entries = self._disk.entries(validate_folder(folder))
@@ -199,13 +203,12 @@ class LocalStorage:
         return (await self.copy_and_peek(source, target, 0))[0]
 
     async def copy_and_peek(self, source: str, target: str, size: int) -> tuple[ObjectInfo, bytes]:
-        found = await self._run(
-            self._disk.copy,
-            validate_key(source),
-            validate_key(target),
-            self._clock.now().timestamp(),
-            size,
-            hit_in_thread(Failpoint.STORAGE_BEFORE_POINTER),
+        validate_key(source)
+        validate_key(target)
+        now = self._clock.now().timestamp()
+        before_pointer = hit_in_thread(Failpoint.STORAGE_BEFORE_POINTER)
+        found = await self._change(
+            lambda enter: self._disk.copy(enter, source, target, now, size, before_pointer),
         )
         if found is None:
             raise NotFound()
@@ -248,7 +251,7 @@ class LocalStorage:
             await self.put(key, content, content_type="application/octet-stream")
             if await self.read(key, len(content)) != content:
                 raise Unavailable("The storage returned other bytes than were written.")
-            await self._run(self._disk.remove, key)
+            await self._change(lambda enter: self._disk.remove(enter, key))
         except Unavailable as refusal:
             raise Unavailable(f"{self._disk.root}: {refusal}") from refusal
 
@@ -257,6 +260,27 @@ class LocalStorage:
 
     async def close(self) -> None:
         self._threads.close()
+
+    async def _change(self, start: Start[Result]) -> Result:
+        """Runs it with the changes that other callers make now. Waits for the end also when cancelled."""
+        operation = Operation(start)
+        ended = self._changes.add(operation)
+        cancelled: asyncio.CancelledError | None = None
+        while not ended.done():
+            try:
+                await asyncio.shield(ended)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        try:
+            return operation.result()
+        except OSError as error:
+            raise Unavailable(_sentence(error)) from error
+
+    async def _change_together(self, operations: Sequence[Operation[Any]]) -> Sequence[None]:
+        await self._threads.run(run_together, self._disk.root, operations)
+        return [None] * len(operations)
 
     async def _run(
         self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs

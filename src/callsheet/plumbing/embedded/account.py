@@ -101,7 +101,7 @@ def _ordinary_user(layout: Layout) -> tuple[int, int]:
 
 
 def _reaches(account: Account, layout: Layout, binaries: Binaries) -> bool:
-    """By trial: mode bits alone would miss ACLs, user namespaces and missing capabilities."""
+    """Tries to reach the path: mode bits alone would miss ACLs, user namespaces and missing capabilities."""
     trial = 'cd "$1" && cd "$2" && exec "$3" --version'
     result = account.run("/bin/sh", "-c", trial, "sh", layout.directory, binaries.share, binaries.postgres)
     return result.returncode == 0

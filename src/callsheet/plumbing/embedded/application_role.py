@@ -78,6 +78,6 @@ async def _give(layout: Layout, port: int, maintenance: asyncpg.Connection[async
         await connection.execute(_GIVE_OBJECTS)
     finally:
         await connection.close()
-    # Last: a database that is still the superuser's is looked at again.
+    # Last, so that a database that still belongs to the superuser is handed over by the next start.
     quoted = await maintenance.fetchval("SELECT quote_ident($1)", database)
     await maintenance.execute(f"ALTER DATABASE {quoted} OWNER TO {APPLICATION}")

@@ -1,4 +1,4 @@
-"""The keeper: a small process that runs PostgreSQL as its child for as long as anybody uses it.
+"""The keeper: a small process that runs PostgreSQL as its child for as long as a process uses it.
 
 Run by path with `python -I -S`, never imported: the package would bring the database driver along (8 MB resident
 without, 29 with). Standard library only, one thread: the server's parent-death signal is tied to the thread that

@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def passfile(self) -> Path:
-        """In libpq's passfile format, so that psql and pg_dump can be pointed at it."""
+        """The file has libpq's passfile format, so that psql and pg_dump can use it."""
         return self.directory / "pgpass"
 
     @property

@@ -41,7 +41,7 @@ class FileLock:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     def fileno(self) -> int:
-        """For a child process that is to hold the lock, too, should we be killed meanwhile."""
+        """The descriptor for a child process that must keep the lock if this process is killed."""
         assert self._handle is not None
         return self._handle
 

@@ -75,11 +75,11 @@ class EmbeddedPostgres:
         return self._layout.data
 
     def application_dsn(self, database: str) -> str:
-        """As the role that Callsheet works as."""
+        """The DSN of the role that Callsheet uses."""
         return self._dsn(APPLICATION, database)
 
     def dsn(self, database: str) -> str:
-        """As the superuser: for who administers the server."""
+        """The DSN of the superuser, for administration of the server."""
         return self._dsn(USER, database)
 
     def _dsn(self, user: str, database: str) -> str:
@@ -175,7 +175,7 @@ async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
 
 
 async def _to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """In a thread. Who is cancelled still waits for it: the start lock must not be freed under its hands."""
+    """Runs in a thread. A cancelled caller still waits: the start lock must not be released before it ends."""
     task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     try:
         return await asyncio.shield(task)

@@ -14,14 +14,14 @@ from pydantic import ValidationError
 from callsheet.providers.actor import Deferred, Done, Plan, Task
 from callsheet.providers.ads.copywriting import NAME as COPYWRITING
 from callsheet.providers.ads.copywriting import Copywriter, ModelWriter, TemplateWriter
-from callsheet.providers.ads.prompts import Asked, film_asked, picture_asked, speech_asked
+from callsheet.providers.ads.prompts import ProviderRequest, film_asked, picture_asked, speech_asked
 from callsheet.providers.ads.scraping import Scraper
 from callsheet.providers.context import Context
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider
 from callsheet.providers.media_actor import FIELD
 from callsheet.providers.payload_forms import ActorForm, model_schema
-from callsheet.providers.replicate.answers import NAME as REPLICATE
+from callsheet.providers.replicate.responses import NAME as REPLICATE
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.base import UserRequest
 from callsheet.wire.errors import FieldProblem, InvalidRequest
@@ -133,7 +133,7 @@ class _CallingBack(Generic[Input]):
     def __init__(self, context: Context):
         self._context = context
 
-    def asked(self, wanted: Input) -> Asked:
+    def asked(self, wanted: Input) -> ProviderRequest:
         raise NotImplementedError
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
@@ -191,7 +191,7 @@ class StaticAdActor(_CallingBack[StaticAdInput]):
     model = StaticAdInput
     promised = ("image/*",)
 
-    def asked(self, wanted: StaticAdInput) -> Asked:
+    def asked(self, wanted: StaticAdInput) -> ProviderRequest:
         return picture_asked(wanted)
 
 
@@ -204,7 +204,7 @@ class VideoActor(_CallingBack[VideoInput]):
     model = VideoInput
     promised = ("video/*",)
 
-    def asked(self, wanted: VideoInput) -> Asked:
+    def asked(self, wanted: VideoInput) -> ProviderRequest:
         return film_asked(wanted)
 
 
@@ -217,7 +217,7 @@ class SpeechActor(_CallingBack[SpeechInput]):
     promised = ("audio/*", "video/mp4", "video/webm")
     makes_pictures = False
 
-    def asked(self, wanted: SpeechInput) -> Asked:
+    def asked(self, wanted: SpeechInput) -> ProviderRequest:
         return speech_asked(wanted)
 
 

@@ -68,7 +68,7 @@ class ModelWriter:
 def messages_of(wanted: CopyInput) -> list[dict[str, str]]:
     tone = f" Its tone is {wanted.tone}." if wanted.tone else ""
     task = (
-        "You write advertising copy. Answer with the copy alone, as plain text. "
+        "You write advertising copy. Return the copy alone, as plain text. "
         f"Write in the language {wanted.language}, in a style that is {wanted.style}.{tone} "
         f"Use about {WORDS[wanted.length]} words. Say nothing that the facts do not say."
     )

@@ -21,7 +21,7 @@ MOST_IMAGES = 20
 LONGEST_ADDRESS = 2_000
 LONGEST_TITLE = 300
 LONGEST_TEXT = 20_000
-# Candidates that are looked at; a page may have a million.
+# Maximum number of candidates that are read; a page may have a million.
 MOST_LOOKED_AT = 500
 MOST_NODES = 10_000
 _CPU_SECONDS = 20
@@ -213,7 +213,7 @@ def _text(page: LexborHTMLParser) -> str:
 
 
 def _plain_text(value: object) -> str | None:
-    """Without the HTML that shops put into their descriptions."""
+    """The text without HTML: shops put HTML into descriptions."""
     return unescape(re.sub(r"<[^<>]{0,500}>", " ", value[: 2 * LONGEST_TEXT])) if isinstance(value, str) else None
 
 

@@ -16,30 +16,30 @@ LONGEST_DESCRIPTION = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProviderRequest:
     prompt: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     # Sent only where the model's settings name the input.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def picture_asked(wanted: StaticAdInput) -> Asked:
+def picture_asked(wanted: StaticAdInput) -> ProviderRequest:
     words = f'With the headline "{wanted.headline}".' if wanted.headline else "Without any words in the image."
     prompt = f"Advertising photograph, style: {wanted.style}. {about(wanted.product)} {words}"
     extra = {"image": first_image(wanted.product), "style": wanted.style, "headline": wanted.headline}
-    return Asked(prompt, {"aspect_ratio": wanted.aspect_ratio}, extra)
+    return ProviderRequest(prompt, {"aspect_ratio": wanted.aspect_ratio}, extra)
 
 
-def film_asked(wanted: VideoInput) -> Asked:
+def film_asked(wanted: VideoInput) -> ProviderRequest:
     product = about(wanted.product) if wanted.product else ""
     script = f"Script: {wanted.script}" if wanted.script else ""
     prompt = " ".join(part for part in (f"User-made video, style: {wanted.style}.", product, script) if part)
     extra = {"image": first_image(wanted.product), "style": wanted.style, "script": wanted.script}
-    return Asked(prompt, {"aspect_ratio": wanted.aspect_ratio, "duration": wanted.duration_seconds}, extra)
+    return ProviderRequest(prompt, {"aspect_ratio": wanted.aspect_ratio, "duration": wanted.duration_seconds}, extra)
 
 
-def speech_asked(wanted: SpeechInput) -> Asked:
-    return Asked(
+def speech_asked(wanted: SpeechInput) -> ProviderRequest:
+    return ProviderRequest(
         params={"text": wanted.text, "voice": wanted.voice},
         extra={"language": wanted.language, "speed": wanted.speed},
     )

@@ -66,10 +66,12 @@ class Scraper:
         if not self._config.robots:
             return None
         answer = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
-        # As RFC 9309 has it: no rules allow everything, a site in trouble nothing.
+        # RFC 9309: a site without rules allows everything. A site whose server fails allows nothing.
         if answer.status >= 500:
             retryable = answer.status in PASSING
-            raise ProviderError("page_refused", f"{_host(url)} is in trouble ({answer.status}).", retryable=retryable)
+            raise ProviderError(
+                "page_refused", f"The server of {_host(url)} failed with status {answer.status}.", retryable=retryable
+            )
         if answer.status >= 300:
             return None
         # In a thread: the largest take half a second, in which no other request would get a response.
@@ -120,7 +122,7 @@ class Scraper:
 
 def refuse_unless_allowed(rules: RobotFileParser | None, url: str) -> None:
     if rules is not None and not rules.can_fetch(AGENT, url):
-        raise ProviderError("robots_refused", f"{_host(url)} asks robots not to read this page.")
+        raise ProviderError("robots_refused", f"{_host(url)} does not allow robots to read this page (robots.txt).")
 
 
 def refuse_unless_page(page: Response) -> None:
@@ -135,7 +137,7 @@ def refuse_unless_page(page: Response) -> None:
 
 
 def decoded(page: Response) -> str:
-    """As its first bytes, the header or the page itself say; what cannot be decoded is replaced."""
+    """Decodes by the first bytes, the header or the page itself. Invalid bytes are replaced."""
     content = page.content
     header = re.search(r"charset\s*=\s*[\"']?([\w:.-]{1,40})", page.headers.get("content-type", ""), re.IGNORECASE)
     declared = _CHARSET.search(content[:4096])

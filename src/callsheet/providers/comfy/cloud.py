@@ -17,23 +17,23 @@ from typing import Any
 from urllib.parse import quote, urljoin
 
 from callsheet.providers.comfy import errors
-from callsheet.providers.comfy.answers import no_output, refuse_unless_taken, still_queued, told_by_socket
 from callsheet.providers.comfy.files import saved_here, upload_refused, view_query
-from callsheet.providers.comfy.following import Following
 from callsheet.providers.comfy.graphs import marked_extra_data
 from callsheet.providers.comfy.http import EngineHttp, again, json_of, pause, save_body, unreadable
 from callsheet.providers.comfy.marks import Marks
 from callsheet.providers.comfy.outputs import outputs_of
+from callsheet.providers.comfy.responses import no_output, refuse_unless_taken, still_queued, told_by_socket
+from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.self_hosted import Patience, socket_address
 from callsheet.providers.comfy.shared_files import SharedFiles
 from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.comfy.socket_images import Keepsakes
+from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
     Description,
     EngineError,
     EngineUnreachable,
-    Fetched,
+    FetchedOutput,
     NotBegun,
     Output,
     Run,
@@ -82,12 +82,12 @@ class ComfyCloud:
         self._sent: set[str] = set()
         self._doubtful: set[str] = set()
         self._refusal: tuple[float, EngineError] | None = None
-        self._keepsakes = Keepsakes()
+        self._socket_images = SocketImages()
         self._shared = SharedFiles()
         self._marks = Marks()
 
     async def close(self) -> None:
-        self._keepsakes.close()
+        self._socket_images.close()
         await self._socket.close()
         await self._http.close()
         await self._keyless.close()
@@ -99,7 +99,7 @@ class ComfyCloud:
         if answer.status_code in _REFUSALS:
             raise refused(answer.status_code)
         if answer.status_code >= 500:
-            raise EngineUnreachable("Comfy Cloud does not answer as it should.", status=answer.status_code)
+            raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=answer.status_code)
         return Description("Comfy Cloud v1")
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
@@ -138,7 +138,7 @@ class ComfyCloud:
                 self._sent.discard(run.id)
 
     async def _attempt(self, run: Run, watcher: Watcher) -> Sequence[Output]:
-        following = Following(run, watcher, self._keepsakes)
+        following = Following(run, watcher, self._socket_images)
         following.missed = not await self._socket.ready()
         with ExitStack() as stack:
             with self._socket.collecting():
@@ -148,7 +148,7 @@ class ComfyCloud:
                 following.run = Run(remote, run.graph, run.output_node)
                 stack.enter_context(self._socket.following(following))
             job = await self._finished(following, run.id)
-            # If a submission's answer was lost, its run may have ended without any message here: none will come.
+            # If the response to a submission was lost, its run may have ended without any message here: none will come.
             if following.has_begun:
                 await self._socket.hear_out(following, self._patience.last_messages)
         outputs = [*following.pictures(), *outputs_of(job.get("outputs"), run.output_node)]
@@ -173,14 +173,14 @@ class ComfyCloud:
         # One of many that run beside each other.
         return True
 
-    async def fetch(self, output: Output, target: Path) -> Fetched:
+    async def fetch(self, output: Output, target: Path) -> FetchedOutput:
         here = await saved_here(output, target)
         if here is not None:
             return here
         return await again(lambda: self._fetch(output, target), self._patience.retries)
 
     async def forget(self, run_id: str) -> None:
-        self._keepsakes.forget(run_id)
+        self._socket_images.forget(run_id)
         known = self._ids.pop(run_id, None)
         if run_id in self._doubtful:
             with suppress(EngineError):
@@ -190,7 +190,7 @@ class ComfyCloud:
         self._sent.discard(run_id)
         self._doubtful.discard(run_id)
 
-    async def _fetch(self, output: Output, target: Path) -> Fetched:
+    async def _fetch(self, output: Output, target: Path) -> FetchedOutput:
         path = f"/api/view?{view_query(output)}"
         async with self._http.stream("GET", path, follow_redirects=False) as answer:
             if answer.status_code == 200:
@@ -285,7 +285,7 @@ class ComfyCloud:
         if answer.status_code in _REFUSALS:
             raise refused(answer.status_code)
         if answer.status_code != 200 or not isinstance(body, dict):
-            raise EngineUnreachable("Comfy Cloud does not answer as it should.", status=answer.status_code)
+            raise EngineUnreachable("Comfy Cloud returned an unexpected response.", status=answer.status_code)
         status = str(body.get("status"))
         if status in _RUNNING:
             following.begun()
@@ -316,9 +316,9 @@ class ComfyCloud:
         return {}
 
     def _failure(self, job: Mapping[str, Any], status: Mapping[str, Any], following: Following) -> EngineError:
-        told = job.get("execution_error") or following.error
-        if isinstance(told, dict):
-            return errors.of_execution_error(told)
+        error = job.get("execution_error") or following.error
+        if isinstance(error, dict):
+            return errors.of_execution_error(error)
         said = status.get("error_message") or status.get("error")
         return errors.of_execution_error({"exception_message": str(said or ""), "exception_type": "Error"})
 

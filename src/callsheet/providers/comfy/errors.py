@@ -31,7 +31,7 @@ TOO_LARGE = 413
 
 
 def of_refused_prompt(status: int, body: object) -> EngineError:
-    """An answer to POST /prompt that is not 200."""
+    """A response to POST /prompt that is not 200."""
     if not isinstance(body, dict) or not isinstance(body.get("error"), dict | str):
         # It got itself in trouble, as it says, over a body it cannot read: the next attempt would fare no better.
         return EngineError("invalid_workflow", f"The engine cannot read this workflow ({status}).")
@@ -100,7 +100,7 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
 
 
 def interrupted() -> EngineError:
-    """By another client: our own interruptions never wait for this."""
+    """Another client interrupted the run: an agent does not wait for this after its own interruption."""
     return EngineError("interrupted", "The run was interrupted at the engine.", retryable=True)
 
 
@@ -132,7 +132,7 @@ def of_history(entry: Mapping[str, Any]) -> EngineError | None:
             return interrupted()
         if event == "execution_error":
             return of_execution_error(data)
-    return EngineError("execution_error", "The engine says that the run failed, and not why.")
+    return EngineError("execution_error", "The engine reported that the run failed, without a reason.")
 
 
 def cached_nodes(entry: Mapping[str, Any]) -> set[str]:

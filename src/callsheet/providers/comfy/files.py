@@ -11,7 +11,7 @@ from callsheet.providers.comfy import errors
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, folder_of
 from callsheet.providers.comfy.http import EngineHttp, again, json_of
 from callsheet.providers.comfy.shared_files import SharedFiles, mark_used
-from callsheet.providers.engine import EngineError, Fetched, Output
+from callsheet.providers.engine import EngineError, FetchedOutput, Output
 from callsheet.providers.texts import save_text
 
 # The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
@@ -45,7 +45,7 @@ class EngineFiles:
             f"{SHARED_FOLDER}/{name}",
         )
 
-    async def fetch(self, output: Output, target: Path) -> Fetched:
+    async def fetch(self, output: Output, target: Path) -> FetchedOutput:
         here = await saved_here(output, target)
         if here is not None:
             return here
@@ -93,7 +93,7 @@ def upload_refused(status: int, **known: int) -> EngineError:
     )
 
 
-async def saved_here(output: Output, target: Path) -> Fetched | None:
+async def saved_here(output: Output, target: Path) -> FetchedOutput | None:
     """Saves an output that is already here, a text or an image from the socket. None if it must be fetched."""
     if output.text is not None:
         return save_text(output.text, target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from callsheet.providers.engine import EngineError, EngineUnreachable, Fetched
+from callsheet.providers.engine import EngineError, EngineUnreachable, FetchedOutput
 from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
@@ -34,7 +35,7 @@ _random = Random()  # noqa: S311 (jitter)
 
 class EngineHttp:
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, *, seconds: float = 60.0):
-        """`seconds`: between two pieces of an answer, not for the whole of it: a gigabyte may take its time."""
+        """`seconds`: between two pieces of a response, not for the whole of it: a gigabyte may take its time."""
         self.url = url.rstrip("/")
         timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         self._client = httpx.AsyncClient(
@@ -45,7 +46,7 @@ class EngineHttp:
         await self._client.aclose()
 
     async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The whole answer, whatever its status."""
+        """The whole response, whatever its status."""
         async with self.stream(method, path, **options) as answer:
             await _read(answer)
         return answer
@@ -66,12 +67,28 @@ class EngineHttp:
         answer = await self.call("GET", path)
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict):
-            raise EngineUnreachable("The engine does not answer as it should.", path=path, status=answer.status_code)
+            raise EngineUnreachable("The engine returned an unexpected response.", path=path, status=answer.status_code)
+        return body
+
+    async def get_small(self, path: str, most_bytes: int) -> object:
+        """A JSON value; None if there is no such path, or the answer is something else or larger."""
+        content = bytearray()
+        async with self.stream("GET", path) as answer:
+            if answer.status_code != 200:
+                return None
+            async for piece in answer.aiter_bytes(PIECE):
+                content += piece
+                if len(content) > most_bytes:
+                    return None
+        try:
+            body: object = json.loads(content)
+        except (ValueError, RecursionError):
+            return None
         return body
 
     @asynccontextmanager
     async def stream(self, method: str, path: str, **options: Any) -> AsyncIterator[httpx.Response]:
-        """The answer as soon as its headers are there. A path may be a whole URL elsewhere."""
+        """The response as soon as its headers are there. A path may be a whole URL elsewhere."""
         started = time.perf_counter()
         address = path if "://" in path else f"{self.url}{path}"
         shown = path.partition("?")[0]
@@ -88,8 +105,8 @@ class EngineHttp:
                 path=shown,
             ) from error
 
-    async def save(self, path: str, target: Path, **options: Any) -> Fetched:
-        """An answer's body as a file, piece by piece, with its checksum."""
+    async def save(self, path: str, target: Path, **options: Any) -> FetchedOutput:
+        """The body of a response as a file, piece by piece, with its checksum."""
         async with self.stream("GET", path, **options) as answer:
             if answer.status_code != 200:
                 raise unreadable(answer.status_code)
@@ -121,21 +138,21 @@ async def again(call: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
     return await call()
 
 
-async def save_body(answer: httpx.Response, target: Path) -> Fetched:
+async def save_body(answer: httpx.Response, target: Path) -> FetchedOutput:
     digest, size = hashlib.sha256(), 0
     with target.open("wb") as file:
         async for piece in answer.aiter_bytes(PIECE):
             # In a thread: hashing and writing a gigabyte would hold up every heartbeat for seconds.
             await asyncio.to_thread(_keep, file.write, digest.update, piece)
             size += len(piece)
-    return Fetched(size, digest.hexdigest())
+    return FetchedOutput(size, digest.hexdigest())
 
 
 def unreadable(status: int) -> EngineError:
-    # A name with two dots is refused, a file that was removed meanwhile is not there: neither gets better by waiting.
+    # A name with two dots is refused, and a removed file does not exist: a retry helps in neither case.
     return EngineError(
         "output_unreadable",
-        f"The engine does not hand out what it made ({status}).",
+        f"The engine did not return its output (status {status}).",
         retryable=status >= 500,
         details={"status": status},
     )

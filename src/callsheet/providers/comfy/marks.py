@@ -1,4 +1,4 @@
-"""The run's id as an input of its output nodes: what keeps an engine from answering with the files of an earlier run.
+"""The run's id as an input of its output nodes: what keeps an engine from responding with the files of an earlier run.
 
 ComfyUI ignores inputs that a node does not know. A custom node may refuse them; its class is remembered, and what it
 from the cache is believed only where this process has seen the same inputs make the same file.
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from callsheet.providers.comfy.graphs import MARK, needed_by, with_marks
-from callsheet.providers.engine import EngineError, Fetched, Graph, Output, Run
+from callsheet.providers.engine import EngineError, FetchedOutput, Graph, Output, Run
 
 # Highest number of remembered files: few node classes refuse the mark.
 MOST_REMEMBERED = 1000
@@ -63,7 +63,7 @@ class EarlierOutputs:
         while len(self._seen) > MOST_REMEMBERED:
             self._seen.popitem(last=False)
 
-    def fetched(self, output: Output, fetched: Fetched) -> None:
+    def fetched(self, output: Output, fetched: FetchedOutput) -> None:
         seen = None if _is_here(output) else self._seen.get(_place(output))
         if seen is not None and seen.sha256 not in (None, fetched.sha256):
             # Another file was written under its name since.

@@ -20,17 +20,18 @@ from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 from callsheet.providers.comfy import errors
-from callsheet.providers.comfy.answers import no_output, refuse_unless_taken, still_queued, told_by_socket, waits_in
 from callsheet.providers.comfy.files import EngineFiles
-from callsheet.providers.comfy.following import Following
 from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
 from callsheet.providers.comfy.http import EngineHttp, json_of, pause
 from callsheet.providers.comfy.marks import EarlierOutputs, Marks
 from callsheet.providers.comfy.models import custom_nodes_of_object_info, models_of_object_info
 from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
+from callsheet.providers.comfy.packages import INSTALLED_PATHS, MOST_LIST_BYTES, versions_of_installed
+from callsheet.providers.comfy.responses import no_output, refuse_unless_taken, still_queued, told_by_socket, waits_in
+from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.shared_files import remove_unused
 from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.comfy.socket_images import Keepsakes
+from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.comfy.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
 from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
@@ -38,7 +39,7 @@ from callsheet.providers.engine import (
     EngineError,
     EngineStuck,
     EngineUnreachable,
-    Fetched,
+    FetchedOutput,
     Inventory,
     Output,
     Run,
@@ -50,7 +51,7 @@ log = get_logger(__name__)
 
 # Before this, a run has an id that the engine gives it, and which nothing here knows.
 OLDEST = (0, 3, 45)
-# Before this, /interrupt does not look at the id and stops whatever runs.
+# Before this version, /interrupt ignores the id and stops the current run, whichever it is.
 INTERRUPTS_BY_ID = (0, 3, 57)
 POLL_SECONDS = 2.0
 # Right after the socket said it is over, the history entry is there in a few milliseconds.
@@ -63,6 +64,8 @@ SETTLED = 4
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
+# ComfyUI-Manager asks git for the commit of each package. What the engine can run must not wait for it.
+VERSIONS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Patience:
     idle: float = 120.0
     # Behind the runs of others, before one of ours.
     queue: float = 900.0
-    # For the next piece of an answer.
+    # For the next piece of a response.
     answer: float = 60.0
     # For the next message of a run that has ended.
     last_messages: float = 10.0
@@ -109,14 +112,14 @@ class ComfyUI:
         self._stuck_on: tuple[str, Place] | None = None
         # Runs that did not stop on request. Their history and files are removed when they have ended.
         self._unstopped: set[str] = set()
-        # Runs of others that one of ours waited for in vain.
+        # Runs of other clients that blocked a run of this agent until its limit.
         self._behind: frozenset[str] = frozenset()
-        self._keepsakes = Keepsakes()
+        self._socket_images = SocketImages()
         self._marks = Marks()
         self._earlier = EarlierOutputs()
 
     async def close(self) -> None:
-        self._keepsakes.close()
+        self._socket_images.close()
         await self._socket.close()
         await self._http.close()
 
@@ -147,7 +150,24 @@ class ComfyUI:
         version = system.get("comfyui_version") if isinstance(system, dict) else None
         models = await asyncio.to_thread(models_of_object_info, info)
         custom_nodes = frozenset(custom_nodes_of_object_info(info))
-        return Inventory(frozenset(info), frozenset(models), (str(version),) if version else (), custom_nodes)
+        return Inventory(
+            frozenset(info),
+            frozenset(models),
+            (str(version),) if version else (),
+            custom_nodes,
+            await self._versions_of(custom_nodes),
+        )
+
+    async def _versions_of(self, packages: frozenset[str]) -> Mapping[str, str]:
+        """As ComfyUI-Manager lists them; nothing without it. An engine that does not say it can run jobs all the
+        same."""
+        with suppress(EngineError, TimeoutError):
+            async with asyncio.timeout(VERSIONS_SECONDS):
+                for path in INSTALLED_PATHS if packages else ():
+                    versions = versions_of_installed(await self._http.get_small(path, MOST_LIST_BYTES), packages)
+                    if versions:
+                        return versions
+        return {}
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         return await self._files.upload(path, name, run_id)
@@ -168,7 +188,7 @@ class ComfyUI:
                 await self._forget_entry(run.id)
 
     async def _attempt(self, run: Run, watcher: Watcher) -> Sequence[Output]:
-        following = Following(run, watcher, self._keepsakes)
+        following = Following(run, watcher, self._socket_images)
         with self._socket.following(following):
             following.missed = not await self._socket.ready()
             await submitted(lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent)
@@ -206,13 +226,13 @@ class ComfyUI:
     def id_of(self, run_id: str) -> str:
         return run_id
 
-    async def fetch(self, output: Output, target: Path) -> Fetched:
+    async def fetch(self, output: Output, target: Path) -> FetchedOutput:
         fetched = await self._files.fetch(output, target)
         self._earlier.fetched(output, fetched)
         return fetched
 
     async def forget(self, run_id: str) -> None:
-        self._keepsakes.forget(run_id)
+        self._socket_images.forget(run_id)
         if self._directory is not None:
             await asyncio.to_thread(remove_files, self._directory, await self._written(run_id))
             for store in ("input", "output"):
@@ -233,7 +253,7 @@ class ComfyUI:
 
     async def _written(self, run_id: str) -> list[Output]:
         """The files of the run as the engine lists them, wherever they are: a prefix that a node made leads anywhere.
-        What a node without a mark made may be the answer to a later run."""
+        What a node without a mark made may be the result of a later run."""
         with suppress(EngineError):
             entry = await self._entry(run_id) or {}
             marked = marked_nodes(entry.get("prompt"), run_id)
@@ -401,6 +421,6 @@ def socket_address(url: str) -> str:
 
 
 def version_of(text: object) -> tuple[int, ...] | None:
-    """As numbers to compare; None where it cannot be read, which is as good as very old."""
+    """The version as numbers. None if it cannot be read; it then counts as very old."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text) if isinstance(text, str) else None
     return tuple(map(int, found.groups())) if found else None

@@ -38,7 +38,7 @@ class SharedFiles:
 
 
 def mark_used(path: Path) -> None:
-    """Without an error where it is not there or not ours to mark."""
+    """Updates the time of last use. A missing file, or one of another user, causes no error."""
     with suppress(OSError):
         os.utime(path)
 

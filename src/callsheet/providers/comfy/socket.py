@@ -20,7 +20,7 @@ from typing import Any
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from callsheet.providers.comfy.following import Following
+from callsheet.providers.comfy.run_messages import Following
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 
@@ -134,7 +134,7 @@ class EngineSocket:
         failures = 0
         while True:
             try:
-                # Pings of our own: ComfyUI sends none. A render that holds its interpreter may be slow to answer one.
+                # Pings of our own: ComfyUI sends none. A render that holds its interpreter may respond late.
                 async with connect(
                     self._address,
                     open_timeout=OPEN_SECONDS,

@@ -1,5 +1,8 @@
-"""Images that an engine sends over its socket and nowhere else (ComfyUI: SaveImageWebsocket), kept until they are
-fetched. On disk, in a file without a name: a batch of large ones does not fit into an agent's memory."""
+"""Images that an engine sends over its socket and nowhere else (ComfyUI: SaveImageWebsocket).
+
+The agent stores them until it fetches the outputs of the run. It stores them in a file without a name, because a batch
+of large images does not fit into its memory.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from callsheet.providers.engine import Fetched
+from callsheet.providers.engine import FetchedOutput
 
 PIECE = 262_144
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class StoredImage:
     """One image."""
 
     file: IO[bytes]
     start: int
     size: int
 
-    def save(self, target: Path) -> Fetched:
+    def save(self, target: Path) -> FetchedOutput:
         digest, left = hashlib.sha256(), self.size
         self.file.seek(self.start)
         with target.open("wb") as copy:
@@ -31,22 +34,22 @@ class Kept:
                 copy.write(piece)
                 digest.update(piece)
                 left -= len(piece)
-        return Fetched(self.size - left, digest.hexdigest())
+        return FetchedOutput(self.size - left, digest.hexdigest())
 
 
-class Keepsakes:
+class SocketImages:
     """The images that runs of an engine sent over the socket, one file per run."""
 
     def __init__(self) -> None:
         self._files: dict[str, IO[bytes]] = {}
 
-    def keep(self, run_id: str, picture: bytes) -> Kept:
+    def keep(self, run_id: str, picture: bytes) -> StoredImage:
         file = self._files.get(run_id)
         if file is None:
             file = self._files[run_id] = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the run is forgotten)
         start = file.seek(0, 2)
         file.write(picture)
-        return Kept(file, start, len(picture))
+        return StoredImage(file, start, len(picture))
 
     def forget(self, run_id: str) -> None:
         file = self._files.pop(run_id, None)

@@ -1,7 +1,7 @@
 """Whether an engine that responds still works on a run: what can be read out of what it reports. No I/O.
 
-An engine whose executor died goes on answering: the run stays where it is in the queue, and nothing is said any more. A
-node that computes for long without a word looks nearly the same. They differ where no node runs, before the first or
+An engine whose executor died continues to respond: the run stays where it is in the queue, and it reports nothing.
+A node that computes for long without a word looks nearly the same. They differ where no node runs, before the first or
 between two, which only takes moments in an engine that works, and in the memory of the GPU, which a node that computes
 takes and gives back.
 """
@@ -19,7 +19,7 @@ _COUNTED = ("cuda", "xpu", "npu", "mlu")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a run is in an engine's queue. Not how many wait: that changes whenever a client sends something."""
+    """The place of a run in an engine's queue, without the number of waiting runs, which any client can change."""
 
     is_running: bool
     running: tuple[str, ...]

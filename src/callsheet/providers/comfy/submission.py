@@ -1,4 +1,4 @@
-"""Sending a run once, over connections that break: an answer that was lost is not a reason to run it twice."""
+"""Sending a run once, over connections that break: a response that was lost is not a reason to run it twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def submitted(
 
 
 async def _looked_for(find: Callable[[], Awaitable[str | None]], absent_seconds: float) -> str | None:
-    """None only where the engine itself says that it has no such run: silence is not an answer."""
+    """The run at the engine. None only if the engine responds that it has no such run."""
     misses, since = 0, time.monotonic()
     while misses < LOOKS:
         await pause(misses + 1)
@@ -63,7 +63,7 @@ def _not_taken(away: EngineUnreachable) -> NotBegun:
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:
-    """Waits for the submission also if the run is cancelled: a prompt that arrives after `cancel` would run in vain."""
+    """Waits for the submission also if the run is cancelled: a prompt that arrives after `cancel` would still run."""
     task = asyncio.create_task(call)
     try:
         return await asyncio.shield(task)

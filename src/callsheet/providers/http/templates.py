@@ -1,7 +1,7 @@
 """Requests made from templates, and responses read by dotted paths. Pure.
 
-Values are put into parsed texts, each in one pass: what was put in is not looked at again, and JSON is written last, so
-a prompt with quotes or braces in it stays a prompt.
+Values are put into parsed texts, each in one pass: inserted values are not searched for placeholders, and JSON is
+written last, so a prompt with quotes or braces in it stays a prompt.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 from callsheet.providers.context import Context
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Concurrency, Finish, Generation, Prediction
-from callsheet.providers.replicate.answers import NAME, is_prediction_id, prediction_of
 from callsheet.providers.replicate.config import INPUT_NAME, ReplicateConfig, ReplicateModel
+from callsheet.providers.replicate.responses import NAME, is_prediction_id, prediction_of
 from callsheet.providers.service_calls import Service
 from callsheet.providers.webhook_signatures import WrongSignature, key_of, verify
 from callsheet.toolbox.http_client import GuardedClient
@@ -199,7 +199,7 @@ def configured(context: Context) -> Iterable[Replicate]:
 
 
 def route_of(model: str) -> tuple[str, str | None]:
-    """Where it is submitted, and as which version."""
+    """The path for the submission, and the version of the model."""
     if model.startswith("deployments/"):
         return f"/{model}/predictions", None
     name, _, version = model.partition(":")

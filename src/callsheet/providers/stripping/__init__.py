@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from callsheet.providers.engine import EngineError, Fetched
+from callsheet.providers.engine import EngineError, FetchedOutput
 from callsheet.providers.stripping.containers import matroska, mp4
 from callsheet.providers.stripping.documents import glb, safetensors, svg
-from callsheet.providers.stripping.pictures import gif, jpeg, png
+from callsheet.providers.stripping.heif import still
+from callsheet.providers.stripping.images import gif, jpeg, png
 from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, copied, planned, searched
 from callsheet.providers.stripping.riff import riff
 from callsheet.providers.stripping.sounds import flac, mp3, ogg
-from callsheet.providers.stripping.stills import still
 
 Walker = Callable[[Source], Iterator[Piece]]
 BEGINNING = 16
@@ -42,7 +42,7 @@ _BY_MAGIC: tuple[tuple[bytes, Walker], ...] = (
 )
 
 
-async def without_graph(path: Path, name: str, fetched: Fetched) -> Fetched:
+async def without_graph(path: Path, name: str, fetched: FetchedOutput) -> FetchedOutput:
     """Replaces the file by one without the graph, and returns its size and checksum. A file whose structure is unknown
     or broken stays as it is, unless the graph can be read in it: then the job fails."""
     stop = threading.Event()
@@ -62,7 +62,7 @@ class GraphRemains(Exception):
     """The graph is in the file, and not where it can be removed."""
 
 
-def strip(path: Path, stop: threading.Event) -> Fetched | None:
+def strip(path: Path, stop: threading.Event) -> FetchedOutput | None:
     """What the file is now; None where there was nothing to remove."""
     with path.open("rb") as file:
         source = Source(file, stop)
@@ -81,7 +81,7 @@ def strip(path: Path, stop: threading.Event) -> Fetched | None:
         target.unlink()
         raise GraphRemains
     target.replace(path)
-    return Fetched(size, sha256)
+    return FetchedOutput(size, sha256)
 
 
 def walker_of(beginning: bytes) -> Walker | None:

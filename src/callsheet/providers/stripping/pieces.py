@@ -116,7 +116,7 @@ def planned(source: Source, walker: Callable[[Source], Iterator[Piece]] | None) 
 
 
 def copied(source: Source, plan: Sequence[Piece], target: Path) -> tuple[int, str, bool]:
-    """Size and checksum of the new file, and whether a graph is in it all the same."""
+    """Size and checksum of the new file, and whether it still contains a graph."""
     digest, search, size = hashlib.sha256(), Search(), 0
     with target.open("xb") as file:
         for piece in plan:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from callsheet.providers.stripping.exif import only_orientation
-from callsheet.providers.stripping.pictures import EXIF_BYTES
+from callsheet.providers.stripping.images import EXIF_BYTES
 from callsheet.providers.stripping.pieces import Piece, Source, Span, Unreadable, Zeros
 
 _HEADER = 12

@@ -43,16 +43,22 @@ class AwsAsgOptions(BaseModel):
 
     group: Line = Field(description="Name of the Auto Scaling group.")
     on_demand_group: Line | None = Field(
-        None, description="Second group for the on-demand workers; the first one then holds the spot workers."
+        None,
+        title="On-demand group",
+        description="Second group for the on-demand workers; the first one then holds the spot workers.",
     )
     region: (
         Annotated[str, AfterValidator(fits(r"[a-z0-9-]{1,32}", "Use a region, for example eu-central-1."))] | None
     ) = Field(None, description="Region of the groups. Default: fleet.asg_region, or that of the AWS chain.")
     sets_distribution: bool = Field(
-        False, description="Write the fleet's spot share into the group's mixed instances policy."
+        False,
+        title="Sets the distribution",
+        description="Write the fleet's spot share into the group's mixed instances policy.",
     )
     lifecycle_hook: Line | None = Field(
-        None, description="Termination lifecycle hook that is completed for an instance that was ended."
+        None,
+        title="Lifecycle hook",
+        description="Termination lifecycle hook that is completed for an instance that was ended.",
     )
 
     @property
@@ -119,11 +125,15 @@ class AwsAsg:
     """boto3 is loaded at the first call: it takes a third of a second and 30 MB, and few installations need it."""
 
     name = "aws_asg"
+    about = "Sets the size of an AWS Auto Scaling group."
 
     def __init__(self, settings: FleetSettings, *, hook_seconds: float = HOOK_SECONDS):
         self._settings = settings
         self._hook_seconds = hook_seconds
         self._clients: dict[str | None, AutoScalingClient] = {}
+
+    def options_schema(self) -> Mapping[str, Any]:
+        return AwsAsgOptions.model_json_schema()
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         return checked_options(AwsAsgOptions, options).model_dump(exclude_none=True)
@@ -242,15 +252,15 @@ class AwsAsg:
         except (ConnectTimeoutError, ReadTimeoutError):
             seconds = self._settings.asg_timeout_seconds
             raise DriverError(
-                f"AWS did not answer {action} in {seconds:g} seconds and may have acted. It is asked again."
+                f"AWS did not respond to {action} in {seconds:g} seconds and may have acted. The request is repeated."
             ) from None
         except (BotoCoreError, ResponseParserError) as error:
-            raise DriverError(f"AWS could not be asked for {action}: {str(error)[:LONGEST_MESSAGE]}") from None
+            raise DriverError(f"The AWS request {action} failed: {str(error)[:LONGEST_MESSAGE]}") from None
 
     def _client(self, region: str | None) -> AutoScalingClient:
         client = self._clients.get(region)
         if client is None:
-            # boto3 does not retry; the next look does, because only a look shows whether the first call took effect.
+            # boto3 does not retry; the next check does, because only a check shows whether the first call took effect.
             client = self._clients[region] = autoscaling_client(
                 region or self._settings.asg_region,
                 self._settings.asg_endpoint_url,
@@ -262,7 +272,7 @@ class AwsAsg:
 def _sentence(action: str, code: str, message: str) -> str:
     message = message[:LONGEST_MESSAGE]
     if "Throttl" in code or code == "RequestLimitExceeded":
-        return f"AWS limits the rate of calls and refused {action}. It is asked again."
+        return f"AWS limits the rate of calls and refused {action}. The request is repeated."
     if code in ("AccessDenied", "UnauthorizedOperation", "AccessDeniedException"):
         return f"The control plane's AWS credentials do not allow {action}: {message}"
     return f"AWS refused {action} ({code}): {message}"

@@ -15,8 +15,9 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.scaling.driver import Actual, DriverError, OptionError, ScaledFleet
 from callsheet.scaling.drivers.options import checked_options
@@ -33,16 +34,22 @@ LONGEST_SHOWN = 500
 class CommandOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    # A name in the settings' scaling.commands.
-    command: str
+    command: str = Field(description="Name of a command in the settings (scaling.commands).")
 
 
 class CommandDriver:
     name = "command"
+    about = "Runs a command of the settings (scaling.commands) that starts and ends the workers."
 
     def __init__(self, settings: ScalingSettings):
         self._commands = settings.commands
         self._seconds = settings.driver_seconds
+
+    def options_schema(self) -> Mapping[str, Any]:
+        schema = CommandOptions.model_json_schema()
+        if self._commands:
+            schema["properties"]["command"]["enum"] = sorted(self._commands)
+        return schema
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         command = checked_options(CommandOptions, options).command

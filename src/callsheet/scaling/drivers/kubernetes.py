@@ -84,10 +84,14 @@ class Workload:
 
 class Kubernetes:
     name = "kubernetes"
+    about = "Sets the replicas of a Kubernetes Deployment or StatefulSet."
 
     def __init__(self, *, seconds: float = ANSWER_SECONDS):
         self._seconds = seconds
         self._clients: dict[str | None, Any] = {}
+
+    def options_schema(self) -> Mapping[str, Any]:
+        return KubernetesOptions.model_json_schema()
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         return checked_options(KubernetesOptions, options).model_dump(exclude_none=True)
@@ -207,8 +211,8 @@ class Kubernetes:
             raise DriverError(_sentence(options, action, error)) from None
         except TimeoutError:
             raise DriverError(
-                f"The Kubernetes API did not answer {action} in {self._seconds:g} seconds and may have acted. "
-                "It is asked again."
+                f"The Kubernetes API did not respond to {action} in {self._seconds:g} seconds and may have acted. "
+                "The request is repeated."
             ) from None
         except (OSError, ClientError) as error:
             raise DriverError(f"The Kubernetes API cannot be reached: {str(error)[:LONGEST_MESSAGE]}") from None
@@ -248,11 +252,8 @@ def _without_marked(workload: Workload) -> int:
 
 
 async def _connect(context: str | None) -> Any:
-    from kubernetes.aio import client
-    from kubernetes.aio import config as typed_config
+    from kubernetes.aio import client, config
 
-    # This part of the client has no types.
-    config: Any = typed_config
     configuration = client.Configuration()
     try:
         if context is None and await asyncio.to_thread(OWN_NAMESPACE.exists):
@@ -295,5 +296,5 @@ def _sentence(options: KubernetesOptions, action: str, error: Any) -> str:
             "deploy/kubernetes/rbac.yaml."
         )
     if error.status == TOO_MANY:
-        return f"The Kubernetes API limits the rate of calls and refused {action}. It is asked again."
+        return f"The Kubernetes API limits the rate of calls and refused {action}. The request is repeated."
     return f"The Kubernetes API refused {action} ({error.status} {message})."[:LONGEST_MESSAGE]

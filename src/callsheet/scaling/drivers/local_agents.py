@@ -36,8 +36,9 @@ SCRIPT = 'echo $$ >"$0.draft" && mv "$0.draft" "$0" && exec "$@"'
 SHELL = "/bin/sh"
 COMMAND = (sys.executable, "-m", "callsheet", "worker")
 KEPT_DIRECTORIES = 10
-# Checks of a process without a command line until it has one again.
-MOST_LOOKS = 50
+# Checks of a process without a command line until it has one again: two seconds, because a busy machine may stop it in
+# the middle of its `exec`.
+MOST_LOOKS = 2000
 LOOK_SECONDS = 0.001
 
 
@@ -71,13 +72,15 @@ class LocalAgent:
     def gone_since(self) -> float | None:
         return _read_moment(self.directory / GONE)
 
-    def is_alive(self) -> bool:
-        pid = self._pid()
-        return pid is not None and _runs_agent(pid, self.worker_id)
+    def is_alive(self, now: float, start_seconds: float) -> bool:
+        """Whether the process runs, or was started less than `start_seconds` ago and has not written its PID yet.
 
-    def is_starting(self, now: float, seconds: float) -> bool:
-        """Whether the process may not have written its PID yet."""
-        return self._pid() is None and self.started_at <= now < self.started_at + seconds
+        The PID is read once: it may be written between two reads, and the agent would seem to be gone.
+        """
+        pid = self._pid()
+        if pid is None:
+            return self.started_at <= now < self.started_at + start_seconds
+        return _runs_agent(pid, self.worker_id)
 
     def end(self, now: float, number: signal.Signals = signal.SIGTERM) -> None:
         """Signals the agent to stop, if it still runs."""
@@ -180,10 +183,10 @@ def _command_line(pid: int) -> list[str]:
     except OSError:
         return []
     # Not Linux. The agent's arguments have no spaces.
-    told = subprocess.run(  # noqa: S603
+    listed = subprocess.run(  # noqa: S603
         ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    return told.stdout.split()
+    return listed.stdout.split()
 
 
 def _runs_agent(pid: int, worker_id: str) -> bool:

@@ -64,7 +64,10 @@ class ProcessOptions(BaseModel):
     )
     lightbox: bool = Field(False, description="Run a Lightbox engine inside each agent, on the CPU.")
     engine_urls: tuple[WebAddress, ...] = Field(
-        (), max_length=1000, description="URL of the engine of each agent. Default: engine.url for all of them."
+        (),
+        title="Engine URLs",
+        max_length=1000,
+        description="URL of the engine of each agent. Default: engine.url for all of them.",
     )
     gpus: tuple[
         Annotated[
@@ -72,9 +75,14 @@ class ProcessOptions(BaseModel):
         ],
         ...,
     ] = Field(
-        (), max_length=1000, description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane."
+        (),
+        title="GPUs",
+        max_length=1000,
+        description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane.",
     )
-    leaves_with_control_plane: bool = Field(False, description="End the agents when the control plane ends.")
+    leaves_with_control_plane: bool = Field(
+        False, title="Leaves with the control plane", description="End the agents when the control plane ends."
+    )
 
     def most(self, maximum: int) -> int:
         """How many agents can run: each needs its own engine and GPU, if they are listed."""
@@ -83,6 +91,7 @@ class ProcessOptions(BaseModel):
 
 class ProcessDriver:
     name = "process"
+    about = "Starts agents as processes on a machine that runs a control plane."
 
     def __init__(
         self,
@@ -102,6 +111,9 @@ class ProcessDriver:
         self._children: set[int] = set()
         # A pipe: agents that stop with the control plane notice that its other end is closed.
         self._lifeline: tuple[int, int] | None = None
+
+    def options_schema(self) -> Mapping[str, Any]:
+        return ProcessOptions.model_json_schema()
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         return checked_options(ProcessOptions, options).model_dump(mode="json")
@@ -165,7 +177,7 @@ class ProcessDriver:
         for agent in agents.all():
             if agent.gone_since is not None:
                 continue
-            if agent.is_alive() or agent.is_starting(now, START_SECONDS):
+            if agent.is_alive(now, START_SECONDS):
                 living.append(agent)
                 since = agent.ending_since
                 if since is not None and now - since > KILL_SECONDS:

@@ -17,7 +17,7 @@ from typing import Any
 
 from callsheet.scaling.policy import Decision, History, Policy, Situation, decide, unchanged_until, watched_on
 from callsheet.scaling.simulation.conditions import Conditions
-from callsheet.scaling.simulation.run_times import Averages, Spread
+from callsheet.scaling.simulation.run_times import Averages, RunTimeDistribution
 from callsheet.scaling.simulation.simulated_fleet import Machine, SimulatedFleet
 from callsheet.scaling.simulation.trace import Trace
 from callsheet.scaling.simulation.waiting_jobs import WaitingJobs
@@ -74,8 +74,8 @@ class Replay:
                 f"Workers take {start:g} s to start, and the policy ends those that take longer than its warm-up of "
                 f"{policy.warm_up_seconds:g} s. Use a longer warm-up."
             )
-        self._start_times = Spread(start, conditions.start_spread, random)
-        self._noise = Spread(1.0, conditions.run_noise, random)
+        self._start_times = RunTimeDistribution(start, conditions.start_spread, random)
+        self._noise = RunTimeDistribution(1.0, conditions.run_noise, random)
         self._random = random
         self._fleet = SimulatedFleet(conditions.slots, prefetch=conditions.prefetch, seed=conditions.seed)
         self._events: list[Event] = []

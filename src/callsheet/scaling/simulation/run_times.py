@@ -8,11 +8,11 @@ from random import Random
 
 from callsheet.scaling.sharing import UNMEASURED_SECONDS
 
-# The mean of the first ten runs; after that each run weighs a tenth, as in the table workflow_timings.
+# The average is the mean of the first ten runs. After that each run has a weight of a tenth, as in workflow_timings.
 LEAST_WEIGHT = 0.1
 
 
-class Spread:
+class RunTimeDistribution:
     """A log-normal distribution; `relative` is the standard deviation relative to the mean."""
 
     __slots__ = ("_mean", "_middle", "_random", "_sigma")

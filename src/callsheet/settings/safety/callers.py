@@ -40,7 +40,7 @@ def addresses(settings: Settings) -> Iterator[Unsafe]:
     if settings.serves_other_machines and server.metrics_token is None:
         yield Unsafe(
             "open_metrics",
-            "Everyone who reaches this control plane can read /metrics: workflows, providers and how busy they are.",
+            "Anyone who reaches this control plane can read /metrics: workflows, providers and how busy they are.",
             "Set CALLSHEET_SERVER__METRICS_TOKEN.",
         )
 

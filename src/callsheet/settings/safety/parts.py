@@ -48,13 +48,13 @@ def fleet_rules(settings: Settings) -> Iterator[Unsafe]:
     if fleet.validate_asg_instance and fleet.asg_fail_open and fleet.secret is not None and fleet.auto_approve:
         yield Unsafe(
             "instances_unchecked_while_aws_is_away",
-            "While AWS cannot be asked, every made-up instance id with the shared secret gets jobs at once.",
+            "While AWS is unavailable, every invented instance id with the shared secret gets jobs at once.",
             "Set CALLSHEET_FLEET__ASG_FAIL_OPEN=false, or use registration tokens.",
         )
     if fleet.validate_asg_instance and is_plain(fleet.asg_endpoint_url):
         yield Unsafe(
             "plain_asg_endpoint",
-            f"Whether an instance is yours is asked of {fleet.asg_endpoint_url} without TLS: the answer can be forged.",
+            f"The control plane checks instances at {fleet.asg_endpoint_url} without TLS: the response can be forged.",
             "Set CALLSHEET_FLEET__ASG_ENDPOINT_URL to an https URL, or leave it out.",
         )
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from callsheet.pipelines.expectations import Link, expected_candidates
 from callsheet.pipelines.step_workflows import StepWorkflows
-from callsheet.pipelines.templates import PARENT, PROMPT, SEED, names_of
+from callsheet.pipelines.workflow_placeholders import PARENT, PROMPT, SEED, names_of
 from callsheet.wire.pipeline_design import PipelineTemplate, StepWorkflow, TemplateRun, TemplateStep
 from callsheet.wire.pipelines import DEFAULT_CHILDREN, Strategy
 

@@ -14,7 +14,7 @@ from callsheet.plumbing.sql import Connection, statements
 
 
 class EligibleParents(NamedTuple):
-    """In the order they were made; None where there are none."""
+    """Eligible parents in the order of creation; None if there are none."""
 
     numbers: list[int] | None
     elos: list[int] | None

@@ -1,7 +1,7 @@
 """The payload of a step that is an actor: its placeholders and their places. Pure.
 
-As in graphs, values are put into parsed texts in one pass: what was put in is not looked at again. A text that is
-nothing but one placeholder becomes the value with its type.
+As in graphs, values are put into parsed texts in one pass: inserted values are not searched for placeholders. A text
+that is nothing but one placeholder becomes the value with its type.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from callsheet.jobs.task_files import KEY, Place
-from callsheet.pipelines.templates import NAME, PARENT, PROMPT, SEED, Needs, filled_text, placeholder, unknown
+from callsheet.pipelines.workflow_placeholders import (
+    NAME,
+    PARENT,
+    PROMPT,
+    SEED,
+    Needs,
+    filled_text,
+    placeholder,
+    unknown,
+)
 from callsheet.wire.errors import FieldProblem
 
 FIELD = "payload"

@@ -7,7 +7,7 @@ The first of these that exists is used, as a whole:
 3. the user's data directory;
 4. `/etc/callsheet`, on a machine that was set up with our systemd units.
 
-Anyone who can write to `/tmp` could plant a `/tmp/.callsheet` or a `/tmp/.env` for everyone who works below it,
+Anyone who can write to `/tmp` could plant a `/tmp/.callsheet` or a `/tmp/.env` for every user who works below it,
 so a directory or file that is found (2, 3, 4) and belongs to another user is not used.
 """
 
@@ -59,7 +59,7 @@ class Place:
 
     @property
     def sentence(self) -> str:
-        """For `--verbose`."""
+        """The sentence that `--verbose` prints."""
         files = [str(file.absolute()) for file in (self.env_file, self.config) if file is not None and file.exists()]
         return f"Data directory: {self.home} ({self.origin}). Settings files: {', '.join(files) or 'none'}."
 
@@ -111,7 +111,7 @@ def is_found_here(file: Path) -> bool:
 
 
 def user_config_directory() -> Path:
-    """Where what belongs to this person, and to no installation, is kept."""
+    """The directory for files that belong to the user and not to an installation."""
     return _user_directory("XDG_CONFIG_HOME", "~/.config")
 
 

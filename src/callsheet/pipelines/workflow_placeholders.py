@@ -25,7 +25,7 @@ NAME = re.compile(r"\{\{([^{}]*)\}\}")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
-class Described(Protocol):
+class WorkflowProperties(Protocol):
     """A workflow, as far as its properties describe its placeholders."""
 
     @property
@@ -67,19 +67,19 @@ def filled_text(text: Any, values: Mapping[str, Any]) -> Any:
     return NAME.sub(lambda found: as_text(values[found[1]]) if found[1] in values else found[0], text)
 
 
-def undescribed(recipe: Described, graph: Graph) -> set[str]:
+def undescribed(recipe: WorkflowProperties, graph: Graph) -> set[str]:
     """Names between double braces in the graph that no property of the workflow describes."""
     found = {name for text in texts_of(graph) for name in NAME.findall(text.text)}
     return {name for name in found if not any(placeholder(name) in each.placeholder for each in recipe.properties)}
 
 
-def property_of(recipe: Described, name: str) -> Property | None:
+def property_of(recipe: WorkflowProperties, name: str) -> Property | None:
     """The property that a name sets: by its placeholder, or else by its key."""
     by_placeholder = next((each for each in recipe.properties if each.placeholder == placeholder(name)), None)
     return by_placeholder or next((each for each in recipe.properties if each.key == name), None)
 
 
-def file_property(recipe: Described) -> Property | None:
+def file_property(recipe: WorkflowProperties) -> Property | None:
     """The property that gets the parent's image."""
     named = property_of(recipe, PARENT)
     return primary_input(recipe.properties) or (named if named and named.type in FILES else None)

@@ -58,7 +58,7 @@ def prediction_of(body: object) -> Prediction:
 
 
 def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
-    """URLs of files, and text. Models answer with a URL, a list, an object of either, words or numbers."""
+    """URLs of files, and text. Models return a URL, a list, an object of either, words or numbers."""
     addresses: list[str] = []
     words: list[str] = []
     plain = _walk(output, addresses, words, 0)
@@ -96,7 +96,7 @@ def percent_of(logs: object) -> float | None:
 
 
 def error_text(error: object) -> str:
-    """For users: the last line of a traceback, without paths and secrets."""
+    """The error for users: the last line of a traceback, without paths and secrets."""
     lines = [line.strip() for line in error.splitlines() if line.strip()] if isinstance(error, str) else []
     if not lines:
         return "The model failed, and Replicate does not say why."
@@ -105,5 +105,5 @@ def error_text(error: object) -> str:
 
 
 def _storable(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can say and UTF-8 cannot, and without NUL."""
+    """Removes lone surrogates, which JSON allows and UTF-8 does not, and NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")

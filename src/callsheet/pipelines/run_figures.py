@@ -10,13 +10,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from callsheet.pipelines.gallery import SQL
 from callsheet.plumbing.database import DATABASE_AWAY, Database, is_away
 from callsheet.settings import PipelineSettings
-from callsheet.toolbox.together import all_of
+from callsheet.toolbox.concurrently import all_of
 from callsheet.wire.operations import RunsMetrics
 
+# Largest counts, so that a request never reads a whole table. A count that reaches its limit is shown as the limit.
 MOST = 1000
-MOST_OPEN = 50_000
-# Enough for a rate: counting 50,000 settled jobs took 0.1 s for each request.
+MOST_OPEN_JOBS = 50_000
+# Enough to compute a rate. Counting ten times as many took 0.1 s of each request.
 MOST_SETTLED = 5000
+# In seconds, from a quick provider to a long video.
 BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -32,7 +34,7 @@ class RunCounts(NamedTuple):
     average_seconds: float | None
     p95_seconds: float | None
     due_thumbnails: int
-    # Age of the oldest settled job that was counted. None if there is none.
+    # Seconds since the end of the oldest settled job that was counted. None if there is none.
     settled_seconds: float | None
 
 
@@ -41,15 +43,15 @@ class RunNumbers:
         self._pools = pools
         self._window_seconds = settings.error_window_seconds
 
-    async def look(self) -> list[RunsMetrics]:
+    async def read(self) -> list[RunsMetrics]:
         """The numbers of each pool that responds."""
-        looks = await all_of(self._of_pool(pool) for pool in self._pools())
-        return [found for found in looks if found is not None]
+        numbers = await all_of(self._of_pool(pool) for pool in self._pools())
+        return [found for found in numbers if found is not None]
 
     async def _of_pool(self, pool: Database) -> RunsMetrics | None:
         try:
             return await self._numbers(pool)
-        except DATABASE_AWAY as error:  # the alerts must be seen above all when a pool is away
+        except DATABASE_AWAY as error:  # alerts about the other pools must be shown also if this one is unreachable
             if is_away(error):
                 return None
             raise
@@ -61,10 +63,10 @@ class RunNumbers:
                 RunCounts,
                 window_seconds=self._window_seconds,
                 most=MOST,
-                most_open=MOST_OPEN,
+                most_open=MOST_OPEN_JOBS,
                 most_settled=MOST_SETTLED,
             )
-        assert row is not None, "it counts, also nothing"
+        assert row is not None, "the statement always returns one row"
         return numbers_view(pool.name, self._window_seconds, row)
 
 
@@ -72,7 +74,7 @@ def numbers_view(pool: str, window_seconds: int, row: RunCounts) -> RunsMetrics:
     judged = row.completed + row.failed
     settled = judged + row.canceled
     if settled >= MOST_SETTLED and row.settled_seconds is not None:
-        # More jobs were settled than are counted, so the counted ones are from a shorter time.
+        # Probably more jobs were settled than are counted, and the counted ones ended within a shorter time.
         window_seconds = max(1, round(row.settled_seconds))
     return RunsMetrics(
         pool=pool,
@@ -89,13 +91,13 @@ class RunMetrics:
     def __init__(self, registry: CollectorRegistry):
         self._jobs = Counter(
             "callsheet_pipeline_jobs",
-            "Jobs of runs whose result this process has settled.",
+            "Jobs of pipeline runs that this process has settled.",
             ["status"],
             registry=registry,
         )
         self._seconds = Histogram(
             "callsheet_pipeline_job_seconds",
-            "From the submit of a run's job to its end.",
+            "Seconds from the submission of a run's job to its end.",
             ["status"],
             buckets=BUCKETS,
             registry=registry,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.comfy.socket_images import Keepsakes
+from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.engine import EngineError, Output, Run, Watcher
 
 # The one node whose images come over the socket and are kept nowhere.
@@ -20,7 +20,7 @@ MOST_PERCENT = 99.0
 class Following:
     """Fed by the socket with every message of the run; nothing here may be needed, because sockets are lost."""
 
-    def __init__(self, run: Run, watcher: Watcher, keepsakes: Keepsakes):
+    def __init__(self, run: Run, watcher: Watcher, socket_images: SocketImages):
         self.run = run
         # Something may have been said that was not heard.
         self.missed = False
@@ -32,7 +32,7 @@ class Following:
         self.cached: set[str] = set()
         self.last_sign = self.since = time.monotonic()
         self._watcher = watcher
-        self._keepsakes = keepsakes
+        self._socket_images = socket_images
         self._keep_as = run.id
         self._pictures: list[Output] = []
         self._promised: dict[str, int] = {}
@@ -71,7 +71,7 @@ class Following:
 
     @property
     def at_node(self) -> dict[str, str]:
-        """Where in the graph it is, as far as was said."""
+        """The current node of the run, if a message named it."""
         return {} if self._current is None else {"node_id": self._current, "node_type": self._label(self._current)}
 
     @property
@@ -95,7 +95,7 @@ class Following:
         if self._label(node) == SENDS_PICTURES:
             number = sum(each.node_id == node for each in self._pictures) + 1
             name = f"picture-{node}-{number:05}.{_ENDINGS.get(mime_type, 'bin')}"
-            kept = self._keepsakes.keep(self._keep_as, picture)
+            kept = self._socket_images.keep(self._keep_as, picture)
             self._pictures.append(Output(node, name, kept=kept))
         self._watcher.previewed(mime_type, picture)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.providers.comfy import errors
-from callsheet.providers.comfy.following import Following
+from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.stalls import Place
 from callsheet.providers.engine import EngineError, EngineUnreachable, NotBegun, Run
 
