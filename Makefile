@@ -7,7 +7,7 @@ DIST   ?= dist
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv
-# One version for everybody, so that a lock resolves and installs the same everywhere.
+# One version on all machines, so that a lock resolves and installs the same everywhere.
 UV_VERSION := 0.13.7
 
 RUN_UV  := sh tools/run-uv $(UV)
@@ -32,17 +32,19 @@ help: ## List the commands
 demo: web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/callsheet demo $(ARGS)
 
-# Four processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). More than there
-# are cores, because a test waits a fifth of its time for processes and servers that it started.
+# Four processes, each with its own PostgreSQL, that have files of their own (tests/support/process_shares.py). More
+# than there are cores, because a test waits a fifth of its time for processes and servers that it started.
 TEST_PROCESSES := -n 4 --dist each
-# The verdict is the same in every shell: the tests see nothing of what somebody has set in theirs.
+# In seconds. A test that hangs fails and shows where it waits; one that blocks its process ends that process.
+HANG_LIMITS := --timeout 300 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
+# The verdict is the same in every shell: the tests do not see the variables of a user.
 BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
 test: install-dev web ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
 	@$(MAKE) -s -j 3 lint types web-tests tests
 
 tests: install-dev
-	@$(BARE) $(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
+	@$(BARE) $(BIN)/pytest $(TEST_PROCESSES) $(HANG_LIMITS) -m "not thorough" $(ARGS)
 
 web-tests: web
 	@cd web && $(NODE) node node_modules/vitest/vitest.mjs run --reporter=dot
@@ -52,7 +54,7 @@ test-all: install-dev web ## The same with the tests that take long: chaos, fuzz
 	@$(MAKE) --no-print-directory lint types web-tests audit
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --hypothesis-profile thorough $(ARGS)
 
-audit: install-dev ## Look for known vulnerabilities of what the locks install; says so where no advisories can be had
+audit: install-dev ## Check the locked packages for known vulnerabilities; needs access to the advisories
 	@$(BIN)/python -m tools.audit
 
 lint: install-dev ## Check style, security rules, words, SQL and which room may import which
@@ -74,7 +76,7 @@ bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/r
 
 chaos: install-dev ## Crash, race and kill core and runs for about twenty minutes (ARGS="--chaos-seed N" repeats a kill test)
 	@$(BIN)/pytest tests/chaos --chaos long $(ARGS)
-	@$(BIN)/pytest -n 2 tests/unit tests/lightbox/test_hostile.py --hypothesis-profile exploring
+	@$(BIN)/pytest -n 2 tests/unit tests/lightbox/test_hostile_requests.py --hypothesis-profile exploring
 
 docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs

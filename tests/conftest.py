@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import io
 import logging
@@ -21,24 +20,36 @@ import pytest
 import structlog
 
 from callsheet.app import ControlPlane, running_control_plane
+from callsheet.jobs import report
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.migrate import migrate
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
+from tests.support.accounts import People
+from tests.support.connections_at_server_stop import late_connections_closed
 from tests.support.core import Core, open_core
 from tests.support.faster_setup import known_passwords_hashed_once, one_certificate
 from tests.support.installation import empty, installation, isolate, isolated_installation
-from tests.support.late_connections import late_connections_closed
-from tests.support.memory_disk import quick_directory
-from tests.support.people import People
+from tests.support.memory import Memory
+from tests.support.ram_disk import quick_directory
+from tests.support.retry_delays import LongestDraw
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
-pytest_plugins = ["tests.support.costs", "tests.support.leftovers", "tests.support.shares", "tests.support.tiers"]
+pytest_plugins = [
+    "tests.support.hanging_tests",
+    "tests.support.time_and_memory",
+    "tests.support.left_over_programs",
+    "tests.support.process_shares",
+    "tests.support.tiers",
+]
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Until everything is collected: what is imported stays, and looking through it again and again takes a second.
+gc.disable()
 
 # httpcore looks for it in every directory of the path, before every request: a tenth of what a request costs.
 sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
@@ -73,27 +84,24 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
-def _libc() -> ctypes.CDLL | None:
-    """glibc keeps what a thread had for the next one it starts: 19 MB for each that ever looked at a password."""
-    if sys.platform != "linux":
-        return None
-    most_arenas, smallest_of_its_own = -8, -3
-    libc = ctypes.CDLL(None)
-    libc.mallopt(most_arenas, 2)
-    libc.mallopt(smallest_of_its_own, 1024 * 1024)
-    return libc
+def _memory() -> Memory:
+    return Memory()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _memory_is_given_back(_libc: ctypes.CDLL | None) -> Iterator[None]:
+def _memory_is_given_back(_memory: Memory) -> Iterator[None]:
     """What a file of tests had in small pieces stays with the process otherwise: 100 MB after one with clips."""
     yield
-    if _libc is not None:
-        gc.collect()
-        _libc.malloc_trim(0)
+    _memory.give_back()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _longest_retry_delays() -> None:
+    report.RANDOM = LongestDraw()
 
 
 @pytest.fixture(scope="session", autouse=True)
