@@ -19,7 +19,7 @@ from bench import (
     dispatch_pickup,
     http_me,
     http_protocol,
-    http_strangers,
+    http_slow_clients,
     jobs_full,
     pipelines_engine_idle,
     pipelines_select,
@@ -31,6 +31,7 @@ from bench import (
     web_gallery,
     web_lists,
     web_overview,
+    web_runs,
     web_tab_memory,
     worker_engine_idle,
     worker_engines,
@@ -44,7 +45,7 @@ from bench.results import Result, show, write
 MODULES = (
     http_me,
     http_protocol,
-    http_strangers,
+    http_slow_clients,
     storage_presign,
     startup_demo,
     dispatch_core,
@@ -67,6 +68,7 @@ MODULES = (
     pipelines_engine_idle,
     scaling_simulate,
     web_gallery,
+    web_runs,
     web_tab_memory,
 )
 BENCHMARKS = {module.name: module for module in MODULES}

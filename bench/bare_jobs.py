@@ -26,6 +26,8 @@ from callsheet.plumbing.sql import Statement
 from callsheet.toolbox.ids import uuid7
 
 CONNECTIONS = 8
+# As long as the ids that the control plane gives to requests.
+REQUEST_ID = "0f6a3c1d9be24c77"
 Values = Mapping[str, object]
 
 
@@ -64,6 +66,7 @@ class Order:
             "payload": self.payload,
             "input_file_ids": [],
             "actor": "user",
+            "request_id": REQUEST_ID,
         }
 
 
@@ -150,6 +153,7 @@ def _columns(rows: list[asyncpg.Record], *, actor: str) -> dict[str, list[object
         "job_ids": [row["job_id"] for row in rows],
         "charge_cycles": [1] * len(rows),
         "actors": [actor] * len(rows),
+        "request_ids": [REQUEST_ID] * len(rows),
     }
 
 
@@ -161,6 +165,7 @@ def _completion(lease: asyncpg.Record, order: Order) -> dict[str, Any]:
         "least_lease_seq": lease["lease_seq"],
         "most_lease_seq": lease["lease_seq"],
         "actor": "worker:bare",
+        "request_id": REQUEST_ID,
         "result": order.result,
     }
 

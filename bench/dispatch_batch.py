@@ -5,12 +5,12 @@ The ceiling is the bare statements, twenty jobs at a time.
 
 from __future__ import annotations
 
+from bench.alternating_queues import Drainable, take_turns
 from bench.installation import open_bench_installation
 from bench.peers import pgqueuer
-from bench.processor import processor_clock
+from bench.processor_time import processor_clock
 from bench.queues import OurQueue, bare_queue
 from bench.results import Result
-from bench.turns import Drainable, take_turns
 
 name = "dispatch.batch"
 CALLERS = 200

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from bench.counting import Counter, counter
+from bench.database_counters import Counter, counter
 from bench.installation import BenchInstallation, open_bench_installation
-from bench.polling import waiting_pollers
+from bench.pollers import waiting_pollers
 from bench.results import Result
 from callsheet.jobs.long_poll import LongPoll
 from callsheet.jobs.new_jobs import NewJob

@@ -1,4 +1,4 @@
-"""From the commit of a job to the answer that hands it, started, to a poller that was waiting."""
+"""From the commit of a job to the response that hands it, started, to a poller that was waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bench.installation import BenchInstallation, open_bench_installation
-from bench.polling import Pollers, waiting_pollers
+from bench.pollers import Pollers, waiting_pollers
 from bench.results import Result
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.outcomes import Report

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from bench.load import Load, run_load
+from bench.load_generator import Load, run_load
 from bench.processes import ROOT, cpu_seconds, fresh_home, serving, stop
 from bench.results import Result
 from callsheet.identity.accounts import Accounts

@@ -1,8 +1,10 @@
 """The worker protocol over HTTP: poll-with-job and complete, in pairs, through one control-plane process.
 
-The ceiling is the same server and framework answering one indexed SELECT; the peer is the control plane itself doing
-just that (`GET /api/me`). And a queue that fifty workers drain: nothing lost or done twice, no worker idle while work
-waits.
+The ceiling is the same server and framework with one indexed SELECT for each request; the peer is the control plane
+that does the same (`GET /api/me`). Neither writes or decodes a file, so the outputs are in memory and get no previews.
+`http.protocol.disk` is the product as it is installed: with previews, and with outputs on the disk of this machine,
+each made durable before its job is completed. The databases are on that disk in both. And a queue that fifty workers
+drain, on the disk: nothing lost or done twice, no worker idle while work waits.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from bench.counting import Counter, counting
+from bench.database_counters import Counter, counting
 from bench.http_me import HOST, Target, bare_server, create_user
 from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, fresh_home, serving
@@ -34,6 +39,7 @@ name = "http.protocol"
 seconds = 20.0
 short = {"round_jobs": 48, "queue": 100}
 WORKERS, DRAINING = 50, 50
+MEMORY = Path("/dev/shm")
 FLEET_SECRET = "the-secret-of-a-bench-fleet"
 # What a small effect sends along: a graph, an input to fetch, an output to deliver.
 PAYLOAD = {
@@ -108,12 +114,24 @@ class Site:
 
 
 async def run(seconds: float, round_jobs: int = 500, queue: int = 5000) -> list[Result]:
-    with fresh_home() as home, unread_logs():
+    in_memory = await _measure(seconds, round_jobs, in_memory=True)
+    on_disk = await _measure(seconds / 2, round_jobs, in_memory=False, queue=queue)
+    pairs, *others = in_memory
+    disk, *_, drained = on_disk
+    return [pairs, replace(disk, name=f"{name}.disk"), *others, drained]
+
+
+async def _measure(seconds: float, round_jobs: int, in_memory: bool, queue: int = 0) -> list[Result]:
+    with fresh_home() as home, unread_logs(), _outputs(home, in_memory):
         databases = await open_databases(load_settings(home=home, database={"dsn": None}))
         try:
             user_id, key = await create_user(databases)
             port = (await free_address(HOST, 0))[1]
-            settings = {"CALLSHEET_FLEET__SECRET": FLEET_SECRET, "CALLSHEET_FLEET__MAX_WORKERS": str(DRAINING)}
+            settings = {
+                "CALLSHEET_FLEET__SECRET": FLEET_SECRET,
+                "CALLSHEET_FLEET__MAX_WORKERS": str(DRAINING),
+                "CALLSHEET_MEDIA__PREVIEWS": str(not in_memory),
+            }
             async with (
                 serving(home, port, settings) as plane,
                 bare_server(databases.central.dsn, user_id) as (bare_pid, other),
@@ -123,9 +141,21 @@ async def run(seconds: float, round_jobs: int = 500, queue: int = 5000) -> list[
                 select = Target(bare_pid, other, "/select")
                 me = Target(plane.pid, port, "/api/me", {"Authorization": f"Bearer {key}"})
                 results = await _pairs(site, counter, me, select, seconds, round_jobs)
-                return [*results, *await _drain(site, queue)]
+                return [*results, *(await _drain(site, queue) if queue else [])]
         finally:
             await databases.close()
+
+
+@contextmanager
+def _outputs(home: Path, in_memory: bool) -> Iterator[None]:
+    """A link to a directory in memory, where the machine has one."""
+    if not in_memory or not MEMORY.is_dir():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="callsheet-bench-", dir=MEMORY) as directory:
+        home.mkdir()
+        (home / "storage").symlink_to(directory)
+        yield
 
 
 async def _pairs(site: Site, counter: Counter, me: Target, select: Target, seconds: float, jobs: int) -> list[Result]:

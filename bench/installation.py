@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import asyncpg
@@ -36,6 +37,7 @@ INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority) VALUES ($1, 
 class BenchInstallation:
     """Databases, the room of jobs, a tenant and a workflow."""
 
+    home: Path
     databases: Databases
     room: JobsRoom
     tenant_id: UUID
@@ -117,7 +119,7 @@ async def open_bench_installation(
         workflow_id = (await add_workflows(databases.central, 1))[0]
         async with databases.central.connection() as connection:
             await connection.execute(OPEN_LANE, workflow_id)
-        yield BenchInstallation(databases, room, tenant_id, workflow_id)
+        yield BenchInstallation(home, databases, room, tenant_id, workflow_id)
 
 
 @contextmanager

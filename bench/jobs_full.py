@@ -12,14 +12,14 @@ import itertools
 from collections.abc import Iterator
 from uuid import UUID
 
+from bench.alternating_queues import Drainable, take_turns
 from bench.bare_jobs import Order, bare_jobs
-from bench.counting import counter
+from bench.database_counters import counter
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.peers import procrastinate
-from bench.processor import processor_clock
+from bench.processor_time import processor_clock
 from bench.queues import TENANTS
 from bench.results import Result
-from bench.turns import Drainable, take_turns
 from callsheet.jobs.new_jobs import NewJob
 from callsheet.jobs.outcomes import Report
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from bench.counting import Counter, counter
+from bench.database_counters import Counter, counter
 from bench.installation import BenchInstallation, open_bench_installation
 from bench.large_runs import SPREAD, STEPS, Shape, filling
 from bench.processes import fresh_home

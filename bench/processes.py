@@ -44,7 +44,7 @@ def environment(home: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def serving(home: Path, port: int, settings: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
-    """`callsheet serve`, ready to answer."""
+    """`callsheet serve`, ready to respond."""
     process = await asyncio.create_subprocess_exec(
         *callsheet_command("serve", "--port", str(port)),
         env={**environment(home), **(settings or {})},

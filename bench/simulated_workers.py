@@ -18,8 +18,8 @@ from typing import Any
 
 import uvloop
 
+from bench.light_client import Wire, path_of
 from bench.processes import cpu_seconds
-from bench.wire import Wire, path_of
 
 # The shortest valid beginning of a video file.
 OUTPUT = b"\0\0\0\x18ftypmp42" + b"\0" * 52

@@ -150,7 +150,7 @@ def results(
 ) -> list[Result]:
     seen: dict[str, dict[str, float]] = report["seen"]
     missed = sum(events - len(seen[str(job)]) for job, events in expected.items())
-    # The first two were written before anybody watched.
+    # The first two were written before a client watched.
     delays = sorted(delay for each in seen.values() for place, delay in each.items() if int(place) > 2)
     if missed or report["ended"] or not delays:
         raise RuntimeError(f"{missed} events were missed, {report['ended']} streams ended, {len(delays)} came")

@@ -14,11 +14,11 @@ from uuid import UUID
 
 from procrastinate import App, PsycopgConnector
 
+from bench.alternating_queues import take_turns
 from bench.http_me import HOST
 from bench.installation import add_tenant, analyze, unread_logs
 from bench.processes import fresh_home
 from bench.results import Result
-from bench.turns import take_turns
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.database import create_database

@@ -14,7 +14,7 @@ MOST_LINES = 60
 LINE_LENGTH = 120
 # A statement that must be longer says why, in its comment.
 REASON = re.compile(r"^-- one statement because: \S", re.MULTILINE)
-BLOCK = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+BLOCK = re.compile(r"^-- (?:name|part): (\w+)$", re.MULTILINE)
 # Text whose letters are not SQL: quoted text, quoted names, comments.
 OPAQUE = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*")
 WORD = re.compile(r"(?<![\w:.$])[A-Za-z_]\w*(?!\w)")

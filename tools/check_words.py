@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,11 @@ LITERAL = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.
 INSERTED = re.compile(r"\$\{[^}]*\}")
 COMMENT = re.compile(r"(?<!:)//[^\n]*|/\*.*?\*/", re.DOTALL)
 LITERAL_OR_COMMENT = re.compile(rf"{LITERAL.pattern}|(?P<comment>{COMMENT.pattern})", re.DOTALL)
+# Strings are looked for as well, because a `#` in a string does not start a comment. tokenize takes ten times as long.
+PYTHON_STRING = r"\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
+STRING_OR_PYTHON_COMMENT = re.compile(rf"{PYTHON_STRING}|(?P<comment>#[^\n]*)", re.DOTALL)
 CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+HASH_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$")
 SQL_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 
@@ -75,9 +78,8 @@ def without_code(source: str) -> str:
 
 def python_texts(source: str) -> Iterator[Text]:
     """String literals with more than one word, without docstrings."""
-    tree = ast.parse(source)
-    docstrings = {id(node) for node in _docstrings(tree)}
-    for node in ast.walk(tree):
+    docstrings = {id(node) for node in _docstrings(source)}
+    for node in _nodes(source):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in docstrings:
             continue
         if " " in node.value:
@@ -86,16 +88,16 @@ def python_texts(source: str) -> Iterator[Text]:
 
 def comments_of_python(source: str) -> Iterator[Text]:
     """Docstrings, also those of fields, and comments."""
-    for node in _docstrings(ast.parse(source)):
+    for node in _docstrings(source):
         yield Text(node.lineno, without_code(str(node.value)))
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield Text(token.start[0], CODE.sub("", token.string))
+    for found in STRING_OR_PYTHON_COMMENT.finditer(source):
+        if found["comment"]:
+            yield Text(source.count("\n", 0, found.start()) + 1, CODE.sub("", found["comment"]))
 
 
 def names_in_tests(source: str) -> Iterator[Text]:
     """Names of functions and classes, and the ids of parametrized cases, as words."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield Text(node.lineno, words_of(node.name))
         elif isinstance(node, ast.keyword) and node.arg in ("id", "ids"):
@@ -111,8 +113,14 @@ def words_of(name: str) -> str:
     return re.sub(r"\bemail\b", "e-mail", re.sub(r"bodys\b", "body's", words))
 
 
-def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
+@lru_cache(maxsize=1)
+def _nodes(source: str) -> list[ast.AST]:
+    """All nodes of a file. Each of the functions above looks at them, one after the other."""
+    return list(ast.walk(ast.parse(source)))
+
+
+def _docstrings(source: str) -> Iterator[ast.Constant]:
+    for node in _nodes(source):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value
 
@@ -139,6 +147,15 @@ def comments_of_typescript(source: str) -> Iterator[Text]:
 def toml_texts(source: str) -> Iterator[Text]:
     for number, line in enumerate(source.splitlines(), start=1):
         yield Text(number, CODE.sub("", line.partition("=")[2]))
+
+
+def hash_comments(source: str) -> Iterator[Text]:
+    """Comments of files in which `#` starts one: shell, make, TOML, YAML, units. A `#` inside a word does not."""
+    for number, line in enumerate(source.splitlines(), start=1):
+        found = HASH_COMMENT.search(line)
+        # The first line of a program names its interpreter.
+        if found and not line.startswith("#!"):
+            yield Text(number, CODE.sub("", found[0]))
 
 
 READERS = {
@@ -168,16 +185,43 @@ WEB_COMMENTS = ("web/src/**/*.ts", "web/src/**/*.tsx")
 WEB_SCHEMA = ROOT / "web" / "src" / "api" / "schema.ts"
 
 
+# `make help` prints a part of the comments of the Makefile.
+HASH_COMMENTS = (
+    "Makefile",
+    ".ci/*",
+    ".editorconfig",
+    ".pre-commit-config.yaml",
+    "deploy/**/*.yaml",
+    "deploy/**/*.service",
+    "deploy/systemd/install",
+    "pyproject.toml",
+    "tools/*",
+)
+
+
 def files() -> list[Path]:
     # Migrations that were released are never changed, not even their comments.
-    places = (*PLACES, *WEB_COMMENTS, *(f"{directory}/**/*.py" for directory in COMMENTS_ONLY))
+    places = (
+        *PLACES,
+        *WEB_COMMENTS,
+        *HASH_COMMENTS,
+        *(f"{directory}/**/*.py" for directory in COMMENTS_ONLY),
+    )
     found = {file for place in places for file in ROOT.glob(place) if "migrations" not in file.parts}
-    return sorted(found - {STYLE, WEB_SCHEMA})
+    return sorted(file for file in found - {STYLE, WEB_SCHEMA} if file.is_file())
+
+
+def has_hash_comments(place: Path) -> bool:
+    return any(place.match(pattern) for pattern in HASH_COMMENTS) and place.suffix != ".py"
 
 
 def texts_of(file: Path) -> Iterator[Text]:
     source = file.read_text(encoding="utf-8")
     place = file.relative_to(ROOT)
+    if file.suffix == ".toml" or has_hash_comments(place):
+        yield from hash_comments(source)
+    if has_hash_comments(place):
+        return
     if file.suffix in (".ts", ".tsx"):
         yield from comments_of_typescript(source)
         if place.parent.name != "texts":

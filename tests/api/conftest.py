@@ -188,9 +188,13 @@ async def _actor_harness(
 ) -> AsyncIterator[ActorHarness]:
     directory = tmp_path_factory.mktemp("actors")
     tasks = {"in_process": 4, "queues": ("fast",), "costs": {**COSTS, "echo": 3, "painter": 5}}
+    # A fleet may name the command. Nothing runs it.
+    scaling = {"autoscaler": False, "commands": {"rent": ("rent-gpus",)}}
     async with (
         isolated_installation(postgres, templates, directory) as settings,
-        open_actor_harness(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as actor_harness,
+        open_actor_harness(
+            changed(settings, tasks=tasks, jobs={"active_per_user": 20}, scaling=scaling)
+        ) as actor_harness,
     ):
         yield actor_harness
 

@@ -13,7 +13,7 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.keys import Keys
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
-from tests.support.people import PASSWORD, People
+from tests.support.accounts import PASSWORD, People
 from tests.support.responses import assert_refused
 
 NEW_TENANT = {"slug": "acme", "name": "Acme"}
@@ -42,7 +42,7 @@ async def count(plane: ControlPlane, table: str) -> int:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ADMIN_ROUTES)
-async def test_admin_routes_are_for_admins(
+async def test_only_admins_may_call_admin_routes(
     plane: ControlPlane,
     client: httpx.AsyncClient,
     people: People,
@@ -76,7 +76,7 @@ async def test_a_tenant_is_admitted_in_its_own_pool_only(
     assert await admitted(plane, tenant["id"]) == [pool]
 
 
-async def test_tenants_without_a_pool_go_where_the_fewest_are(databases: Databases) -> None:
+async def test_a_tenant_without_a_chosen_pool_gets_the_pool_with_the_fewest_tenants(databases: Databases) -> None:
     people = People(Accounts(databases, Passwords()), Keys(databases))
     for _ in range(2):
         await people.tenant(pool="pool_2")
@@ -140,7 +140,7 @@ async def test_an_unknown_tenant_or_pool_is_refused_by_its_field(
         ({"disabled_at": None}, "disabled_at"),
     ],
 )
-async def test_a_user_that_cannot_be_is_refused_by_field(
+async def test_a_user_with_invalid_fields_is_refused_by_field(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, changes: dict[str, object], field: str
 ) -> None:
     admin = await people.admin()
@@ -178,7 +178,7 @@ async def test_lists_of_admins_are_read_page_by_page(client: httpx.AsyncClient, 
     assert PASSWORD not in str(tenants)
 
 
-async def test_g6_nothing_of_one_tenant_is_seen_by_another(client: httpx.AsyncClient, people: People) -> None:
+async def test_g6_a_tenant_sees_no_data_of_another_tenant(client: httpx.AsyncClient, people: People) -> None:
     alice, bob = await people.user(pool="pool_1"), await people.user(pool="pool_2")
     mine = (await client.get("/api/me", headers=alice.headers)).json()
     keys = (await client.get("/api/keys", headers=alice.headers)).json()["items"]

@@ -14,12 +14,12 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.tasks import COSTS
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.installation import changed, installation, isolate
-from tests.support.people import People, Person
+from tests.support.provider_services import LOCAL, service_settings
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer, Scenario, replicate_server
-from tests.support.services import LOCAL, service_settings
 from tests.support.waiting import until
 
 Json = dict[str, Any]
@@ -206,7 +206,7 @@ async def test_a_task_of_a_run_is_shown_without_places_in_storage(actor_runs_api
 
 
 @pytest.mark.thorough
-async def test_predictions_that_fail_are_strikes_and_refunded(actor_runs_api: ActorRunsApi) -> None:
+async def test_failed_predictions_count_as_strikes_and_are_refunded(actor_runs_api: ActorRunsApi) -> None:
     actor_runs_api.replicate.scenario = Scenario(held=True)
     run = await actor_runs_api.begin(BASE, CHILD)
     first = await actor_runs_api.prediction(1)
@@ -220,7 +220,7 @@ async def test_predictions_that_fail_are_strikes_and_refunded(actor_runs_api: Ac
     assert (stopped["spent"], await actor_runs_api.balance()) == (COST, 100 - COST)
 
 
-async def test_a_kill_cancels_what_the_service_was_making_and_refunds_it(actor_runs_api: ActorRunsApi) -> None:
+async def test_a_kill_cancels_the_running_prediction_and_refunds_it(actor_runs_api: ActorRunsApi) -> None:
     actor_runs_api.replicate.scenario = Scenario(held=True)
     run = await actor_runs_api.begin(BASE, CHILD)
     await actor_runs_api.replicate.finish((await actor_runs_api.prediction(1))["id"])
@@ -240,7 +240,7 @@ async def test_a_kill_cancels_what_the_service_was_making_and_refunds_it(actor_r
 
 
 @pytest.mark.thorough
-async def test_a_replay_of_what_an_actor_made_is_made_by_it_again(actor_runs_api: ActorRunsApi) -> None:
+async def test_a_replay_of_a_candidate_of_an_actor_runs_the_same_actor_again(actor_runs_api: ActorRunsApi) -> None:
     run = await actor_runs_api.becomes(await actor_runs_api.begin(BASE, CHILD), "completed")
     [_, leaf] = await actor_runs_api.candidates(run)
     answer = await actor_runs_api.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
@@ -301,7 +301,7 @@ PRODUCT = {"title": "Lamp"}
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )
-async def test_a_step_that_its_actor_could_not_make_is_refused_by_field(
+async def test_a_step_that_its_actor_cannot_run_is_refused_by_field(
     actor_runs_api: ActorRunsApi, changes: Json, field: str, reason: str
 ) -> None:
     found = problems(await actor_runs_api.define({**BASE, **changes}))
@@ -316,7 +316,7 @@ async def test_a_step_that_its_actor_could_not_make_is_refused_by_field(
         ({"prompt": None}, "prompt", "The step 'base' needs"),
     ],
 )
-async def test_a_run_that_does_not_give_its_actors_what_they_need_is_refused_by_field(
+async def test_a_run_without_the_inputs_of_its_actors_is_refused_by_field(
     actor_runs_api: ActorRunsApi, changes: Json, field: str, reason: str
 ) -> None:
     made = (await actor_runs_api.define(BASE)).json()

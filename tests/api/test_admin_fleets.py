@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from tests.support.accounts import People
 from tests.support.fleet_api import FleetApi, bearer
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People
 from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
@@ -147,7 +147,7 @@ async def test_changes_to_a_fleet_are_in_the_audit_log(fleet_api: FleetApi) -> N
         ({"slug": "ok", "colour": "red"}, ["colour"]),
     ],
 )
-async def test_a_wrong_fleet_is_refused_by_the_name_of_its_field_and_leaves_nothing(
+async def test_an_invalid_fleet_is_refused_by_field_and_writes_nothing(
     fleet_api: FleetApi, body: dict[str, Any], fields: list[str]
 ) -> None:
     assert_refused(await fleet_api.admin("POST", "fleets", body), 422, "invalid_request", *fields)
@@ -179,7 +179,7 @@ async def test_unknown_fleets_and_impossible_ids_are_refused(fleet_api: FleetApi
         ("DELETE", "fleets/1"),
     ],
 )
-async def test_only_admins_come_here(fleet_api: FleetApi, method: str, path: str) -> None:
+async def test_only_admins_may_call_these_routes(fleet_api: FleetApi, method: str, path: str) -> None:
     user = await fleet_api.jobs_api.person()
     address = f"/api/admin/{path}"
     refused = await fleet_api.client.request(method, address, json={}, headers=user.headers)

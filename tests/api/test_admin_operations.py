@@ -15,8 +15,8 @@ from callsheet.media.storage.owner import mark
 from callsheet.media.sweeper import MediaSweeper
 from callsheet.toolbox.ids import uuid7
 from tests.api.conftest import Started
+from tests.support.accounts import People, Person
 from tests.support.core import Member, job_ids
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 from tests.support.waiting import until
 from tests.support.worker_harness import OUTPUT, WorkerHarness
@@ -92,7 +92,7 @@ async def test_the_queue_is_listed_with_filters_and_by_pages(worker_harness: Wor
     assert "lease_token" not in held
 
 
-async def test_the_history_is_listed_too(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_the_dispatch_history_is_listed(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker()
     failed, canceled = await worker_harness.engine_job(ann), await worker_harness.engine_job(ann)
     await worker.fail(await worker.job(), "It broke.")
@@ -135,7 +135,7 @@ async def test_a_filter_that_matches_few_rows_returns_short_pages_with_a_cursor(
         assert ids[-2:] == [job["id"] for job in reversed(wanted)]
 
 
-async def test_a_leased_dispatch_is_taken_from_its_worker_with_its_attempt(
+async def test_a_requeue_takes_a_leased_dispatch_from_its_worker_and_counts_no_attempt(
     worker_harness: WorkerHarness, ann: Person
 ) -> None:
     worker, other = await worker_harness.worker(), await worker_harness.worker()
@@ -203,7 +203,7 @@ async def test_a_leased_dispatch_that_is_canceled_keeps_its_slot_until_its_worke
     assert (await worker.heartbeat(leased)).json()["cancel_requested"] is True
 
 
-async def test_a_priority_lets_a_job_go_first_and_stays_for_its_retries(
+async def test_a_priority_moves_a_job_ahead_and_is_kept_for_its_retries(
     worker_harness: WorkerHarness, ann: Person
 ) -> None:
     first, second = await worker_harness.engine_job(ann), await worker_harness.engine_job(ann)
@@ -230,7 +230,7 @@ async def test_a_priority_lets_a_job_go_first_and_stays_for_its_retries(
 
 
 @pytest.mark.parametrize("action", ["", "/requeue", "/cancel", "/priority"])
-async def test_a_dispatch_that_is_not_there_is_not_found(worker_harness: WorkerHarness, action: str) -> None:
+async def test_an_unknown_dispatch_is_not_found(worker_harness: WorkerHarness, action: str) -> None:
     body = {"json": {"priority": 1}} if action == "/priority" else {}
     method = "POST" if action else "GET"
     assert_refused(await ask(worker_harness, method, f"dispatches/{ABSENT}{action}", **body), 404, "not_found")
@@ -271,7 +271,7 @@ async def test_an_admin_sees_the_jobs_of_a_tenant_and_of_a_user(worker_harness: 
     assert_refused(await ask(worker_harness, "GET", f"tenants/{uuid4()}/jobs"), 404, "not_found")
 
 
-async def test_an_admin_sees_why_a_job_failed_to_the_last_line_and_its_user_does_not(
+async def test_only_an_admin_sees_the_whole_traceback_of_a_failed_job(
     worker_harness: WorkerHarness, ann: Person
 ) -> None:
     worker = await worker_harness.worker()
@@ -308,7 +308,7 @@ async def test_an_admin_finds_and_retries_a_job_of_any_tenant_by_its_id(
         assert_refused(await ask(worker_harness, method, f"jobs/{uuid4()}{action}"), 404, "not_found")
 
 
-async def test_an_id_that_two_tenants_have_is_not_guessed_at(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_an_id_that_two_tenants_share_is_refused_as_ambiguous(worker_harness: WorkerHarness, ann: Person) -> None:
     other, job_id = await worker_harness.jobs_api.person("pool_2", tokens=100), uuid7()
     for person in (ann, other):
         pool = await worker_harness.plane.databases.pool(person.tenant.pool)
@@ -347,7 +347,7 @@ async def test_an_admin_cancels_and_retries_jobs_past_the_users_cap(worker_harne
         assert_refused(await ask(worker_harness, "POST" if action else "GET", absent), 404, "not_found")
 
 
-async def test_limits_are_set_listed_and_taken_away(worker_harness: WorkerHarness) -> None:
+async def test_limits_are_set_listed_and_removed(worker_harness: WorkerHarness) -> None:
     name = f"provider/{worker_harness.jobs_api.workflow}"
     for limit in (2, 0, None):
         answer = await ask(
@@ -452,7 +452,7 @@ async def test_alerts_say_what_is_wrong_and_what_to_do(worker_harness: WorkerHar
     assert await raised() == {"long_wait", "paused_limit"}
 
 
-async def test_a_workflow_that_engines_do_not_survive_is_named_with_a_count(
+async def test_an_alert_names_a_workflow_that_crashes_engines_with_a_count(
     worker_harness: WorkerHarness, ann: Person
 ) -> None:
     async def named() -> list[str]:
@@ -495,7 +495,7 @@ async def test_repairs_of_the_reconciler_are_counted_for_prometheus(worker_harne
     assert 'callsheet_reconciled_total{kind="orphaned_dispatch"} 0.0' in text
 
 
-async def test_credits_tenants_and_users_leave_their_lines(worker_harness: WorkerHarness) -> None:
+async def test_changes_of_credits_tenants_and_users_are_in_the_audit_log(worker_harness: WorkerHarness) -> None:
     slug = f"audited-{worker_harness.jobs_api.workflow}"
     tenant = (await ask(worker_harness, "POST", "tenants", json={"slug": slug, "name": "Audited"})).json()
     body = {"tenant": slug, "email": f"{slug}@example.com", "password": "correct horse battery"}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.wire.errors import NotAuthenticated
+from tests.support.accounts import People
 from tests.support.fleet_api import Agent, FleetApi, bearer
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People
 from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
@@ -46,7 +47,7 @@ async def is_dead(fleet_api: FleetApi, token: str) -> bool:
     return False
 
 
-async def test_workers_are_listed_by_fleet_stage_life_and_approval_page_by_page(fleet_api: FleetApi) -> None:
+async def test_workers_are_listed_by_fleet_stage_liveness_and_approval_page_by_page(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet(stage=f"stage-{next(numbers)}")
     slug, stage = fleet["slug"], fleet["stage"]
     agents = [await fleet_api.agent(f"{slug}-{letter}", fleet_slug=slug, stage=stage) for letter in "abc"]
@@ -132,18 +133,32 @@ async def test_a_worker_gets_its_drain_and_an_admin_can_undo_it(fleet_api: Fleet
     agent = await fleet_api.agent()
     drained = await fleet_api.done("POST", f"workers/{agent.worker_id}/drain", {"reason": "new disk"})
     assert (drained["is_draining"], drained["drain_reason"]) == (True, "new disk")
-    assert drained["drained_by"].startswith("admin:")
+    operator = fleet_api.jobs_api.admin.user
+    assert (drained["drained_by"], drained["drained_by_email"]) == (f"admin:{operator.id}", operator.email)
+    listed = (await fleet_api.done("GET", "workers?limit=200"))["items"]
+    assert [each["drained_by_email"] for each in listed if each["worker_id"] == agent.worker_id] == [operator.email]
     assert (await principal(fleet_api, agent.token)).is_draining
     again = await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
     assert (again["drained_since"], again["drain_reason"]) == (drained["drained_since"], "new disk")
     undone = await fleet_api.done("POST", f"workers/{agent.worker_id}/undrain")
     assert (undone["is_draining"], undone["drained_since"], undone["drain_reason"]) == (False, None, None)
+    assert (undone["drained_by"], undone["drained_by_email"]) == (None, None)
     assert not (await principal(fleet_api, agent.token)).is_draining
     await fleet_api.done("POST", f"workers/{agent.worker_id}/undrain")
     assert await fleet_api.events(agent) == ["registered", "drain", "drain", "undrain"]
 
 
-async def test_a_drain_survives_whatever_the_worker_does_until_it_is_undone(fleet_api: FleetApi) -> None:
+async def test_a_drain_by_a_command_or_a_deleted_user_has_no_e_mail(fleet_api: FleetApi) -> None:
+    for actor in ("operator", "autoscaler", f"admin:{uuid4()}"):
+        agent = await fleet_api.agent()
+        await fleet_api.plane.fleet.workers.drain(agent.worker_id, actor)
+        worker = await fleet_api.done("GET", f"workers/{agent.worker_id}")
+        assert (worker["drained_by"], worker["drained_by_email"]) == (actor, None)
+        [event] = (await fleet_api.done("GET", f"worker-audit-logs?worker_id={agent.worker_id}&limit=1"))["items"]
+        assert (event["event"], event["actor"], event["actor_email"]) == ("drain", actor, None)
+
+
+async def test_a_drain_lasts_until_it_is_undone_whatever_the_worker_does(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     await fleet_api.done("POST", f"workers/{agent.worker_id}/drain")
     await fleet_api.silent_for(agent, 91)
@@ -188,7 +203,7 @@ async def test_a_drained_worker_that_deregistered_is_listed_and_can_be_undrained
     assert (await principal(fleet_api, agent.token)).is_draining
 
 
-async def test_only_a_worker_that_was_ever_here_can_be_drained(fleet_api: FleetApi) -> None:
+async def test_only_a_worker_that_has_registered_before_can_be_drained(fleet_api: FleetApi) -> None:
     refused = await fleet_api.admin("POST", "workers/gpu-typo/drain")
     assert refused.status_code == 404
     assert "'gpu-typo'" in refused.json()["detail"]
@@ -272,6 +287,8 @@ async def test_actions_of_admins_are_in_the_audit_log_and_in_the_log_of_the_work
         ("registered", f"worker:{agent.worker_id}"),
         *((action, actor) for action in actions),
     ]
+    email = fleet_api.jobs_api.admin.user.email
+    assert [line["actor_email"] for line in log[::-1]] == [None, *[email] * len(actions)]
 
 
 @pytest.mark.parametrize("path", ["worker-sessions", "worker-audit-logs"])
@@ -299,7 +316,7 @@ async def test_logs_of_all_workers_or_of_one_are_read_newest_first_page_by_page(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("action", ACTIONS)
-async def test_there_is_nothing_to_do_to_a_worker_that_is_not_there(fleet_api: FleetApi, action: str) -> None:
+async def test_actions_on_an_unknown_worker_are_refused(fleet_api: FleetApi, action: str) -> None:
     assert_refused(await fleet_api.admin("POST", f"workers/nobody/{action}"), 404, "not_found")
 
 
@@ -323,7 +340,7 @@ async def test_unknown_workers_and_impossible_ids_are_refused(fleet_api: FleetAp
         *(("POST", f"workers/any/{action}") for action in ACTIONS),
     ],
 )
-async def test_only_admins_come_here(fleet_api: FleetApi, method: str, path: str) -> None:
+async def test_only_admins_may_call_these_routes(fleet_api: FleetApi, method: str, path: str) -> None:
     user = await fleet_api.jobs_api.person()
     agent = await fleet_api.agent()
     body = {"workflow_slugs": []} if method == "PUT" else None

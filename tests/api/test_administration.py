@@ -12,8 +12,8 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role, Tenant
+from tests.support.accounts import People, Person, session_of
 from tests.support.catalog_api import CatalogApi
-from tests.support.people import People, Person, session_of
 from tests.support.responses import assert_refused
 
 
@@ -135,7 +135,7 @@ async def test_the_audit_log_is_filtered_by_person_tenant_and_time(client: httpx
         assert_refused(answer, 422, "invalid_request", "query.since")
 
 
-async def test_one_tenant_is_read_by_its_admins_and_by_no_other(client: httpx.AsyncClient, people: People) -> None:
+async def test_only_admins_of_a_tenant_may_read_it(client: httpx.AsyncClient, people: People) -> None:
     tenant: Tenant = await people.tenant()
     tenant_admin, stranger = await people.user(tenant, Role.TENANT_ADMIN), await people.user(role=Role.TENANT_ADMIN)
     assert (await read(client, tenant_admin, f"tenants/{tenant.id}"))["slug"] == tenant.slug
@@ -184,7 +184,7 @@ async def test_pools_are_listed_with_their_tenants(client: httpx.AsyncClient, pe
 @pytest.mark.few_forms
 @pytest.mark.parametrize("role", [Role.USER, Role.TENANT_ADMIN])
 @pytest.mark.parametrize("path", ["settings", "health", "pools", "ledger-audits"])
-async def test_the_installation_is_for_operators_and_viewers(
+async def test_only_operators_and_viewers_see_the_installation(
     client: httpx.AsyncClient, people: People, role: Role, path: str
 ) -> None:
     person = await people.user(role=role)

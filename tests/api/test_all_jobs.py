@@ -11,9 +11,9 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import Failure
 from callsheet.wire.identity import Role
+from tests.support.accounts import People, Person
 from tests.support.core import report
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 from tests.support.waiting import until
 
@@ -72,7 +72,27 @@ async def test_jobs_of_all_tenants_are_listed_newest_first_and_by_pages(
     assert "payload" not in job
 
 
-async def test_filters_find_jobs_by_everything_an_operator_knows(jobs_api: JobsApi, ann: Person, bob: Person) -> None:
+async def test_a_job_that_was_submitted_by_workflow_has_the_name_of_the_workflow(
+    jobs_api: JobsApi, ann: Person
+) -> None:
+    job = await jobs_api.submit(ann)
+    [row] = (await get(jobs_api, "jobs", workflow=jobs_api.workflow))["items"]
+    [own] = (await jobs_api.get(ann, "/api/library/jobs")).json()["items"]
+    one = (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()
+    [spent, *_] = (await jobs_api.get(ann, "/api/wallet/transactions")).json()["items"]
+    assert [each["title"] for each in (row, own, one, spent)] == ["A workflow"] * 4
+    assert len((await jobs_api.get(ann, "/api/library/jobs?q=workflow")).json()["items"]) == 1
+    # Earlier releases stored no title.
+    pool = await jobs_api.core.databases.pool("pool_1")
+    async with pool.connection() as connection:
+        await connection.execute("DELETE FROM job_descriptions WHERE job_id = $1", job["id"])
+    [row] = (await get(jobs_api, "jobs", workflow=jobs_api.workflow))["items"]
+    assert (row["title"], row["kind"]) == (jobs_api.workflow, "effect")
+
+
+async def test_filters_find_jobs_by_every_property_an_operator_knows(
+    jobs_api: JobsApi, ann: Person, bob: Person
+) -> None:
     one = await failed(jobs_api, ann, "Out of memory at step 4")
     two = await failed(jobs_api, bob, "Model is missing")
     running = (await jobs_api.submit(bob, priority=9))["id"]
@@ -204,7 +224,7 @@ async def test_a_viewer_does_not_search_the_texts_of_users(jobs_api: JobsApi, an
         ({"job_id": ["00000000-0000-7000-8000-000000000000"] * 501}, "query.job_id"),
     ],
 )
-async def test_a_filter_that_makes_no_sense_is_refused_with_its_field(
+async def test_an_impossible_filter_is_refused_with_its_field(
     jobs_api: JobsApi, wanted: dict[str, Any], field: str
 ) -> None:
     response = await jobs_api.client.get("/api/admin/jobs", params=wanted, headers=jobs_api.admin.headers)
@@ -230,7 +250,7 @@ async def test_an_unknown_action_or_error_is_not_found(jobs_api: JobsApi) -> Non
         ({"reason": "a\nb"}, "reason"),
     ],
 )
-async def test_a_bulk_action_that_makes_no_sense_is_refused_with_its_field(
+async def test_an_impossible_bulk_action_is_refused_with_its_field(
     jobs_api: JobsApi, change: dict[str, Any], field: str
 ) -> None:
     response = await jobs_api.post("/api/admin/bulk-actions", {"action": "retry", "filter": {}, **change})
@@ -238,7 +258,7 @@ async def test_a_bulk_action_that_makes_no_sense_is_refused_with_its_field(
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\x00b", "\x7f"])
-async def test_texts_that_no_database_can_hold_are_refused(jobs_api: JobsApi, text: str) -> None:
+async def test_texts_that_postgresql_cannot_store_are_refused(jobs_api: JobsApi, text: str) -> None:
     for body in ({"filter": {"q": text}}, {"filter": {}, "reason": text}, {"filter": {"worker_id": text}}):
         response = await jobs_api.post("/api/admin/bulk-actions", {"action": "retry", **body})
         assert response.status_code in (400, 422), response.text

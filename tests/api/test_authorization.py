@@ -311,9 +311,11 @@ TABLE: dict[Access, str] = {
         GET /api/admin/fleets
         GET /api/admin/fleets/{fleet_id}
         GET /api/admin/fleets/{fleet_id}/tokens
+        GET /api/admin/fleets/{fleet_id}/workflows
         GET /api/admin/fleets/{fleet_id}/scaling/metric
         GET /api/admin/fleets/{fleet_id}/scaling
         GET /api/admin/fleets/{fleet_id}/scaling/decisions
+        GET /api/admin/scaling-drivers
         GET /api/admin/providers
         GET /api/admin/provider-spend
         GET /api/admin/pools
@@ -324,6 +326,7 @@ TABLE: dict[Access, str] = {
     """,
     OPERATOR: """
         POST /api/admin/alerts/test
+        POST /api/admin/mails/{mail_id}/send
         POST /api/admin/tenants
         PATCH /api/admin/tenants/{tenant_id}/quotas
         PATCH /api/admin/tenants/{tenant_id}/share
@@ -524,7 +527,7 @@ def _refusal_of_administration(access: Access, caller: str) -> int | None:
 
 
 @pytest.mark.parametrize("operation", sorted(ACCESS))
-async def test_g6_a_caller_without_the_right_is_refused_and_learns_nothing(
+async def test_g6_a_caller_without_the_permission_is_refused_and_sees_no_data(
     shared: AuthorizationSetup, operation: str
 ) -> None:
     """Of the callers with invalid credentials (UNKNOWN), each route gets a request from one, in turn."""
@@ -606,7 +609,7 @@ def _ids_in_body(document: dict[str, Any], operation: str) -> set[str]:
 
 
 @pytest.mark.parametrize("cursor", ["ffffffff-ffff-ffff-ffff-ffffffffffff", str(2**62)])
-async def test_g6_no_cursor_leads_into_what_others_have(shared: AuthorizationSetup, cursor: str) -> None:
+async def test_g6_no_cursor_leads_to_data_of_other_users(shared: AuthorizationSetup, cursor: str) -> None:
     for operation in [operation for operation, access in ACCESS.items() if access is USER]:
         for caller in OTHERS:
             if operation.startswith("GET"):
@@ -621,9 +624,7 @@ async def test_g6_no_cursor_leads_into_what_others_have(shared: AuthorizationSet
     "operation",
     [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, SESSION, ANYBODY)],
 )
-async def test_g6_routes_that_are_open_to_all_callers_show_nothing_of_other_users(
-    shared: AuthorizationSetup, operation: str
-) -> None:
+async def test_g6_public_routes_show_no_data_of_other_users(shared: AuthorizationSetup, operation: str) -> None:
     for caller in OTHERS:
         answer = await shared.ask(caller, operation, {})
         assert answer.status_code < 500
@@ -668,7 +669,7 @@ LET_THROUGH: dict[Access, tuple[str, ...]] = {
 @pytest.mark.parametrize(
     "operation", [operation for operation, access in sorted(ACCESS.items()) if access is OWNER and "GET" in operation]
 )
-async def test_an_owner_reads_what_is_theirs(shared: AuthorizationSetup, operation: str) -> None:
+async def test_an_owner_may_read_their_own_data(shared: AuthorizationSetup, operation: str) -> None:
     for caller in ("owner", "owner's session", "owner's read key"):
         answer = await shared.ask(caller, operation, _body(shared, operation))
         assert answer.status_code == NOT_NOW.get(operation, 200), f"{caller}: {answer.text}"

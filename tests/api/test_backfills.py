@@ -14,9 +14,9 @@ from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import Unavailable
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.crashes import crashed_at
-from tests.support.people import People, Person
 from tests.support.race_control import paused_at
 
 BEFORE = """
@@ -79,7 +79,7 @@ async def descriptions_of(pool: Database, ann: Person) -> dict[UUID, dict[str, A
     return {row.pop("job_id"): row for row in await execute(pool, query, ann.user.id)}
 
 
-async def test_jobs_from_before_are_found_by_their_words_again(
+async def test_the_backfill_makes_older_jobs_searchable_by_their_words(
     catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
     effect = await catalog_api.effect(name="Claymation")
@@ -123,7 +123,7 @@ async def test_a_backfill_survives_a_crash_and_two_control_planes_do_it_once(
     assert await execute(pool, "SELECT FROM backfills WHERE name = $1", "job_descriptions") == []
 
 
-async def test_nothing_is_written_of_a_job_that_its_user_deletes_meanwhile(
+async def test_the_backfill_writes_no_words_of_a_job_that_is_deleted_meanwhile(
     catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
     job = await catalog_api.submit(ann, await catalog_api.effect(), input_file_id=await catalog_api.file(ann))
@@ -135,7 +135,7 @@ async def test_nothing_is_written_of_a_job_that_its_user_deletes_meanwhile(
     assert await descriptions_of(pool, ann) == {}
 
 
-async def test_a_job_whose_effect_is_gone_is_found_by_the_name_of_its_file(
+async def test_a_job_of_a_deleted_effect_is_found_by_the_name_of_its_file(
     catalog_api: CatalogApi, ann: Person, pool: Database, descriptions: Descriptions
 ) -> None:
     effect = await catalog_api.effect(name="Claymation")
@@ -161,7 +161,7 @@ async def test_a_backfill_waits_for_unavailable_storage_but_not_for_a_deleted_gr
     await undo(pool, ann)
 
     async def away(*_: object) -> Any:
-        raise Unavailable("Storage does not answer.")
+        raise Unavailable("Storage does not respond.")
 
     async def gone(*_: object) -> Any:
         return None
@@ -180,9 +180,7 @@ async def test_a_backfill_waits_for_unavailable_storage_but_not_for_a_deleted_gr
     assert found[UUID(job["id"])]["prompt"] is None
 
 
-async def test_files_from_before_become_due_for_previews_behind_newer_ones(
-    catalog_api: CatalogApi, ann: Person, pool: Database
-) -> None:
+async def test_older_files_get_previews_after_newer_files(catalog_api: CatalogApi, ann: Person, pool: Database) -> None:
     files = [await catalog_api.file(ann) for _ in range(5)]
     await undo(pool, ann)
     newer = await catalog_api.file(ann)

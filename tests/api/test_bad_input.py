@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.plumbing import request_body
-from tests.support.people import People, Person, session_of
+from tests.support.accounts import People, Person, session_of
 from tests.support.responses import assert_refused, exchange
 
 JSON = "application/json"
@@ -120,7 +120,9 @@ async def test_a_bad_login_is_refused_by_field(client: httpx.AsyncClient, body: 
 
 
 @pytest.mark.parametrize("login", [("' OR 1=1 --", "x"), ("x", "a\0b"), ("", ""), ("é@ü", "ß")])
-async def test_a_strange_login_is_a_wrong_login(client: httpx.AsyncClient, login: tuple[str, str]) -> None:
+async def test_an_unusual_login_is_refused_like_a_wrong_login(
+    client: httpx.AsyncClient, login: tuple[str, str]
+) -> None:
     answer = await client.post("/api/auth/login", json=dict(zip(("email", "password"), login, strict=True)))
     assert_refused(answer, 401, "invalid_credentials")
 
@@ -157,7 +159,7 @@ async def test_a_body_of_exactly_the_limit_is_read(client: httpx.AsyncClient, si
     assert_refused(answer, 422, "invalid_request", "name")
 
 
-async def test_a_body_where_none_belongs_does_not_hide_the_answer(client: httpx.AsyncClient) -> None:
+async def test_an_unexpected_body_does_not_prevent_the_response(client: httpx.AsyncClient) -> None:
     size = 20 * MEGABYTE
     declared = {"content-length": str(size)}
     for path, status in (("/nowhere", 404), ("/healthz", 405), ("/api/keys", 413)):
@@ -280,7 +282,7 @@ async def test_any_other_path_returns_404(plane: ControlPlane, address: str) -> 
     assert_refused(await exchange(plane.settings.public_url, request), 404, "not_found")
 
 
-async def test_names_with_dots_reach_no_file(plane: ControlPlane) -> None:
+async def test_paths_with_dots_reach_no_file(plane: ControlPlane) -> None:
     for name in ("../secret_key", "..%2fsecret_key", "%2e%2e/%2e%2e/etc/passwd", "a/../../secret_key", "%252e%252e/x"):
         for method in ("GET", "PUT"):
             request = f"{method} /storage/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode()
@@ -344,7 +346,9 @@ async def test_a_broken_chunk_is_refused(plane: ControlPlane) -> None:
     assert_refused(answer, 400, "malformed_request", "body")
 
 
-async def test_a_body_that_ends_early_leaves_the_server_well(client: httpx.AsyncClient, plane: ControlPlane) -> None:
+async def test_a_body_that_ends_early_does_not_disturb_the_server(
+    client: httpx.AsyncClient, plane: ControlPlane
+) -> None:
     head = b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Content-Length: 100\r\n\r\n"
     with pytest.raises(TimeoutError):
@@ -352,7 +356,9 @@ async def test_a_body_that_ends_early_leaves_the_server_well(client: httpx.Async
     assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_the_answer_does_not_grow_with_the_mistakes(client: httpx.AsyncClient, signed_in: dict[str, str]) -> None:
+async def test_the_size_of_a_response_does_not_grow_with_the_number_of_errors(
+    client: httpx.AsyncClient, signed_in: dict[str, str]
+) -> None:
     names = [f"{number}\x1b\u2028{'x' * 1000}" for number in range(500)]
     answer = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=signed_in)
     assert_refused(answer, 422, "invalid_request", "name", *(name[:200] for name in names[:49]))

@@ -17,10 +17,10 @@ from PIL import Image
 
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
+from tests.support.accounts import People, Person
+from tests.support.candidate_trees import Tree
 from tests.support.catalog_api import CatalogApi
 from tests.support.core import Core, Member
-from tests.support.people import People, Person
-from tests.support.trees import Tree
 from tests.support.waiting import until
 
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
@@ -135,7 +135,7 @@ async def test_candidates_are_shown_page_by_page_newest_first_by_step_parent_and
     assert ids(rejected["items"]) == [bases[0]]
 
 
-async def test_winners_are_the_best_that_are_left_in_the_last_step(local_paused_run: PausedRun) -> None:
+async def test_winners_are_the_best_remaining_candidates_of_the_last_step(local_paused_run: PausedRun) -> None:
     tree = local_paused_run.tree
     base = await tree.candidate()
     middle = await tree.candidate(base)
@@ -149,7 +149,7 @@ async def test_winners_are_the_best_that_are_left_in_the_last_step(local_paused_
     assert ids(await local_paused_run.get(local_paused_run.run("winners?limit=1"))) == expected[1:2]
 
 
-async def test_a_vote_moves_both_and_an_undo_moves_them_back(local_paused_run: PausedRun) -> None:
+async def test_a_vote_changes_both_ratings_and_an_undo_restores_them(local_paused_run: PausedRun) -> None:
     a, b = [await local_paused_run.tree.candidate() for _ in range(2)]
     vote = await local_paused_run.vote(a, b)
     assert vote.status_code == 201, vote.text
@@ -170,7 +170,7 @@ async def test_a_vote_moves_both_and_an_undo_moves_them_back(local_paused_run: P
     assert await local_paused_run.tree.elo(a, b) == [984, 1016]
 
 
-async def test_an_undone_vote_leaves_what_was_voted_since(local_paused_run: PausedRun) -> None:
+async def test_undoing_a_vote_keeps_later_votes(local_paused_run: PausedRun) -> None:
     a, b, c = [await local_paused_run.tree.candidate() for _ in range(3)]
     first = (await local_paused_run.vote(a, b)).json()
     second = (await local_paused_run.vote(b, c)).json()
@@ -202,7 +202,7 @@ async def test_candidates_that_cannot_be_compared_are_refused_with_the_field_and
     assert await local_paused_run.tree.elo(base, other) == [1000, 1000]
 
 
-async def test_pairs_are_asked_until_all_were_compared_and_the_same_seed_asks_the_same(
+async def test_pairs_are_offered_until_all_are_compared_and_the_same_seed_repeats_their_order(
     local_paused_run: PausedRun,
 ) -> None:
     field = {str(await local_paused_run.tree.candidate()) for _ in range(4)}
@@ -227,7 +227,7 @@ async def test_pairs_are_asked_until_all_were_compared_and_the_same_seed_asks_th
     assert "base, fix, upscale" in unknown.text
 
 
-async def test_a_step_is_approved_once_and_only_where_that_is_asked_for(
+async def test_a_step_is_approved_once_and_only_if_it_requires_an_approval(
     plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
     gated = await PausedRun.open(plane, client, requires_approval=True)
@@ -301,7 +301,7 @@ async def test_candidates_and_votes_of_another_run_are_not_reachable_through_a_r
     assert await other.tree.elo(theirs, rival) == [1016, 984]
 
 
-async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(paused_run: PausedRun) -> None:
+async def test_an_export_has_every_file_by_step_and_describes_how_each_was_made(paused_run: PausedRun) -> None:
     red, blue = png("red", 20), png("blue", 20)
     base = await paused_run.tree.candidate(file_id=await paused_run.file(red, "b_1.png"), elo=1010)
     child = await paused_run.tree.candidate(base, file_id=await paused_run.file(blue, "c_2.png"))
@@ -333,7 +333,7 @@ async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(pause
     assert "tenants/" not in json.dumps(manifest)
 
 
-async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one_too(
+async def test_an_export_can_omit_rejected_candidates_and_may_be_empty(
     local_paused_run: PausedRun,
 ) -> None:
     kept = await local_paused_run.tree.candidate(file_id=await local_paused_run.file(png(side=9), "k.png"))
@@ -382,7 +382,7 @@ async def test_an_export_that_the_client_stops_reading_releases_its_files(
     await until(lambda: not reading)
 
 
-async def test_an_export_of_more_than_a_page_has_all_of_it(local_paused_run: PausedRun) -> None:
+async def test_an_export_of_more_than_one_page_is_complete(local_paused_run: PausedRun) -> None:
     async with local_paused_run.tree.ann.pool.transaction() as connection:
         await connection.execute(
             """INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, job_id, output_index, file_id,

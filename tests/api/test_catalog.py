@@ -15,8 +15,8 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import CreateWorkflow
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import GRAPH, MP4, PNG, CatalogApi, workflow
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
@@ -38,7 +38,7 @@ async def audit(catalog_api: CatalogApi, **filters: Any) -> list[dict[str, Any]]
     return list(answer.json()["items"])
 
 
-async def test_a_workflow_is_kept_with_its_graph_under_the_hash_of_its_bytes(
+async def test_the_graph_of_a_workflow_is_stored_under_the_hash_of_its_bytes(
     catalog_api: CatalogApi, plane: ControlPlane
 ) -> None:
     request = workflow(catalog_api.asset, description="Makes it pretty.\nTwice.", run_limit_seconds=60)
@@ -60,7 +60,7 @@ async def test_a_workflow_is_kept_with_its_graph_under_the_hash_of_its_bytes(
     assert (entry["action"], entry["actor"]) == ("workflow.create", f"admin:{catalog_api.admin.user.id}")
 
 
-async def test_a_workflow_without_a_graph_is_one_no_engine_runs(catalog_api: CatalogApi) -> None:
+async def test_a_workflow_without_a_graph_is_not_for_engines(catalog_api: CatalogApi) -> None:
     slug = f"actor:echo-{next(numbers)}"
     made = await catalog_api.made("/api/admin/workflows", {"slug": slug, "name": "Echo"})
     assert (made["graph"], made["comfyui_workflow_path"], made["properties"]) == (None, None, [])
@@ -131,7 +131,7 @@ async def test_a_graph_of_nodes_that_no_output_needs_is_refused_with_their_numbe
     assert "1200 nodes that lead to no output" in problem["detail"]
 
 
-async def test_the_ui_format_is_refused_with_the_way_out(catalog_api: CatalogApi) -> None:
+async def test_the_ui_format_is_refused_with_the_steps_to_export_the_api_format(catalog_api: CatalogApi) -> None:
     request = workflow(catalog_api.asset, graph={"nodes": [{"id": 1}], "links": [], "version": 0.4})
     problem = assert_refused(
         await catalog_api.call("POST", "/api/admin/workflows", request), 422, "invalid_request", "graph"
@@ -139,7 +139,7 @@ async def test_the_ui_format_is_refused_with_the_way_out(catalog_api: CatalogApi
     assert "Export (API)" in problem["detail"]
 
 
-async def test_an_asset_that_a_default_names_must_be_there_and_of_its_type(catalog_api: CatalogApi) -> None:
+async def test_an_asset_used_as_a_default_must_exist_and_have_the_right_type(catalog_api: CatalogApi) -> None:
     declared = {"name": "x.png", "mime_type": "image/png", "size": 5}
     pending = (await catalog_api.made("/api/admin/assets", declared))["asset"]["id"]
     video = await catalog_api.add_asset(MP4, "video/mp4")
@@ -148,7 +148,7 @@ async def test_an_asset_that_a_default_names_must_be_there_and_of_its_type(catal
         assert_refused(refused, 422, "invalid_request", "properties.6.default")
 
 
-async def test_a_slug_is_taken_once(catalog_api: CatalogApi) -> None:
+async def test_a_slug_can_be_used_only_once(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     again = await catalog_api.call("POST", "/api/admin/workflows", workflow(catalog_api.asset, slug=made["slug"]))
     assert_refused(again, 409, "conflict", "slug")
@@ -157,7 +157,7 @@ async def test_a_slug_is_taken_once(catalog_api: CatalogApi) -> None:
     assert_refused(await catalog_api.call("POST", "/api/admin/effects", twin), 409, "conflict", "slug")
 
 
-async def test_a_change_keeps_the_rest_and_the_old_graph(catalog_api: CatalogApi, plane: ControlPlane) -> None:
+async def test_a_change_keeps_the_other_fields_and_the_old_graph(catalog_api: CatalogApi, plane: ControlPlane) -> None:
     made = await catalog_api.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     renamed = (await catalog_api.call("PATCH", address, {"name": "Better", "description": None})).json()
@@ -176,7 +176,7 @@ async def test_a_change_keeps_the_rest_and_the_old_graph(catalog_api: CatalogApi
     assert fields[:2] == [["graph"], ["name"]]
 
 
-async def test_a_change_is_checked_against_what_stays(catalog_api: CatalogApi) -> None:
+async def test_a_change_is_checked_together_with_the_unchanged_fields(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     graph = copy.deepcopy(GRAPH)
@@ -196,7 +196,7 @@ async def test_a_change_is_checked_against_what_stays(catalog_api: CatalogApi) -
     assert (await catalog_api.call("GET", address)).json() == made
 
 
-async def test_properties_cannot_leave_an_effect_behind(catalog_api: CatalogApi) -> None:
+async def test_changed_properties_must_still_fit_the_values_of_existing_effects(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     effect = await catalog_api.effect(made["slug"], overrides={"strength": 9})
     narrower = copy.deepcopy(made["properties"])
@@ -211,7 +211,7 @@ async def test_properties_cannot_leave_an_effect_behind(catalog_api: CatalogApi)
     assert_refused(too_strong, 422, "invalid_request", "overrides.strength")
 
 
-async def test_without_an_output_node_a_workflow_delivers_all_that_its_graph_saves(catalog_api: CatalogApi) -> None:
+async def test_a_workflow_without_an_output_node_delivers_every_saved_file(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     changed = await catalog_api.call("PATCH", address, {"output_node_id": None})
@@ -222,7 +222,7 @@ async def test_without_an_output_node_a_workflow_delivers_all_that_its_graph_sav
     assert (await catalog_api.workflow(output_node_id=None))["output_node_id"] is None
 
 
-async def test_changes_at_once_lose_nothing(catalog_api: CatalogApi) -> None:
+async def test_concurrent_changes_are_all_kept(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     changes = [{"name": "One"}, {"description": "Two"}, {"run_limit_seconds": 3}, {"is_active": False}]
@@ -250,7 +250,7 @@ async def test_workflows_are_switched_off_and_on_and_listed(catalog_api: Catalog
     assert on.json()["is_active"] is True
 
 
-async def test_a_crash_between_storage_and_row_leaves_nothing_that_is_in_the_way(
+async def test_a_crash_between_storage_and_row_does_not_block_a_second_attempt(
     catalog_api: CatalogApi, plane: ControlPlane
 ) -> None:
     request = workflow(catalog_api.asset)
@@ -278,7 +278,7 @@ async def test_a_graph_that_is_missing_in_storage_is_a_503(catalog_api: CatalogA
     assert_refused(answer, 503, "unavailable")
 
 
-async def test_a_workflow_is_deleted_only_where_nothing_names_it(catalog_api: CatalogApi, plane: ControlPlane) -> None:
+async def test_a_workflow_is_deleted_only_if_it_is_unused(catalog_api: CatalogApi, plane: ControlPlane) -> None:
     made = await catalog_api.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     assert_refused(await catalog_api.call("DELETE", address), 409, "wrong_state")
@@ -302,7 +302,7 @@ async def test_a_workflow_is_deleted_only_where_nothing_names_it(catalog_api: Ca
     assert (again["id"] > made["id"], again["is_active"]) == (True, True)
 
 
-async def test_publishing_for_nothing_has_to_be_said(catalog_api: CatalogApi) -> None:
+async def test_publishing_an_effect_with_a_price_of_zero_must_be_explicit(catalog_api: CatalogApi) -> None:
     made = await catalog_api.workflow()
     request = {"slug": f"unpriced-{next(numbers)}", "name": "Unpriced", "workflow": made["slug"]}
     refused = await catalog_api.call("POST", "/api/admin/effects", {**request, "is_published": True})
@@ -395,7 +395,9 @@ async def test_an_effect_without_jobs_is_deleted(catalog_api: CatalogApi) -> Non
     assert (await audit(catalog_api, subject_type="effect", subject_id=effect["id"]))[0]["action"] == "effect.delete"
 
 
-async def test_users_see_what_an_effect_works_on_and_what_they_may_set(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_users_see_the_input_type_and_the_settable_properties_of_an_effect(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
     effect = await catalog_api.effect(overrides={"strength": 3, "prompt": "of the house"}, credits_cost=4)
     shown = (await catalog_api.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
     assert (shown["credits_cost"], shown["is_available"]) == (4, True)
@@ -420,7 +422,7 @@ async def test_users_see_what_an_effect_works_on_and_what_they_may_set(catalog_a
     assert (await catalog_api.call("GET", f"/api/effects/{effect['id']}", person=ann)).json() == shown
 
 
-async def test_users_list_what_is_published_and_search_by_name(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_users_list_published_effects_and_search_by_name(catalog_api: CatalogApi, ann: Person) -> None:
     name = f"Wörld {next(numbers)}"
     made = await catalog_api.workflow()
     effects = [await catalog_api.effect(made["slug"], name=f"{name} {letter}") for letter in "abc"]
@@ -489,7 +491,7 @@ async def test_a_bad_asset_is_refused(catalog_api: CatalogApi, change: dict[str,
     ],
     ids=["shorter", "an image", "a program"],
 )
-async def test_an_upload_that_is_not_what_was_declared_is_not_confirmed(
+async def test_an_upload_that_differs_from_its_declaration_is_not_confirmed(
     catalog_api: CatalogApi, plane: ControlPlane, declared: dict[str, Any], content: bytes, field: str
 ) -> None:
     created = await catalog_api.made("/api/admin/assets", {"name": "x", "mime_type": "image/png", **declared})
@@ -589,7 +591,7 @@ async def test_the_audit_log_is_read_page_by_page_and_by_filter(catalog_api: Cat
     assert_refused(wrong, 422, "invalid_request", "query.cursor")
 
 
-async def test_a_refused_change_leaves_no_line(catalog_api: CatalogApi) -> None:
+async def test_a_refused_change_is_not_in_the_audit_log(catalog_api: CatalogApi) -> None:
     before = await audit(catalog_api, actor=f"admin:{catalog_api.admin.user.id}")
     made = workflow(catalog_api.asset, output_node_id="77")
     assert_refused(

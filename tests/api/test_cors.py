@@ -8,8 +8,8 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.plumbing.cors import EXPOSED
 from tests.api.conftest import SHOP, Started, calling
+from tests.support.accounts import PASSWORD, People
 from tests.support.catalog_api import MP4, CatalogApi
-from tests.support.people import PASSWORD, People
 from tests.support.responses import assert_refused
 
 OTHER = "https://evil.example.com"
@@ -24,7 +24,7 @@ def allowed(answer: httpx.Response) -> str | None:
     return answer.headers.get("access-control-allow-origin")
 
 
-async def test_a_named_origin_may_call_and_reads_every_answer(
+async def test_a_listed_origin_may_call_and_read_every_response(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     person = await People(strict_plane.accounts, strict_plane.keys).user()
@@ -51,7 +51,7 @@ async def test_a_named_origin_may_call_and_reads_every_answer(
         assert "access-control-allow-credentials" not in answer.headers
 
 
-async def test_a_stream_and_its_refusal_have_the_headers(
+async def test_streams_and_refused_streams_have_cors_headers(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     person = await People(strict_plane.accounts, strict_plane.keys).user()
@@ -69,7 +69,7 @@ async def test_a_stream_and_its_refusal_have_the_headers(
         assert (refused.status_code, allowed(refused)) == (429, SHOP)
 
 
-async def test_a_browser_asks_first_without_credentials_and_body_limits(strict_client: httpx.AsyncClient) -> None:
+async def test_a_preflight_request_needs_no_credentials_and_has_no_body_limit(strict_client: httpx.AsyncClient) -> None:
     for path in ("/api/task", "/api/ai-jobs/stream", "/api/admin/users", "/storage/any/key", "/no/such/path"):
         answer = await strict_client.send(preflight(strict_client, path, **{"content-length": "0"}))
         assert (answer.status_code, answer.content) == (204, b"")
@@ -110,7 +110,7 @@ async def test_invalid_header_names_are_not_repeated(strict_client: httpx.AsyncC
 
 
 @pytest.mark.thorough
-async def test_every_origin_may_call_where_the_settings_say_so(started: Started) -> None:
+async def test_every_origin_may_call_if_the_settings_allow_it(started: Started) -> None:
     async with started(server={"cors_origins": ("*",)}) as (plane, client):
         person = await People(plane.accounts, plane.keys).user()
         answer = await client.get("/api/me", headers=person.headers | {"origin": OTHER})
@@ -120,14 +120,14 @@ async def test_every_origin_may_call_where_the_settings_say_so(started: Started)
         assert (asked.status_code, allowed(asked)) == (204, "*")
 
 
-async def test_without_the_setting_nothing_is_allowed(client: httpx.AsyncClient) -> None:
+async def test_no_origin_is_allowed_without_the_setting(client: httpx.AsyncClient) -> None:
     answer = await client.get("/healthz", headers={"origin": SHOP})
     assert allowed(answer) is None
     assert "vary" not in answer.headers
     assert_refused(await client.send(preflight(client, "/api/me")), 405, "method_not_allowed")
 
 
-async def test_workers_and_providers_need_no_page(strict_client: httpx.AsyncClient) -> None:
+async def test_routes_of_workers_and_providers_have_no_cors_headers(strict_client: httpx.AsyncClient) -> None:
     for path in ("/api/worker/poll", "/api/webhooks/replicate/none", "/metrics"):
         answer = await strict_client.get(path, headers={"origin": SHOP})
         asked = await strict_client.send(preflight(strict_client, path))
@@ -161,7 +161,7 @@ async def test_a_page_uploads_and_reads_files_of_local_storage(
 
 
 @pytest.mark.parametrize("credentials", [False, True])
-async def test_only_a_named_origin_uses_the_cookie_and_only_with_credentials(
+async def test_only_a_listed_origin_may_use_the_cookie_and_only_with_credentials(
     strict_plane: ControlPlane, neighbour_plane: ControlPlane, credentials: bool
 ) -> None:
     plane = neighbour_plane if credentials else strict_plane
@@ -184,7 +184,7 @@ async def test_only_a_named_origin_uses_the_cookie_and_only_with_credentials(
 
 
 @pytest.mark.parametrize("path", ["/api/me", "/api/ai-jobs/stream"])
-async def test_a_foreign_page_cannot_even_read_with_the_cookie(
+async def test_a_page_of_another_origin_cannot_read_with_the_cookie(
     client: httpx.AsyncClient, people: People, path: str
 ) -> None:
     person = await people.user()

@@ -20,8 +20,8 @@ from callsheet.plumbing.secrets import master_secret
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.identity import Role
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, CatalogApi
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 
@@ -58,7 +58,7 @@ async def leased(plane: ControlPlane, effect: dict[str, Any], **changes: Any) ->
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
-async def test_an_effect_on_a_video_becomes_a_job_with_everything_its_worker_needs(
+async def test_an_effect_on_a_video_becomes_a_job_with_all_inputs_of_its_worker(
     stored_plane: ControlPlane, pool: str
 ) -> None:
     plane = stored_plane
@@ -161,7 +161,7 @@ async def test_an_effect_runs_from_the_upload_to_the_result(stored_plane: Contro
         assert timed["last_processing_time_seconds"] >= 0
 
 
-async def test_provider_stage_run_limit_and_metadata_come_from_effect_and_workflow(
+async def test_effect_and_workflow_decide_provider_stage_run_limit_and_metadata(
     catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
     made = await catalog_api.workflow(run_limit_seconds=77, keep_metadata=True)
@@ -192,7 +192,7 @@ async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(
     assert (await leased(plane, effect)).lease.lease_seconds == plane.settings.jobs.lease_seconds
 
 
-async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
+async def test_a_workflow_may_keep_the_spent_tokens_of_a_canceled_job(
     catalog_api: CatalogApi, plane: ControlPlane, client: httpx.AsyncClient, ann: Person
 ) -> None:
     effect = await catalog_api.effect(credits_cost=50)
@@ -223,7 +223,7 @@ async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
     await worker.deregister("the test is over")
 
 
-async def test_a_file_does_instead_of_a_video_and_a_users_own_image_instead_of_the_assets(
+async def test_a_file_replaces_a_video_and_an_own_image_replaces_the_asset(
     catalog_api: CatalogApi, plane: ControlPlane, person_in_each_pool: Person
 ) -> None:
     effect = await catalog_api.effect()
@@ -263,7 +263,7 @@ async def test_an_effect_may_take_no_file_at_all(catalog_api: CatalogApi, plane:
     assert payload["workflow"]["3"]["inputs"]["text"] == "a cat"
 
 
-async def test_the_same_key_is_the_same_job_also_after_the_effect_has_changed(
+async def test_the_same_key_returns_the_same_job_after_the_effect_has_changed(
     catalog_api: CatalogApi, ann: Person
 ) -> None:
     effect = await catalog_api.effect(credits_cost=10)
@@ -283,7 +283,7 @@ async def test_the_same_key_is_the_same_job_also_after_the_effect_has_changed(
     assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
 
 
-async def test_the_same_key_at_once_is_one_job(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_concurrent_requests_with_the_same_key_make_one_job(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect(credits_cost=10)
     request = {"input_file_id": await catalog_api.file(ann), "idempotency_key": "twins"}
     answers = await asyncio.gather(*(catalog_api.try_submit(ann, effect, **request) for _ in range(5)))
@@ -292,7 +292,7 @@ async def test_the_same_key_at_once_is_one_job(catalog_api: CatalogApi, ann: Per
     assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90
 
 
-async def test_an_effect_that_is_not_on_offer_is_not_there(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_an_unpublished_effect_is_not_found(catalog_api: CatalogApi, ann: Person) -> None:
     hidden = await catalog_api.effect(is_published=False)
     file_id = await catalog_api.file(ann)
     for effect in (hidden, {"slug": "no-such-effect"}, {"slug": str(uuid7())}, {"slug": hidden["id"]}):
@@ -300,9 +300,7 @@ async def test_an_effect_that_is_not_on_offer_is_not_there(catalog_api: CatalogA
         assert_refused(refused, 404, "not_found", "effect_id")
 
 
-async def test_a_workflow_that_is_switched_off_takes_no_jobs_of_its_effects(
-    catalog_api: CatalogApi, ann: Person
-) -> None:
+async def test_effects_of_a_disabled_workflow_accept_no_jobs(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect()
     await catalog_api.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate")
     refused = await catalog_api.try_submit(ann, effect, input_file_id=await catalog_api.file(ann))
@@ -394,7 +392,7 @@ async def test_a_video_that_is_too_long_is_refused_once_its_length_is_known(
     )
 
 
-async def test_an_effect_that_needs_a_file_says_so(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_a_job_without_the_required_file_is_refused(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect()
     refused = assert_refused(await catalog_api.try_submit(ann, effect), 422, "invalid_request", "input_file_id")
     assert "video_id or input_file_id" in refused["detail"]
@@ -448,7 +446,7 @@ async def test_a_bad_request_names_each_field_and_writes_nothing(
     assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 100
 
 
-async def test_only_admins_go_before_others(catalog_api: CatalogApi, ann: Person, people: People) -> None:
+async def test_only_admins_may_set_a_priority(catalog_api: CatalogApi, ann: Person, people: People) -> None:
     effect = await catalog_api.effect()
     refused = await catalog_api.try_submit(ann, effect, input_file_id=await catalog_api.file(ann), priority=1)
     assert_refused(refused, 422, "invalid_request", "priority")
@@ -457,7 +455,7 @@ async def test_only_admins_go_before_others(catalog_api: CatalogApi, ann: Person
     assert job["priority"] == 9
 
 
-async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(
+async def test_a_refusal_for_too_few_tokens_or_too_many_jobs_has_the_numbers(
     catalog_api: CatalogApi, ann: Person
 ) -> None:
     dear, cheap = await catalog_api.effect(credits_cost=101), await catalog_api.effect()
@@ -470,7 +468,7 @@ async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(
     assert (many["active"], many["limit"]) == (5, 5)
 
 
-async def test_a_video_that_a_job_works_on_takes_no_other(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_a_video_with_an_active_job_accepts_no_other_job(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect()
     video = await catalog_api.video(ann)
     job = await catalog_api.submit(ann, effect, video_id=video)
@@ -481,9 +479,7 @@ async def test_a_video_that_a_job_works_on_takes_no_other(catalog_api: CatalogAp
     await catalog_api.submit(ann, effect, video_id=video)
 
 
-async def test_an_effect_that_jobs_were_made_with_is_unpublished_not_deleted(
-    catalog_api: CatalogApi, ann: Person
-) -> None:
+async def test_an_effect_with_jobs_can_be_unpublished_but_not_deleted(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect()
     address = f"/api/admin/effects/{effect['slug']}"
     await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann))
@@ -492,7 +488,7 @@ async def test_an_effect_that_jobs_were_made_with_is_unpublished_not_deleted(
     assert (await catalog_api.call("PATCH", address, {"is_published": False})).status_code == 200
 
 
-async def test_a_job_keeps_the_graph_it_was_built_from(
+async def test_a_job_keeps_the_graph_of_its_submission(
     catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
     effect = await catalog_api.effect()
@@ -510,7 +506,7 @@ async def test_submitting_needs_a_signed_in_user(catalog_api: CatalogApi) -> Non
     assert_refused(answer, 401, "not_authenticated")
 
 
-async def test_a_crash_before_the_job_is_written_charges_nothing_and_is_not_in_the_way(
+async def test_a_crash_before_the_job_is_written_charges_nothing_and_blocks_no_retry(
     catalog_api: CatalogApi, plane: ControlPlane, ann: Person
 ) -> None:
     effect = await catalog_api.effect(credits_cost=10)

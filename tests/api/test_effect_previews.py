@@ -14,10 +14,10 @@ from callsheet.app import ControlPlane
 from callsheet.catalog import effect_previews
 from callsheet.media.previews.sandbox import Effort
 from callsheet.plumbing.failpoints import Failpoint
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.crashes import crashed_at
 from tests.support.media_api import CLIP, MediaApi
-from tests.support.people import People, Person
 from tests.support.previews import clip, image, opened
 from tests.support.responses import assert_refused
 from tests.support.worker_harness import WorkerHarness
@@ -51,7 +51,7 @@ async def objects(plane: ControlPlane, effect: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.thorough
-async def test_a_job_of_the_operators_becomes_the_preview_and_may_be_deleted(
+async def test_a_job_of_an_operator_becomes_the_preview_and_may_be_deleted(
     catalog_api: CatalogApi, operators: MediaApi, ann: Person, tmp_path: Path
 ) -> None:
     effect = await catalog_api.effect(category="Color")
@@ -109,7 +109,7 @@ async def test_a_deleted_effect_leaves_no_preview(catalog_api: CatalogApi, plane
     assert await objects(plane, effect) == set()
 
 
-async def test_a_crash_before_the_row_leaves_the_last_preview(
+async def test_a_crash_before_the_row_is_written_keeps_the_previous_preview(
     catalog_api: CatalogApi, plane: ControlPlane, tmp_path: Path
 ) -> None:
     from callsheet.catalog.effect_previews import stored_example
@@ -168,7 +168,7 @@ async def test_a_job_without_an_image_or_video_as_its_result_cannot_be_a_preview
     assert "cannot be shown" in answer.text
 
 
-async def test_a_busy_machine_is_a_503_and_the_file_is_not_refused(
+async def test_a_busy_machine_returns_503_and_does_not_reject_the_file(
     catalog_api: CatalogApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effect, good = await catalog_api.effect(), await catalog_api.add_asset(image(50, 40))
@@ -193,7 +193,7 @@ async def wait_of(
     return wait
 
 
-async def test_an_effect_says_what_a_job_may_expect_now(
+async def test_an_effect_shows_the_expected_wait_of_a_new_job(
     worker_harness: WorkerHarness, catalog_api: CatalogApi, ann: Person
 ) -> None:
     made = await catalog_api.workflow()
@@ -226,7 +226,7 @@ async def test_an_effect_says_what_a_job_may_expect_now(
     assert (off["code"], off["wait_seconds"]) == ("off", None)
 
 
-async def test_a_list_of_effects_costs_the_same_number_of_queries_whatever_its_length(
+async def test_a_list_of_effects_needs_the_same_number_of_queries_at_any_length(
     catalog_api: CatalogApi, ann: Person, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from callsheet.plumbing.sql import Statement

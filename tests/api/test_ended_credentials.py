@@ -16,8 +16,8 @@ from callsheet.identity.management import UserManagement
 from callsheet.identity.managers import COMMAND_LINE
 from callsheet.jobs import feeds as feeds_module
 from callsheet.jobs.feeds import Feeds, News
+from tests.support.accounts import PASSWORD, People, Person, session_of
 from tests.support.event_stream import EventStream
-from tests.support.people import PASSWORD, People, Person, session_of
 from tests.support.responses import assert_refused
 
 ALL = "/api/ai-jobs/stream"
@@ -163,7 +163,7 @@ async def test_a_credential_ends_on_all_control_planes_at_once(
     assert seen.status_code == (401 if whole_tenant else 200)
 
 
-async def test_a_stream_that_is_just_being_opened_ends_too() -> None:
+async def test_a_stream_that_is_still_being_opened_also_ends() -> None:
     """A credential that ends after the request was accepted, and before the stream listens, is found at its first
     check."""
 
@@ -177,7 +177,7 @@ async def test_a_stream_that_is_just_being_opened_ends_too() -> None:
     assert [item async for item in items] == []
 
 
-async def test_streams_that_have_ended_leave_nothing_behind() -> None:
+async def test_ended_streams_leave_no_state_behind() -> None:
     feeds = Feeds()
     answers = iter([True, False])
 

@@ -9,9 +9,9 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
+from tests.support.accounts import People
 from tests.support.fleet_api import FleetApi
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People
 from tests.support.responses import assert_refused
 
 
@@ -53,13 +53,13 @@ async def test_the_metric_follows_the_queue_and_counts_at_least_the_busy_workers
     assert (both["running_jobs"], both["needed_workers"]) == (2, 2)
 
 
-async def test_another_fleets_queue_does_not_count(fleet_api: FleetApi) -> None:
+async def test_the_metric_ignores_the_queue_of_another_fleet(fleet_api: FleetApi) -> None:
     staging = await fleet_api.fleet(stage="staging")
     await fleet_api.jobs_api.submit(await fleet_api.jobs_api.person(tokens=100))
     assert (await metric(fleet_api, staging))["jobs"] == 0
 
 
-async def test_a_key_that_only_reads_opens_this_number_and_nothing_else_of_the_fleet(
+async def test_a_read_only_key_may_read_the_metric_and_no_other_route_of_the_fleet(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, fleet_api: FleetApi
 ) -> None:
     viewer = await people.user(role=Role.VIEWER)
@@ -78,14 +78,14 @@ async def test_a_key_that_only_reads_opens_this_number_and_nothing_else_of_the_f
     assert_refused(await client.get(f"{path}/scaling/metric", headers=user.headers), 403, "forbidden")
 
 
-async def test_an_unknown_fleet_or_a_wrong_parameter_is_named(fleet_api: FleetApi) -> None:
+async def test_the_refusal_names_an_unknown_fleet_or_a_wrong_parameter(fleet_api: FleetApi) -> None:
     assert_refused(await fleet_api.admin("GET", "fleets/999999/scaling/metric"), 404, "not_found")
     fleet = await fleet_api.fleet()
     wrong = await fleet_api.admin("GET", f"fleets/{fleet['id']}/scaling/metric?target_seconds=0")
     assert_refused(wrong, 422, "invalid_request", "query.target_seconds")
 
 
-async def test_the_metric_is_a_503_while_a_pool_is_unavailable(
+async def test_the_metric_returns_503_while_a_pool_is_unavailable(
     fleet_api: FleetApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that is too small would end workers."""

@@ -13,9 +13,9 @@ from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
+from tests.support.accounts import People
 from tests.support.fleet_api import Agent, FleetApi
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People
 from tests.support.responses import assert_refused
 
 
@@ -46,7 +46,7 @@ async def shown(fleet_api: FleetApi, token: dict[str, Any]) -> dict[str, Any]:
     return dict(found)
 
 
-async def test_the_token_says_which_fleet_stage_and_workflows(fleet_api: FleetApi) -> None:
+async def test_the_token_decides_fleet_stage_and_workflows(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet(stage="staging")
     token = await new_token(fleet_api, fleet, name="image 7")
     answer = await come(fleet_api, token["token"], f"{fleet['slug']}-1")
@@ -61,7 +61,7 @@ async def test_the_token_says_which_fleet_stage_and_workflows(fleet_api: FleetAp
     assert named.status_code == 201
 
 
-async def test_a_token_opens_no_other_fleet_and_no_other_stage(fleet_api: FleetApi) -> None:
+async def test_a_token_is_refused_by_other_fleets_and_stages(fleet_api: FleetApi) -> None:
     fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
     token = (await new_token(fleet_api, fleet))["token"]
     assert_refused(await come(fleet_api, token, "lost", fleet_slug=other["slug"]), 422, "invalid_request", "fleet_slug")
@@ -98,7 +98,7 @@ async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_oth
     assert [capacity[route].live_workers for route in routes] == [0, 1]
 
 
-async def test_a_worker_with_a_token_is_approved_at_once_where_others_wait(started: Started) -> None:
+async def test_a_worker_with_a_token_is_approved_at_once(started: Started) -> None:
     async with started(fleet={"auto_approve": False}) as (plane, client):
         fleet_api = await crew_of(plane, client)
         token = (await new_token(fleet_api, await fleet_api.fleet()))["token"]
@@ -134,7 +134,7 @@ async def test_the_last_use_of_a_token_and_its_workers_are_shown(fleet_api: Flee
     assert (await shown(fleet_api, token))["last_used_at"] == after["last_used_at"]
 
 
-async def test_a_revoked_token_registers_no_worker_and_workers_it_registered_go_on(fleet_api: FleetApi) -> None:
+async def test_a_revoked_token_registers_no_worker_and_registered_workers_continue(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     token, other = await new_token(fleet_api, fleet), await new_token(fleet_api, fleet)
     name = f"{fleet['slug']}-1"
@@ -167,7 +167,7 @@ async def test_a_rotated_token_is_accepted_until_the_overlap_ends(fleet_api: Fle
     assert (await shown(fleet_api, old))["is_accepted"] is False
 
 
-async def test_a_token_is_managed_below_its_own_fleet_only(fleet_api: FleetApi) -> None:
+async def test_a_token_is_managed_only_through_its_own_fleet(fleet_api: FleetApi) -> None:
     fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
     token = await new_token(fleet_api, fleet)
     for action in ("rotate", "revoke"):
@@ -182,7 +182,7 @@ async def test_a_token_is_managed_below_its_own_fleet_only(fleet_api: FleetApi) 
     )
 
 
-async def test_a_deleted_fleet_takes_its_tokens_with_it(fleet_api: FleetApi) -> None:
+async def test_deleting_a_fleet_deletes_its_tokens(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet()
     token = await new_token(fleet_api, fleet)
     await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{token['id']}/rotate")
@@ -190,7 +190,7 @@ async def test_a_deleted_fleet_takes_its_tokens_with_it(fleet_api: FleetApi) -> 
     assert_refused(await come(fleet_api, token["token"], "orphan"), 401, "not_authenticated")
 
 
-async def test_wrong_tokens_are_limited_by_ip_address_and_right_ones_never_are(
+async def test_only_wrong_tokens_are_limited_by_ip_address(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     fleet_api = await crew_of(strict_plane, strict_client)
@@ -200,7 +200,7 @@ async def test_wrong_tokens_are_limited_by_ip_address_and_right_ones_never_are(
     assert (await come(fleet_api, token, f"right-{fleet_api.jobs_api.workflow}")).status_code == 201
 
 
-async def test_a_revoked_worker_comes_back_under_another_id_only_with_a_token_that_was_left(
+async def test_a_revoked_worker_registers_under_another_id_only_with_a_valid_token(
     fleet_api: FleetApi,
 ) -> None:
     fleet = await fleet_api.fleet()
@@ -214,7 +214,7 @@ async def test_a_revoked_worker_comes_back_under_another_id_only_with_a_token_th
     assert_refused(await come(fleet_api, token, f"{name}-4"), 401, "not_authenticated")
 
 
-async def test_a_token_cannot_take_the_place_of_a_silent_worker_of_another_fleet(fleet_api: FleetApi) -> None:
+async def test_a_token_cannot_take_over_a_silent_worker_of_another_fleet(fleet_api: FleetApi) -> None:
     fleet, other = await fleet_api.fleet(), await fleet_api.fleet()
     token, foreign = [(await new_token(fleet_api, each))["token"] for each in (fleet, other)]
     name = f"{fleet['slug']}-1"
@@ -263,7 +263,7 @@ async def test_a_revoked_worker_with_the_shared_secret_is_not_approved_under_ano
 FORWARDED = {"x-forwarded-for": "192.0.2.7"}
 
 
-async def test_beyond_loopback_workers_with_the_shared_secret_wait_for_approval(started: Started) -> None:
+async def test_remote_workers_with_the_shared_secret_wait_for_approval(started: Started) -> None:
     async with started(fleet={"auto_approve": None}) as (plane, client):
         fleet_api = await crew_of(plane, client)
         body = {"worker_id": "far", "workflow_slugs": [fleet_api.jobs_api.workflow]}
@@ -278,7 +278,7 @@ async def test_beyond_loopback_workers_with_the_shared_secret_wait_for_approval(
         assert again.json()["is_approved"] is True
 
 
-async def test_a_secret_that_was_not_set_registers_workers_of_this_machine_only(started: Started) -> None:
+async def test_a_derived_secret_registers_only_workers_of_this_machine(started: Started) -> None:
     async with started(fleet={"secret": None, "auto_approve": None}) as (plane, client):
         fleet_api = await crew_of(plane, client)
         assert (await fleet_api.register("near")).json()["is_approved"] is True

@@ -15,7 +15,7 @@ from callsheet import __version__
 from callsheet.app import ControlPlane
 from callsheet.plumbing.front_page import HOW_TO_PAGES
 from callsheet.plumbing.health import is_ready
-from tests.support.people import People
+from tests.support.accounts import People
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
@@ -36,7 +36,7 @@ class Page(HTMLParser):
         self.inline += [name for name in names if name == "style" or name.startswith("on")]
 
 
-async def test_programs_get_links(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_programs_get_links_as_json(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     answer = await client.get("/")
     assert answer.status_code == 200
     body = answer.json()
@@ -46,9 +46,7 @@ async def test_programs_get_links(plane: ControlPlane, client: httpx.AsyncClient
         assert (await client.get(body[name])).status_code == 200
 
 
-async def test_people_get_a_page_that_needs_nothing_from_elsewhere(
-    plane: ControlPlane, client: httpx.AsyncClient
-) -> None:
+async def test_browsers_get_a_page_without_external_resources(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     answer = await client.get("/", headers=BROWSER)
     assert answer.headers["content-type"].startswith("text/html")
     assert "Accept" in answer.headers["vary"]
@@ -65,7 +63,7 @@ async def test_people_get_a_page_that_needs_nothing_from_elsewhere(
     assert "$" not in re.sub(r"<style>.*?</style>", "", answer.text, flags=re.DOTALL)
 
 
-async def test_the_policy_allows_the_pages_own_style_and_nothing_else(client: httpx.AsyncClient) -> None:
+async def test_the_content_security_policy_allows_only_the_style_of_the_page(client: httpx.AsyncClient) -> None:
     answer = await client.get("/", headers=BROWSER)
     policy = answer.headers["content-security-policy"]
     style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)
@@ -76,7 +74,7 @@ async def test_the_policy_allows_the_pages_own_style_and_nothing_else(client: ht
     assert "unsafe" not in policy
 
 
-async def test_every_how_to_page_is_named_by_its_title(client: httpx.AsyncClient) -> None:
+async def test_the_front_page_lists_every_how_to_page_by_its_title(client: httpx.AsyncClient) -> None:
     titles = {
         file.name: file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for file in HOW_TO.glob("*.md")
     }
@@ -85,7 +83,7 @@ async def test_every_how_to_page_is_named_by_its_title(client: httpx.AsyncClient
     assert all(title in text for title in titles.values())
 
 
-async def test_strangers_learn_nothing_about_tenants(client: httpx.AsyncClient, people: People) -> None:
+async def test_anonymous_visitors_see_nothing_about_tenants(client: httpx.AsyncClient, people: People) -> None:
     admin = await people.admin()
     for headers in ({}, BROWSER, BROWSER | admin.headers):
         text = (await client.get("/", headers=headers)).text
@@ -93,7 +91,7 @@ async def test_strangers_learn_nothing_about_tenants(client: httpx.AsyncClient, 
             assert hidden not in text
 
 
-async def test_a_process_that_stops_is_not_ready(plane: ControlPlane) -> None:
+async def test_a_stopping_process_is_not_ready(plane: ControlPlane) -> None:
     draining = asyncio.Event()
     assert await is_ready(plane.databases, draining)
     draining.set()

@@ -14,8 +14,8 @@ import pytest
 
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
+from tests.support.accounts import People
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 # It finds its own key in the list of keys and revokes it, after which all it would test is a 401.
@@ -42,7 +42,7 @@ def without_costly_lengths(node: Any) -> Any:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("role", [Role.USER, Role.OPERATOR])
-async def test_made_up_requests_never_break_the_server_nor_the_document(
+async def test_generated_requests_cause_no_server_error_and_match_the_api_document(
     started: Started, role: Role, tmp_path: Path
 ) -> None:
     document = tmp_path / "openapi.json"

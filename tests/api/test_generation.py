@@ -13,9 +13,9 @@ from callsheet.dispatch.facts import Lease
 from callsheet.jobs.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.worker import CallbackAddress
+from tests.support.accounts import Person
 from tests.support.actor_harness import PRODUCT, ActorHarness
 from tests.support.core import Member
-from tests.support.people import Person
 from tests.support.responses import assert_refused
 from tests.support.waiting import until
 
@@ -85,7 +85,7 @@ async def test_a_scrape_that_finds_no_product_stores_none(actor_harness: ActorHa
         ("tts", {"text": "It glows."}, "tts", 2),
     ],
 )
-async def test_other_kinds_return_when_their_job_is_queued(
+async def test_other_job_types_return_when_their_job_is_queued(
     actor_harness: ActorHarness, ann: Person, kind: str, body: dict[str, Any], job_kind: str, cost: int
 ) -> None:
     actor_harness.actors[job_kind].gate.clear()
@@ -101,9 +101,7 @@ async def test_other_kinds_return_when_their_job_is_queued(
     await actor_harness.ended(ann, task)
 
 
-async def test_g5_a_key_used_again_returns_the_same_job_also_while_it_runs(
-    actor_harness: ActorHarness, ann: Person
-) -> None:
+async def test_g5_a_repeated_key_returns_the_same_job_while_it_runs(actor_harness: ActorHarness, ann: Person) -> None:
     copy = actor_harness.actors["copy"]
     copy.gate.clear()
     body = {"product": LAMP, "idempotency_key": "copy-1"}
@@ -121,7 +119,7 @@ async def test_g5_a_key_used_again_returns_the_same_job_also_while_it_runs(
     assert_refused(other, 422, "idempotency_key_reused")
 
 
-async def test_a_client_that_leaves_loses_nothing(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_client_disconnect_does_not_lose_the_job(actor_harness: ActorHarness, ann: Person) -> None:
     copy = actor_harness.actors["copy"]
     copy.gate.clear()
     leaving = asyncio.create_task(generate(actor_harness, ann, "copy", {"product": LAMP}))
@@ -133,9 +131,7 @@ async def test_a_client_that_leaves_loses_nothing(actor_harness: ActorHarness, a
     assert (await actor_harness.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
 
 
-async def test_a_job_that_takes_long_is_returned_unfinished_and_goes_on(
-    actor_harness: ActorHarness, ann: Person
-) -> None:
+async def test_a_slow_job_is_returned_unfinished_and_continues(actor_harness: ActorHarness, ann: Person) -> None:
     copy, at_once = actor_harness.actors["copy"], actor_harness.plane.tasks.synchronous
     copy.gate.clear()
     before, at_once.wait_seconds = at_once.wait_seconds, 0.2
@@ -147,7 +143,7 @@ async def test_a_job_that_takes_long_is_returned_unfinished_and_goes_on(
     await actor_harness.ended(ann, task)
 
 
-async def test_jobs_beyond_what_the_control_plane_runs_at_once_are_queued_and_also_return_their_result(
+async def test_jobs_above_the_concurrency_limit_are_queued_and_return_their_result(
     actor_harness: ActorHarness, ann: Person
 ) -> None:
     copy, at_once = actor_harness.actors["copy"], 4
@@ -228,7 +224,7 @@ class Closed(EveryProvider):
         raise ProviderPaused(lease.provider)
 
 
-async def test_a_provider_that_is_paused_is_not_called_and_the_job_waits_in_the_queue(
+async def test_a_paused_provider_is_not_called_and_the_job_stays_queued(
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once = actor_harness.plane.tasks.synchronous

@@ -14,18 +14,18 @@ from tests.support.outages import away
 from tests.support.responses import assert_refused
 
 
-async def test_healthz_says_that_the_process_lives(client: httpx.AsyncClient) -> None:
+async def test_healthz_reports_that_the_process_is_alive(client: httpx.AsyncClient) -> None:
     answer = await client.get("/healthz")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok", "version": __version__})
 
 
-async def test_readyz_has_asked_every_database(client: httpx.AsyncClient) -> None:
+async def test_readyz_checks_every_database(client: httpx.AsyncClient) -> None:
     answer = await client.get("/readyz")
     assert answer.status_code == 200
     assert answer.json() == {"status": "ready", "databases": {"central": "ok", "pool_1": "ok", "pool_2": "ok"}}
 
 
-async def test_readyz_names_the_database_that_does_not_answer(
+async def test_readyz_names_the_unavailable_database(
     neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
     first, second = [await neighbour_plane.databases.pool(name) for name in ("pool_1", "pool_2")]
@@ -39,10 +39,10 @@ async def test_readyz_names_the_database_that_does_not_answer(
         }
         async with away(first):
             problem = assert_refused(await neighbour_client.get("/readyz"), 503, "unavailable")
-    assert problem["detail"] == "No answer from the database pool_1, pool_2."
+    assert problem["detail"] == "No response from the database pool_1, pool_2."
 
 
-async def test_while_draining_only_readyz_says_no(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_only_readyz_fails_while_the_process_drains(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     plane.draining.set()
     try:
         assert_refused(await client.get("/readyz"), 503, "unavailable")
@@ -52,7 +52,7 @@ async def test_while_draining_only_readyz_says_no(plane: ControlPlane, client: h
     assert (await client.get("/readyz")).status_code == 200
 
 
-async def test_the_docs_page_needs_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+async def test_the_docs_page_loads_no_external_resources(client: httpx.AsyncClient) -> None:
     page = await client.get("/docs")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     policy = page.headers["content-security-policy"]
@@ -115,13 +115,13 @@ def lets_in(name: str) -> list[dict[str, list[str]]] | None:
     return None if public else [{"HTTPBearer": []}, {"APIKeyCookie": []}]
 
 
-async def test_operations_have_names_that_clients_can_be_made_from(document: dict[str, Any]) -> None:
+async def test_operation_ids_are_usable_by_client_generators(document: dict[str, Any]) -> None:
     names = [operation["operationId"] for _, operation in operations(document)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z_]+", name) for name in names)
 
 
-async def test_everything_the_document_refers_to_is_in_it(document: dict[str, Any]) -> None:
+async def test_every_reference_in_the_api_document_resolves(document: dict[str, Any]) -> None:
     referred = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
     assert "ProblemField" in referred
     assert referred <= document["components"]["schemas"].keys()

@@ -15,7 +15,7 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
-from tests.support.people import People, Person, session_of, sign_in
+from tests.support.accounts import People, Person, session_of, sign_in
 from tests.support.responses import assert_refused
 
 
@@ -31,7 +31,7 @@ async def new_key(client: httpx.AsyncClient, person: Person, name: str = "laptop
     return key
 
 
-async def test_a_key_says_who_its_user_is(client: httpx.AsyncClient, people: People) -> None:
+async def test_a_key_identifies_its_user(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
     me = (await client.get("/api/me", headers=person.headers)).json()
     assert me["email"] == person.user.email
@@ -40,7 +40,7 @@ async def test_a_key_says_who_its_user_is(client: httpx.AsyncClient, people: Peo
     assert me["csrf_token"] is None
 
 
-async def test_without_a_key_there_is_no_answer_but_the_way_to_get_one(client: httpx.AsyncClient) -> None:
+async def test_a_request_without_a_key_is_refused_with_the_steps_to_get_one(client: httpx.AsyncClient) -> None:
     for path in ("/api/me", "/api/keys", "/api/admin/tenants", "/api/admin/users"):
         answer = await client.get(path)
         assert_refused(answer, 401, "not_authenticated")
@@ -111,7 +111,7 @@ async def test_keys_are_listed_newest_first_page_by_page(client: httpx.AsyncClie
     assert cursor is None
 
 
-async def test_the_last_use_of_a_key_is_written_behind_the_request(
+async def test_the_last_use_of_a_key_is_written_after_the_request(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     person = await people.user()

@@ -13,7 +13,7 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.plumbing.edge import _shown
 from callsheet.wire.identity import Role
-from tests.support.people import PASSWORD, People, Person
+from tests.support.accounts import PASSWORD, People, Person
 from tests.support.responses import assert_refused
 
 
@@ -92,13 +92,13 @@ async def test_a_program_accepts_over_the_api(client: httpx.AsyncClient, operato
         assert_refused(answer, 404, "not_found")
 
 
-async def test_of_two_who_accept_at_once_one_does(client: httpx.AsyncClient, operator: Person) -> None:
+async def test_one_of_two_concurrent_acceptances_succeeds(client: httpx.AsyncClient, operator: Person) -> None:
     invitation = await invite(client, operator)
     answers = await asyncio.gather(*(client.post(api(invitation), json={"password": PASSWORD}) for _ in range(4)))
     assert sorted(answer.status_code for answer in answers) == [201, 404, 404, 404]
 
 
-async def test_of_invitations_made_at_once_one_link_works(client: httpx.AsyncClient, operator: Person) -> None:
+async def test_one_link_of_concurrent_invitations_works(client: httpx.AsyncClient, operator: Person) -> None:
     body = {"tenant": operator.tenant.slug, "email": "wanted@example.com"}
     answers = await asyncio.gather(
         *(client.post("/api/admin/invitations", json=body, headers=operator.headers) for _ in range(6))
@@ -119,7 +119,7 @@ async def test_a_tenant_admin_cannot_invite_a_user_who_sees_other_tenants(
     )
 
 
-async def test_a_tenant_admin_invites_to_no_other_tenant_and_touches_none_of_its_invitations(
+async def test_a_tenant_admin_has_no_access_to_invitations_of_another_tenant(
     client: httpx.AsyncClient, tenant_admin: Person, operator: Person
 ) -> None:
     body = {"tenant": operator.tenant.slug, "email": "spy@example.com"}
@@ -138,7 +138,7 @@ async def test_a_tenant_admin_invites_to_no_other_tenant_and_touches_none_of_its
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("how", ["revoked", "replaced", "expired", "tenant disabled", "e-mail taken"])
-async def test_a_link_that_should_not_work_does_not(
+async def test_an_invalid_link_is_refused(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, operator: Person, how: str
 ) -> None:
     tenant = await people.tenant()
@@ -183,9 +183,7 @@ async def test_the_token_is_stored_as_a_hash_and_not_logged(
         assert token not in _shown(path)
 
 
-async def test_texts_that_people_wrote_are_escaped_in_pages(
-    client: httpx.AsyncClient, people: People, operator: Person
-) -> None:
+async def test_texts_of_users_are_escaped_in_pages(client: httpx.AsyncClient, people: People, operator: Person) -> None:
     body = {"slug": f"t-{uuid4().hex[:8]}", "name": "<img src=x onerror=alert(1)>"}
     tenant = (await client.post("/api/admin/tenants", json=body, headers=operator.headers)).json()
     invitation = await invite(client, operator, tenant=tenant["slug"], email='"><b>@example.com')

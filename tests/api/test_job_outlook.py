@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from callsheet.dispatch.overview import Overview
+from tests.support.accounts import Person
 from tests.support.core import Member
-from tests.support.people import Person
 from tests.support.scripted_worker import described
 from tests.support.waiting import until
 from tests.support.worker_harness import OUTPUT, WorkerHarness
@@ -51,7 +51,9 @@ async def test_a_job_without_a_live_worker_gives_that_as_its_reason_to_wait(
     assert await expect(worker_harness, ann, job["id"]) == (1, "1", None, "no_live_worker")
 
 
-async def test_every_job_knows_its_place_its_time_and_its_reason(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_every_waiting_job_shows_its_position_its_estimated_time_and_its_reason(
+    worker_harness: WorkerHarness, ann: Person
+) -> None:
     await takes(worker_harness, 60.0)
     worker = await worker_harness.worker()
     first, second, third = [await worker_harness.engine_job(ann) for _ in range(3)]
@@ -78,7 +80,7 @@ async def test_every_job_knows_its_place_its_time_and_its_reason(worker_harness:
     ]
 
 
-async def test_a_job_that_is_tried_again_says_when(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_a_job_with_a_delayed_retry_shows_when_it_runs(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker()
     job = await worker_harness.engine_job(ann)
     error = {"type": "oom", "message": "Out of memory.", "retryable": True}
@@ -102,7 +104,7 @@ async def test_a_job_waits_for_the_limit_of_its_provider(worker_harness: WorkerH
     assert shown["why_waiting"]["message"] == "The provider's limit of 1 concurrent job is reached."
 
 
-async def test_a_fleet_that_is_growing_is_worth_waiting_for(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_a_job_waits_for_a_fleet_that_is_scaling_up(worker_harness: WorkerHarness, ann: Person) -> None:
     body = {
         "slug": worker_harness.jobs_api.workflow,
         "workflow_slugs": [worker_harness.jobs_api.workflow],
@@ -138,7 +140,7 @@ async def test_a_running_job_shows_progress_and_its_image(worker_harness: Worker
 
 
 @pytest.mark.parametrize("ended", ["completed", "canceled", "failed"])
-async def test_a_job_that_has_ended_has_no_outlook_and_costs_central_no_query(
+async def test_an_ended_job_has_no_outlook_and_needs_no_query_to_central(
     worker_harness: WorkerHarness, ann: Person, ended: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = await worker_harness.worker()
@@ -184,7 +186,7 @@ async def test_a_completed_job_lists_its_outputs_with_urls_that_work(
     assert [one["file_id"] for one in listed["outputs"]] == [one["file_id"] for one in shown["outputs"]]
 
 
-async def test_cancel_and_retry_answer_with_the_same_view(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_cancel_and_retry_return_the_same_view(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker()
     job = await worker_harness.engine_job(ann)
     await worker.fail(await worker.job(), "It broke.")

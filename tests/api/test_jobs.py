@@ -12,8 +12,8 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.toolbox.ids import uuid7
+from tests.support.accounts import People, Person
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
@@ -45,11 +45,12 @@ async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(jobs_api: 
         "result": None,
         "error": None,
     }
-    assert (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json() == job
+    shown = (await jobs_api.get(ann, f"/api/ai-jobs/{job['id']}")).json()
+    assert shown == job | {"title": "A workflow"}
     assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 70
 
 
-async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(jobs_api: JobsApi, ann: Person) -> None:
+async def test_the_same_key_returns_the_same_job_marked_as_replayed(jobs_api: JobsApi, ann: Person) -> None:
     request = jobs_api.request(ann, idempotency_key="key-1")
     first = await jobs_api.post("/api/admin/jobs", request)
     again = await jobs_api.post("/api/admin/jobs", request)
@@ -58,13 +59,13 @@ async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(jobs_a
     assert again.json() == first.json()
     changed = await jobs_api.post("/api/admin/jobs", request | {"cost": 11})
     assert_refused(changed, 422, "idempotency_key_reused")
-    # What is wrong with the request itself is said before anybody looks at the key.
+    # What is wrong with the request itself is said before the control plane looks at the key.
     shapeless = await jobs_api.post("/api/admin/jobs", request | {"cost": -1})
     assert_refused(shapeless, 422, "invalid_request", "cost")
     assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 90
 
 
-async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(jobs_api: JobsApi, ann: Person) -> None:
+async def test_a_refusal_for_too_few_tokens_or_too_many_jobs_has_the_numbers(jobs_api: JobsApi, ann: Person) -> None:
     poor = assert_refused(
         await jobs_api.post("/api/admin/jobs", jobs_api.request(ann, cost=101)), 422, "insufficient_tokens"
     )
@@ -111,14 +112,14 @@ async def test_a_bad_request_names_the_field_and_writes_nothing(
     assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
-async def test_a_payload_that_is_only_odd_arrives_as_it_is(jobs_api: JobsApi, ann: Person) -> None:
+async def test_an_unusual_but_valid_payload_is_stored_unchanged(jobs_api: JobsApi, ann: Person) -> None:
     odd = {"": {"\\u0000": "\\ud800", "deep": [[[[]]]]}, "huge": 10**400, "small": 1e-300, "quote": '"}{', "👻": None}
     job = await jobs_api.submit(ann, payload=odd)
     started = await jobs_api.start()
     assert (str(started.lease.job_id), started.payload) == (job["id"], odd)
 
 
-async def test_a_workflow_that_is_switched_off_takes_no_jobs(jobs_api: JobsApi, ann: Person) -> None:
+async def test_a_disabled_workflow_accepts_no_jobs(jobs_api: JobsApi, ann: Person) -> None:
     slug = f"off-{next(numbers)}"
     await jobs_api.core.add_workflow(slug, active=False)
     refused = await jobs_api.post("/api/admin/jobs", jobs_api.request(ann, workflow=slug))
@@ -152,11 +153,11 @@ async def test_jobs_are_listed_newest_first_page_by_page_and_by_status(jobs_api:
         ("status=gone", "query.status"),
     ],
 )
-async def test_a_list_asked_for_wrongly_is_refused(jobs_api: JobsApi, ann: Person, query: str, field: str) -> None:
+async def test_an_invalid_list_request_is_refused(jobs_api: JobsApi, ann: Person, query: str, field: str) -> None:
     assert_refused(await jobs_api.get(ann, f"/api/ai-jobs?{query}"), 422, "invalid_request", field)
 
 
-async def test_the_history_of_a_job_is_there_oldest_first(jobs_api: JobsApi, ann: Person) -> None:
+async def test_the_events_of_a_job_are_listed_oldest_first(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann)
     await jobs_api.core.complete(await jobs_api.start(), {"output": "o.mp4"})
     address = f"/api/ai-jobs/{job['id']}/events"
@@ -179,7 +180,7 @@ async def test_the_history_of_a_job_is_there_oldest_first(jobs_api: JobsApi, ann
     assert done["completed_at"] >= done["started_at"] >= done["created_at"]
 
 
-async def test_a_user_cancels_and_may_not_cancel_again(jobs_api: JobsApi, ann: Person) -> None:
+async def test_a_user_cancels_a_job_only_once(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann, cost=40)
     address = f"/api/ai-jobs/{job['id']}/cancel"
     canceled = await jobs_api.post_as(ann, address)
@@ -243,7 +244,7 @@ async def test_a_job_of_another_user_is_not_found(jobs_api: JobsApi, ann: Person
     assert [event["event"] for event in events] == ["job.created", "job.transition"]
 
 
-async def test_lists_show_nothing_of_others(jobs_api: JobsApi, ann: Person) -> None:
+async def test_lists_show_no_jobs_of_other_users(jobs_api: JobsApi, ann: Person) -> None:
     await jobs_api.submit(ann)
     for stranger in (await jobs_api.person(tenant_of=ann), await jobs_api.person("pool_2")):
         assert (await jobs_api.get(stranger, "/api/ai-jobs")).json()["items"] == []
@@ -255,13 +256,13 @@ async def test_lists_show_nothing_of_others(jobs_api: JobsApi, ann: Person) -> N
     ("method", "path"),
     [("POST", "/api/admin/jobs"), ("POST", "/api/admin/users/01900000-0000-7000-8000-000000000000/credits")],
 )
-async def test_admin_routes_are_for_admins(jobs_api: JobsApi, ann: Person, method: str, path: str) -> None:
+async def test_only_admins_may_call_admin_routes(jobs_api: JobsApi, ann: Person, method: str, path: str) -> None:
     body = jobs_api.request(ann) if path.endswith("jobs") else {"amount": 5, "provider_transaction_id": "p"}
     assert_refused(await jobs_api.client.request(method, path, json=body), 401, "not_authenticated")
     assert_refused(await jobs_api.client.request(method, path, json=body, headers=ann.headers), 403, "forbidden")
 
 
-async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(jobs_api: JobsApi) -> None:
+async def test_an_admin_credits_a_user_and_a_repeated_payment_is_credited_once(jobs_api: JobsApi) -> None:
     for pool in ("pool_1", "pool_2"):
         ann = await jobs_api.person(pool)
         address = f"/api/admin/users/{ann.user.id}/credits"
@@ -299,7 +300,7 @@ async def test_a_credit_for_an_unknown_user_is_not_found(jobs_api: JobsApi) -> N
     assert_refused(await jobs_api.post(f"/api/admin/users/{uuid7()}/credits", body), 404, "not_found")
 
 
-async def test_an_admin_sees_the_wallet_of_any_user_and_how_it_came_about(jobs_api: JobsApi) -> None:
+async def test_an_admin_sees_the_wallet_and_the_transactions_of_any_user(jobs_api: JobsApi) -> None:
     for pool in ("pool_1", "pool_2"):
         ann = await jobs_api.person(pool, tokens=100)
         await jobs_api.submit(ann, cost=30)
@@ -339,15 +340,15 @@ async def test_transactions_are_listed_newest_first_page_by_page(jobs_api: JobsA
 
 
 async def with_results(jobs_api: JobsApi, person: Person, sizes: Sequence[int]) -> list[str]:
-    """Completed jobs, newest first, whose results have so many bytes."""
+    """Completed tasks, newest first, whose results have so many bytes."""
     pool = await jobs_api.core.databases.pool(person.tenant.pool)
     ids = []
     for size in sizes:
         ids.append((await jobs_api.submit(person, cost=0, payload={"text": "p" * 1000}))["id"])
         await jobs_api.core.rows(
             pool,
-            """UPDATE ai_jobs SET status = 'completed', completed_at = now(), lease_seq = 1,
-                   result = jsonb_build_object('text', repeat('r', $2)) WHERE id = $1""",
+            """UPDATE ai_jobs SET status = 'completed', completed_at = now(), lease_seq = 1, actor = 'actor',
+                   queue_name = 'queue', result = jsonb_build_object('text', repeat('r', $2)) WHERE id = $1""",
             UUID(ids[-1]),
             size,
         )
@@ -355,9 +356,9 @@ async def with_results(jobs_api: JobsApi, person: Person, sizes: Sequence[int]) 
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/ai-jobs", "/api/admin/users/{user_id}/jobs", "/api/admin/tenants/{tenant_id}/jobs"]
+    "path", ["/api/ai-jobs", "/api/task", "/api/admin/users/{user_id}/jobs", "/api/admin/tenants/{tenant_id}/jobs"]
 )
-async def test_a_page_ends_before_its_results_have_too_many_bytes_and_says_where_to_go_on(
+async def test_a_page_is_cut_when_its_results_are_too_large_and_has_a_cursor(
     jobs_api: JobsApi, ann: Person, path: str
 ) -> None:
     """A page has one job at least; nothing is left out, nothing comes twice."""
@@ -369,13 +370,13 @@ async def test_a_page_ends_before_its_results_have_too_many_bytes_and_says_where
     cursor = None
     while len(pages) < 10:
         params: dict[str, Any] = {"limit": 50} | ({"cursor": cursor} if cursor else {})
-        asker = ann if path == "/api/ai-jobs" else jobs_api.admin
+        asker = jobs_api.admin if "/admin/" in path else ann
         address = path.format(user_id=ann.user.id, tenant_id=ann.tenant.id)
         answer = await jobs_api.client.get(address, params=params, headers=asker.headers)
         assert answer.status_code == 200, answer.text
         page = answer.json()
-        pages.append([job["id"] for job in page["items"]])
-        assert all(job["result"]["text"] for job in page["items"])
+        pages.append([job["job_id" if path == "/api/task" else "id"] for job in page["items"]])
+        assert all(job["result"] for job in page["items"])
         assert all(job.get("payload") is None for job in page["items"])
         cursor = page["next_cursor"]
         if cursor is None:

@@ -17,8 +17,8 @@ from callsheet.identity.audit import AuditLog
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wire.audit import AuditEntry, AuditFilter
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, KeyScope, Role
+from tests.support.accounts import People, Person, session_of
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person, session_of
 from tests.support.responses import assert_refused
 
 OF_ROLE = {
@@ -63,7 +63,7 @@ async def test_a_session_creates_keys_and_a_key_creates_none(
 
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.OPERATOR])
 @pytest.mark.parametrize("what", ["keys", "password-reset"])
-async def test_administration_lets_others_in_but_a_key_makes_no_way_in_for_its_own_user(
+async def test_an_admin_key_invites_other_users_but_creates_no_login_for_its_own_user(
     client: httpx.AsyncClient, people: People, role: Role, what: str
 ) -> None:
     tenant_admin = await people.user(role=role)
@@ -81,7 +81,7 @@ async def test_administration_lets_others_in_but_a_key_makes_no_way_in_for_its_o
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_a_key_has_at_first_the_scopes_that_the_role_can_use(
+async def test_a_new_key_has_the_scopes_of_the_role_by_default(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, role: Role
 ) -> None:
     person = await people.user(role=role)
@@ -121,9 +121,7 @@ async def test_an_invalid_property_of_a_key_is_refused_by_its_field(
     assert_refused(answer, 422, "invalid_request", wrong)
 
 
-async def test_a_key_that_expires_is_refused_from_then_on(
-    plane: ControlPlane, client: httpx.AsyncClient, people: People
-) -> None:
+async def test_an_expired_key_is_refused(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
     until = (datetime.now(UTC) + timedelta(days=30)).replace(microsecond=0)
     session = await session_of(client, person)
@@ -141,7 +139,7 @@ async def test_a_key_that_expires_is_refused_from_then_on(
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_a_key_from_before_there_were_scopes_keeps_what_its_role_allows(
+async def test_a_key_created_before_scopes_keeps_the_permissions_of_its_role(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, role: Role
 ) -> None:
     person = await people.user(role=role)
@@ -174,7 +172,7 @@ async def test_each_scope_allows_its_requests_without_other_scopes(
     assert_refused(await client.get("/api/ai-jobs", headers=admin), 403, "forbidden")
 
 
-async def test_without_the_scope_an_operators_key_is_a_users_key(
+async def test_an_operators_key_without_the_admin_scope_acts_as_a_users_key(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     operator = await people.admin()
@@ -183,7 +181,7 @@ async def test_without_the_scope_an_operators_key_is_a_users_key(
     assert_refused(await client.post("/api/task", json=body, headers=own), 422, "invalid_request", "priority")
 
 
-async def test_a_key_revokes_itself_whatever_its_scopes_and_without_submit_no_other(
+async def test_a_key_may_revoke_itself_and_needs_submit_to_revoke_others(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     person = await people.user()
@@ -213,7 +211,7 @@ async def test_the_number_of_keys_that_a_user_creates_in_an_hour_is_limited(
     assert (await client.post("/api/keys", json={"name": "mine"}, headers=session)).status_code == 201
 
 
-async def test_a_lower_role_takes_the_power_of_its_keys(
+async def test_a_lower_role_reduces_the_permissions_of_its_keys(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     operator, tenant_admin = await people.admin(), await people.user(role=Role.TENANT_ADMIN)
@@ -225,7 +223,7 @@ async def test_a_lower_role_takes_the_power_of_its_keys(
     assert_refused(await client.get("/api/admin/users", headers=tenant_admin.headers), 403, "forbidden")
 
 
-async def test_looking_a_key_up_is_one_statement_and_nothing_is_written(
+async def test_authenticating_a_key_takes_one_statement_and_writes_nothing(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a control plane whose loops do not run; the loops of other tests run statements of their own. The route reads

@@ -15,9 +15,9 @@ from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
+from tests.support.accounts import People, Person
 from tests.support.actor_harness import ActorHarness
 from tests.support.catalog_api import CatalogApi
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.worker_harness import OUTPUT, WorkerHarness
@@ -44,7 +44,7 @@ async def found(catalog_api: CatalogApi, person: Person, **query: Any) -> list[s
     return [item["id"] for item in await listed(catalog_api, person, **query)]
 
 
-async def test_a_row_has_what_a_list_shows_and_no_payload(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_a_row_has_the_fields_of_a_list_and_no_payload(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect(name="Claymation", credits_cost=7)
     file_id = await catalog_api.file(ann, name="Fox & Hound.mp4")
     prompt = "A FOX " + "on the moon " * 40
@@ -138,7 +138,7 @@ async def test_filters_work_together_and_counts_ignore_the_status(catalog_api: C
     assert (counts["by_status"]["failed"], counts["is_partial"]) == (0, False)
 
 
-async def test_a_range_of_time_is_exact(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_a_time_filter_includes_its_start_and_excludes_its_end(catalog_api: CatalogApi, ann: Person) -> None:
     effect, file_id = await catalog_api.effect(), await catalog_api.file(ann)
     jobs = [await catalog_api.submit(ann, effect, input_file_id=file_id) for _ in range(3)]
     middle = jobs[1]["created_at"]
@@ -149,7 +149,7 @@ async def test_a_range_of_time_is_exact(catalog_api: CatalogApi, ann: Person) ->
     assert await found(catalog_api, ann, created_to="0001-01-01T00:00:00Z") == []
 
 
-async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
+async def test_pages_have_a_cursor_that_also_continues_a_long_search(
     plane: ControlPlane, catalog_api: CatalogApi, ann: Person
 ) -> None:
     effect, file_id = await catalog_api.effect(), await catalog_api.file(ann)
@@ -201,7 +201,7 @@ async def test_tasks_are_in_the_same_list_and_are_found_by_actor_and_words(actor
     assert (row["title"], row["prompt"], row["actor"]) == ("Echo", "hello there", "echo")
 
 
-async def test_other_users_find_nothing(catalog_api: CatalogApi, ann: Person) -> None:
+async def test_other_users_do_not_find_the_job(catalog_api: CatalogApi, ann: Person) -> None:
     job = await catalog_api.submit(ann, await catalog_api.effect(), input_file_id=await catalog_api.file(ann))
     for other in (await catalog_api.person(tenant_of=ann), await catalog_api.person("pool_2")):
         assert await found(catalog_api, other, q="cat") == []
@@ -226,15 +226,15 @@ async def test_other_users_find_nothing(catalog_api: CatalogApi, ann: Person) ->
         ("&".join(f"kind=k{n}" for n in range(51)), "kind"),
     ],
 )
-async def test_bad_filters_are_named(catalog_api: CatalogApi, ann: Person, query: str, field: str) -> None:
+async def test_invalid_filters_are_refused_by_name(
+    catalog_api: CatalogApi, ann: Person, query: str, field: str
+) -> None:
     answer = await catalog_api.call("GET", f"/api/library/jobs?{query}", person=ann)
     assert answer.status_code == 422
     assert [error["field"].split(".")[:2] for error in answer.json()["errors"]] == [["query", field]]
 
 
-async def test_a_single_job_says_what_was_sent_so_that_a_form_can_be_filled_again(
-    catalog_api: CatalogApi, ann: Person
-) -> None:
+async def test_a_job_shows_its_request_so_that_a_form_can_be_filled_again(catalog_api: CatalogApi, ann: Person) -> None:
     effect = await catalog_api.effect(name="Claymation")
     sent = {"prompt": "a fox", "style": "pastel", "strength": 2.5, "tiled": True}
     job = await catalog_api.submit(ann, effect, input_file_id=await catalog_api.file(ann), input_payload=sent)

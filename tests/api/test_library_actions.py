@@ -48,7 +48,7 @@ async def balance(ann: MediaApi) -> int:
     return int((await ann.ask("GET", "/api/wallet")).json()["balance"])
 
 
-async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(ann: MediaApi) -> None:
+async def test_the_response_has_an_outcome_per_job_and_a_repeat_changes_nothing(ann: MediaApi) -> None:
     done, before = await made(ann), await balance(ann)
     waiting, nobodys = (await ann.jobs_api.submit(ann.person))["id"], str(uuid7())
     colleague = await ann.colleague()
@@ -67,7 +67,7 @@ async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(an
     assert (await colleague.ask("GET", f"/api/ai-jobs/{others}")).json()["status"] == "queued"
 
 
-async def test_a_retry_of_several_reserves_each_once_and_stops_where_the_tokens_end(ann: MediaApi) -> None:
+async def test_a_retry_of_several_jobs_reserves_each_once_until_the_tokens_run_out(ann: MediaApi) -> None:
     dear, cheap = await failed(ann, 990), await failed(ann, 20)
     first = await act(ann, "retry", dear, cheap)
     assert [(item["outcome"], item["code"]) for item in first] == [("done", None), ("refused", "insufficient_tokens")]
@@ -76,7 +76,7 @@ async def test_a_retry_of_several_reserves_each_once_and_stops_where_the_tokens_
     assert await balance(ann) == 10
 
 
-async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: MediaApi) -> None:
+async def test_deleting_a_job_hides_it_and_deletes_its_files_and_search_words(ann: MediaApi) -> None:
     job_id = await made(ann, CLIP, CLIP + b"second")
     balance_before = await balance(ann)
     assert len(await ann.paths()) == 2

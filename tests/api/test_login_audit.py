@@ -23,7 +23,7 @@ from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.audit import AuditEntry, AuditFilter
-from tests.support.people import PASSWORD, People, Person, session_of, sign_in
+from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
 
 TYPED = "a wrong password"
 
@@ -35,7 +35,7 @@ async def lines(databases: Databases, subject: object) -> list[AuditEntry]:
     return [entry for entry in reversed(page.items) if "login" in entry.action]
 
 
-async def test_logins_and_failed_logins_are_listed_with_the_ip_address_and_nothing_that_was_typed(
+async def test_logins_are_listed_with_the_ip_address_and_without_the_typed_texts(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     ann = await people.user()
@@ -55,7 +55,9 @@ async def test_logins_and_failed_logins_are_listed_with_the_ip_address_and_nothi
     assert not [text for text in (TYPED, PASSWORD, ann.user.email) if text in kept]
 
 
-async def test_a_failure_at_no_account_does_not_keep_the_name(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+async def test_a_failed_login_of_an_unknown_account_does_not_store_the_name(
+    plane: ControlPlane, client: httpx.AsyncClient
+) -> None:
     typed = {"email": "my-password-by-mistake", "password": TYPED}
     assert (await client.post("/api/auth/login", json=typed)).status_code == 401
     found = await lines(plane.databases, "unknown")
@@ -121,7 +123,9 @@ async def test_logins_cannot_fill_the_log(bounded_login_audit: BoundedLoginAudit
     assert {len(entry.details["address"]) for entry in await lines(bounded_login_audit.databases, ann)} == {64}
 
 
-async def test_logins_leave_the_log_after_a_while_and_changes_stay(databases: Databases, settings: Settings) -> None:
+async def test_old_logins_are_deleted_from_the_audit_log_and_changes_are_kept(
+    databases: Databases, settings: Settings
+) -> None:
     old, young = uuid7(), uuid7()
     insert = "INSERT INTO audit_logs (at, actor, action, subject_type, subject_id) VALUES ($1, 'x', $2, 'user', $3)"
     now = datetime.now(UTC)
@@ -140,7 +144,9 @@ async def test_logins_leave_the_log_after_a_while_and_changes_stay(databases: Da
     assert len(left["young"]) == 4
 
 
-async def test_counts_of_lines_outlive_the_sweeper(bounded_login_audit: BoundedLoginAudit, settings: Settings) -> None:
+async def test_the_counts_of_log_lines_are_kept_by_the_sweeper(
+    bounded_login_audit: BoundedLoginAudit, settings: Settings
+) -> None:
     """Their windows are longer than those of the attempts."""
     ann = uuid7()
     await bounded_login_audit.fail(ann, 3)

@@ -22,8 +22,8 @@ from callsheet.identity.authentication import Authentication
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret
 from tests.api.conftest import calling, new_ip_address, shared_plane
+from tests.support.accounts import PASSWORD, People, Person, sign_in
 from tests.support.installation import changed
-from tests.support.people import PASSWORD, People, Person, sign_in
 from tests.support.responses import assert_refused
 
 
@@ -71,7 +71,7 @@ async def limited_client(limited_plane: ControlPlane) -> AsyncIterator[httpx.Asy
 
 
 @pytest.mark.parametrize("known", [True, False])
-async def test_after_too_many_failures_an_ip_address_waits_and_others_do_not(
+async def test_only_the_ip_address_with_too_many_failures_must_wait(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient, known: bool
 ) -> None:
     person, stranger = await people_of(limited_plane).user(), new_ip_address()
@@ -90,7 +90,7 @@ async def test_after_too_many_failures_an_ip_address_waits_and_others_do_not(
     assert answer.status_code == (200 if known else 401)
 
 
-async def test_an_account_that_is_guessed_at_from_everywhere_is_slow_and_not_locked(
+async def test_an_account_attacked_from_many_ip_addresses_is_slowed_and_not_locked(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     person = await people_of(limited_plane).user()
@@ -110,7 +110,7 @@ async def test_an_account_that_is_guessed_at_from_everywhere_is_slow_and_not_loc
     assert (await guess(limited_client, other.user.email, stranger, PASSWORD)).status_code == 200
 
 
-async def test_a_whole_site_of_ipv6_counts_as_one_where_an_account_is_slow(
+async def test_an_ipv6_site_counts_as_one_ip_address_for_a_slowed_account(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     """65,536 networks of /64 come with any free tunnel."""
@@ -131,7 +131,7 @@ async def test_other_spellings_of_an_email_address_are_the_same_account(limited_
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("character", ["\0", "\x01", "\x1b", "\n", "\x7f", "\ud800"])
-async def test_a_control_character_makes_no_new_account_to_guess_at(
+async def test_a_control_character_in_an_email_does_not_evade_the_login_limit(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient, character: str
 ) -> None:
     """Left out at the lookup and counted, each number of them was an account with all its attempts left."""
@@ -144,7 +144,7 @@ async def test_a_control_character_makes_no_new_account_to_guess_at(
     assert (await guess(limited_client, person.user.email, address, PASSWORD)).status_code == 200
 
 
-async def test_parallel_guesses_do_not_pass_the_limit(
+async def test_parallel_logins_cannot_exceed_the_limit(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     person, address = await people_of(limited_plane).user(), new_ip_address()
@@ -153,7 +153,7 @@ async def test_parallel_guesses_do_not_pass_the_limit(
 
 
 @pytest.mark.thorough
-async def test_parallel_guesses_from_many_ip_addresses_leave_each_one_attempt(
+async def test_parallel_logins_from_many_ip_addresses_get_one_attempt_each(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     person, addresses = await people_of(limited_plane).user(), [new_ip_address() for _ in range(8)]
@@ -296,7 +296,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("known", [True, False, "disabled"])
-async def test_an_unknown_user_costs_as_much_work_as_a_known_one(
+async def test_a_login_of_an_unknown_user_costs_as_much_work_as_a_known_one(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, verified: list[str], known: bool | str
 ) -> None:
     person = await people.user()
@@ -309,7 +309,7 @@ async def test_an_unknown_user_costs_as_much_work_as_a_known_one(
     assert [password_hash.split("$")[1:4] for password_hash in verified] == [["argon2id", "v=19", "m=19456,t=2,p=1"]]
 
 
-async def test_a_guess_over_the_limit_costs_no_work(limited_client: httpx.AsyncClient, verified: list[str]) -> None:
+async def test_a_login_over_the_limit_computes_no_hash(limited_client: httpx.AsyncClient, verified: list[str]) -> None:
     email, address = f"{uuid4()}@example.com", new_ip_address()
     for _ in range(4):
         await guess(limited_client, email, address)

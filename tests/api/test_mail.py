@@ -26,7 +26,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import MailSettings, Settings, SettingsError, load_settings
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import shared_plane
-from tests.support.people import PASSWORD, People, Person, sign_in
+from tests.support.accounts import PASSWORD, People, Person, sign_in
 from tests.support.ports import free_port
 from tests.support.race_control import paused_at
 from tests.support.smtp_server import SmtpServer, smtp_server
@@ -148,9 +148,7 @@ async def _none(mail_harness: MailHarness) -> bool:
     return await mail_harness.mails() == []
 
 
-async def test_a_mail_counts_as_sent_when_its_link_is_used_before_that_is_written(
-    mail_harness: MailHarness, server: SmtpServer
-) -> None:
+async def test_a_mail_whose_link_was_used_counts_as_sent(mail_harness: MailHarness, server: SmtpServer) -> None:
     await mail_harness.invite()
     async with paused_at(Failpoint.MAIL_SENT_BEFORE_ROW, mail_harness.sender.tick(SystemClock().now())) as sending:
         assert (await mail_harness.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
@@ -160,7 +158,7 @@ async def test_a_mail_counts_as_sent_when_its_link_is_used_before_that_is_writte
     assert await mail_harness.mails() == []
 
 
-async def test_a_mail_that_could_not_be_sent_is_seen_and_sent_later(mail_harness: MailHarness) -> None:
+async def test_a_failed_mail_is_shown_and_sent_later(mail_harness: MailHarness) -> None:
     await mail_harness.invite()
     assert await mail_harness.sender.tick(SystemClock().now())
     [waiting] = await mail_harness.mails()
@@ -176,7 +174,7 @@ async def test_a_mail_that_could_not_be_sent_is_seen_and_sent_later(mail_harness
 
 
 @pytest.mark.parametrize(("refusal", "given_up"), [("550 No such user", True), ("450 Try again", False)])
-async def test_a_recipient_that_is_refused_for_good_is_given_up(
+async def test_a_permanently_refused_recipient_is_not_retried(
     mail_harness: MailHarness, server: SmtpServer, refusal: str, given_up: bool
 ) -> None:
     server.refusal = refusal
@@ -191,7 +189,7 @@ async def test_a_recipient_that_is_refused_for_good_is_given_up(
 
 
 @pytest.mark.thorough
-async def test_a_server_that_stays_away_is_given_up_in_the_end(mail_harness: MailHarness) -> None:
+async def test_sending_ends_when_the_mail_server_stays_unavailable(mail_harness: MailHarness) -> None:
     await mail_harness.invite()
     for _ in range(MOST_ATTEMPTS):
         assert await mail_harness.sender.tick(SystemClock().now() + LATER)
@@ -200,9 +198,7 @@ async def test_a_server_that_stays_away_is_given_up_in_the_end(mail_harness: Mai
     assert (mail["attempts"], mail["failed_at"] is not None) == (MOST_ATTEMPTS, True)
 
 
-async def test_operators_are_alerted_to_mails_that_are_late_or_were_given_up(
-    mail_harness: MailHarness, server: SmtpServer
-) -> None:
+async def test_operators_get_an_alert_for_late_and_failed_mails(mail_harness: MailHarness, server: SmtpServer) -> None:
     async def change(what: str) -> None:
         async with mail_harness.plane.databases.central.connection() as connection:
             await connection.execute(f"UPDATE mails SET {what}")
@@ -217,6 +213,28 @@ async def test_operators_are_alerted_to_mails_that_are_late_or_were_given_up(
     assert mail_harness.new not in (await mail_harness.alert() or "")
     await change("failed_at = failed_at - interval '25 hours'")
     assert await mail_harness.alert() is None
+
+
+async def test_an_operator_sends_a_mail_again_that_failed_for_good(
+    mail_harness: MailHarness, server: SmtpServer
+) -> None:
+    server.refusal = "550 No such user"
+    await mail_harness.invite()
+    await mail_harness.sender.tick(SystemClock().now())
+    [failed] = await mail_harness.mails()
+    assert failed["failed_at"] is not None
+    path = f"/api/admin/mails/{failed['id']}/send"
+    answer = await mail_harness.client.post(path, headers=mail_harness.operator.headers)
+    assert answer.status_code == 202
+    assert answer.json() == {**failed, "failed_at": None, "attempts": 0, "due_at": answer.json()["due_at"]}
+    server.refusal = None
+    assert await mail_harness.sender.tick(SystemClock().now())
+    assert [mail["To"] for mail in server.mails] == [mail_harness.new]
+    again = await mail_harness.client.post(path, headers=mail_harness.operator.headers)
+    assert (again.status_code, again.json()["detail"]) == (
+        404,
+        "This e-mail does not wait any more: it was sent, or its invitation or user is gone.",
+    )
 
 
 @pytest.mark.parametrize("point", [Failpoint.MAIL_CLAIMED_BEFORE_SEND, Failpoint.MAIL_SENT_BEFORE_ROW])
@@ -247,7 +265,9 @@ async def test_a_revoked_invitation_and_a_disabled_user_get_no_mail(
     assert (server.mails, await mail_harness.mails()) == ([], [])
 
 
-async def test_an_email_address_that_would_be_two_is_refused(mail_harness: MailHarness, server: SmtpServer) -> None:
+async def test_an_email_address_that_names_two_recipients_is_refused(
+    mail_harness: MailHarness, server: SmtpServer
+) -> None:
     await mail_harness.invite(f"victim.example.com,{mail_harness.new}")
     await mail_harness.sender.tick(SystemClock().now())
     assert server.mails == []
@@ -307,8 +327,10 @@ def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_session_survives_asking_for_a_new_password(mail_harness: MailHarness, server: SmtpServer) -> None:
-    """Anybody may ask; only who reads the mail changes something."""
+async def test_a_request_for_a_new_password_does_not_end_the_session(
+    mail_harness: MailHarness, server: SmtpServer
+) -> None:
+    """Anyone may ask; only who reads the mail changes something."""
     ann = await People(mail_harness.plane.accounts, mail_harness.plane.keys).user()
     assert (await sign_in(mail_harness.client, ann)).status_code == 200
     await mail_harness.client.post("/api/password-resets", json={"email": ann.user.email})

@@ -11,6 +11,7 @@ import pytest
 from callsheet.app import running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
+from tests.support.accounts import People, Person
 from tests.support.actor_harness import ActorHarness
 from tests.support.catalog_api import MP4
 from tests.support.fleet_api import FleetApi
@@ -19,7 +20,6 @@ from tests.support.jobs_api import JobsApi
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import HERE, service_table
 from tests.support.media_service import HTML, PNG, SECRET, MediaService, media_service, responding
-from tests.support.people import People, Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
@@ -85,7 +85,7 @@ def asked(provider: str, **payload: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("provider", ["leonardo", "lightbox"])
-async def test_an_image_is_asked_for_and_is_the_users_own(
+async def test_an_image_task_delivers_a_file_of_the_user(
     configured_actor_harness: ActorHarness, ann: Person, service: MediaService, provider: str
 ) -> None:
     params = {"width": 512, "height": 512}
@@ -103,18 +103,21 @@ async def test_an_image_is_asked_for_and_is_the_users_own(
     assert SECRET not in str(shown)
 
 
-async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_send(
+async def test_the_actor_media_accepts_the_name_that_older_clients_send(
     configured_actor_harness: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     payload = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse"}
     body = {"payload": payload, "idempotency_key": "alias"}
     asked = await configured_actor_harness.ask(ann, "POST", "/api/task", {**body, "task_type": "media_generation"})
     assert (asked.status_code, asked.json()["actor"], asked.json()["cost"]) == (201, "media", COST)
-    # Both names ask for the same.
-    again = await configured_actor_harness.ask(
-        ann, "POST", "/api/task", {**body, "actor": "media", "task_type": "media_generation"}
-    )
-    assert (again.status_code, again.json()["task_id"]) == (200, asked.json()["task_id"])
+    # The alias and the name mean the same actor, in either field.
+    for names in (
+        {"actor": "media", "task_type": "media_generation"},
+        {"actor": "media_generation"},
+        {"actor": "media_generation", "task_type": "media"},
+    ):
+        again = await configured_actor_harness.ask(ann, "POST", "/api/task", {**body, **names})
+        assert (again.status_code, again.json()["task_id"]) == (200, asked.json()["task_id"])
     listed = (await configured_actor_harness.ask(ann, "GET", "/api/task?actor=media_generation")).json()["items"]
     assert asked.json()["task_id"] in [task["task_id"] for task in listed]
     other = await configured_actor_harness.ask(
@@ -124,7 +127,7 @@ async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_
 
 
 @pytest.mark.thorough
-async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
+async def test_a_busy_service_is_retried_and_the_task_is_charged_once(
     configured_actor_harness: ActorHarness, ann: Person, service: MediaService
 ) -> None:
     service.faults["submit"] = [responding(503, {"error": "busy"})]
@@ -162,7 +165,7 @@ async def test_g10_a_payload_that_no_provider_takes_is_refused_by_field_and_cost
     assert await configured_actor_harness.balance(ann) == 100
 
 
-async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(
+async def test_a_comfyui_task_becomes_the_job_of_an_effect_for_an_engine_worker(
     configured_actor_harness: ActorHarness, ann: Person
 ) -> None:
     catalog_api = await configured_actor_harness.catalog_api()

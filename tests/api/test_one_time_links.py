@@ -12,7 +12,7 @@ from callsheet.app import ControlPlane
 from callsheet.identity.authentication import COOKIE
 from callsheet.identity.one_time_links import LIFE, OneTimeLinks, require_this_machine
 from callsheet.wire.errors import Forbidden, NotFound
-from tests.support.people import People
+from tests.support.accounts import People
 
 
 class Hands:
@@ -63,7 +63,7 @@ async def test_a_link_of_a_disabled_account_is_not_found(
     assert (await used(client, token)).status_code == 404
 
 
-async def test_a_request_that_was_passed_on_is_refused_and_uses_nothing_up(
+async def test_a_proxied_request_is_refused_and_does_not_use_the_link(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     token = plane.one_time_links.create((await people.user()).user.email)
@@ -98,7 +98,7 @@ def test_a_link_expires() -> None:
         links.take(late)
 
 
-def test_the_token_itself_is_kept_nowhere() -> None:
+def test_the_stored_link_does_not_contain_the_token() -> None:
     links = OneTimeLinks()
     token = links.create("ann@example.com")
     assert token not in repr(links)
@@ -114,7 +114,7 @@ def offering(user: int | None) -> OneTimeLinks:
     return links
 
 
-def test_the_account_is_offered_to_the_user_who_runs_the_demo_alone() -> None:
+def test_only_the_user_who_runs_the_demo_is_offered_the_account() -> None:
     assert offering(OURS).offered_to(PEER, OWN, []) == "ann@example.com"
     # Another user of the machine, and a connection that the system does not list.
     assert offering(OURS + 1).offered_to(PEER, OWN, []) is None
@@ -125,7 +125,7 @@ def test_the_account_is_offered_to_the_user_who_runs_the_demo_alone() -> None:
     assert OneTimeLinks(_user_of=lambda _peer, _own: OURS).offered_to(PEER, OWN, []) is None
 
 
-async def test_one_click_opens_a_session_where_the_account_is_offered(
+async def test_one_click_opens_a_session_if_the_account_is_offered(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     """The requests come over connections of the user who runs the control plane, as those of a demo's browser do."""

@@ -12,7 +12,7 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.settings import load_settings
 from tests.api.conftest import Started
-from tests.support.people import PASSWORD, People
+from tests.support.accounts import PASSWORD, People
 from tests.support.responses import assert_refused
 
 ALL_ADDRESSES = "0.0.0.0"
@@ -48,7 +48,7 @@ def own_origins(directory: Path, **server: Any) -> OwnAddresses:
         ({"host": ALL_ADDRESSES}, "studio.lan:8400", True),
     ],
 )
-def test_on_loopback_only_own_hosts_are_served(
+def test_a_loopback_server_serves_only_its_own_host_names(
     tmp_path: Path, server: dict[str, Any], host: str, is_answered: bool
 ) -> None:
     assert own_origins(tmp_path, **server).answers_for(host) is is_answered
@@ -78,18 +78,18 @@ def test_on_loopback_only_own_hosts_are_served(
         ({}, "http://", "", False),
     ],
 )
-def test_only_pages_of_own_origins_are_own_pages(
+def test_only_pages_of_own_origins_count_as_own_pages(
     tmp_path: Path, server: dict[str, Any], origin: str, host: str, is_own: bool
 ) -> None:
     assert own_origins(tmp_path, **server).is_own_page(origin, host) is is_own
 
 
-def test_no_setting_lets_pages_of_all_sites_use_the_session(tmp_path: Path) -> None:
+def test_no_setting_allows_pages_of_all_sites_to_use_the_session(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="must name each origin"):
         load_settings(home=tmp_path, server={"allowed_origins": "*"})
 
 
-async def test_a_rebound_name_gets_nothing(client: httpx.AsyncClient, plane: ControlPlane) -> None:
+async def test_a_rebound_host_name_is_refused(client: httpx.AsyncClient, plane: ControlPlane) -> None:
     rebound = {"host": f"evil.example:{plane.settings.server.port}"}
     for path in ("/", "/healthz", "/metrics", "/api/me", "/docs", "/openapi.json"):
         problem = assert_refused(await client.get(path, headers=rebound), 421, "wrong_host", "header host")
@@ -101,7 +101,7 @@ async def test_a_rebound_name_gets_nothing(client: httpx.AsyncClient, plane: Con
     assert_refused(answer, 421, "wrong_host", "header host")
 
 
-async def test_the_host_of_a_request_makes_no_origin_its_own(started: Started) -> None:
+async def test_the_host_header_does_not_make_an_origin_trusted(started: Started) -> None:
     """Beyond loopback, requests for every host are accepted; the session still belongs to known URLs only."""
     async with started(server={"host": ALL_ADDRESSES}) as (plane, client):
         person = await People(plane.accounts, plane.keys).user()

@@ -11,7 +11,7 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
 from tests.api.conftest import new_ip_address
-from tests.support.people import PASSWORD, People, Person, session_of, sign_in
+from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
 from tests.support.responses import assert_refused
 
 CHANGED = "another long password"
@@ -70,14 +70,14 @@ async def test_a_change_without_the_current_password_is_refused(
     assert (await sign_in(client, ann)).status_code == 200
 
 
-async def test_a_wrong_current_password_is_forbidden_and_named(client: httpx.AsyncClient, ann: Person) -> None:
+async def test_a_wrong_current_password_is_refused_by_field(client: httpx.AsyncClient, ann: Person) -> None:
     body = {"current_password": "not this one", "new_password": CHANGED}
     answer = await client.post("/api/me/password", json=body, headers=ann.headers)
     assert_refused(answer, 403, "forbidden", "current_password")
     assert (await sign_in(client, ann)).status_code == 200
 
 
-async def test_guesses_are_counted_with_those_at_the_login(
+async def test_wrong_current_passwords_count_as_failed_logins(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     ann = await People(strict_plane.accounts, strict_plane.keys).user()
@@ -107,7 +107,7 @@ async def test_a_link_sets_a_password_once_and_ends_every_session(
         assert_refused(answer, 404, "not_found")
 
 
-async def test_of_links_used_at_once_one_sets_the_password(
+async def test_one_of_several_links_used_concurrently_sets_the_password(
     client: httpx.AsyncClient, operator: Person, ann: Person
 ) -> None:
     links = [await reset_link(client, operator, ann) for _ in range(4)]
@@ -121,7 +121,7 @@ async def test_of_links_used_at_once_one_sets_the_password(
 
 
 @pytest.mark.parametrize("how", ["expired", "disabled", "own change", "became operator"])
-async def test_a_link_that_should_not_work_does_not(
+async def test_an_invalid_link_is_refused(
     plane: ControlPlane, client: httpx.AsyncClient, operator: Person, ann: Person, how: str
 ) -> None:
     link = await reset_link(client, operator, ann)

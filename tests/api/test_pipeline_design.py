@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
 from callsheet.app import ControlPlane
 from tests.api.test_pipelines import STYLED, PipelinesApi, problems
+from tests.support.accounts import People
 from tests.support.catalog_api import CatalogApi
-from tests.support.people import People
 from tests.support.pipeline_harness import BASE, FIX
 
 TEXT = {"type": "text", "user_configurable": True, "required": True}
@@ -42,7 +43,7 @@ async def step_workflows(api: PipelinesApi) -> dict[str, dict[str, Any]]:
     return {each["workflow"]: each for each in answer.json()["items"]}
 
 
-async def test_workflows_for_steps_are_those_that_are_sold_and_make_images(pipelines_api: PipelinesApi) -> None:
+async def test_only_published_workflows_that_make_images_are_offered_for_steps(pipelines_api: PipelinesApi) -> None:
     base, fix, styled = [await pipelines_api.workflow(graph) for graph in (BASE, FIX, STYLED)]
     paint = await pipelines_api.workflow(PAINT, properties=[PROMPT, SEED])
     vary = await pipelines_api.workflow(VARY, properties=[IMAGE, SEED])
@@ -73,7 +74,7 @@ async def test_workflows_for_steps_come_in_pages(pipelines_api: PipelinesApi) ->
     assert sorted(seen) == sorted(every)
 
 
-async def test_every_template_that_is_offered_can_be_created_and_started_as_it_is(pipelines_api: PipelinesApi) -> None:
+async def test_every_offered_template_can_be_created_and_started_unchanged(pipelines_api: PipelinesApi) -> None:
     # Free, so that they are the cheapest that the installation has.
     for graph, properties in ((PAINT, [PROMPT, SEED]), (VARY, [IMAGE, SEED])):
         slug = await pipelines_api.workflow(graph, sold=False, properties=properties)
@@ -98,7 +99,7 @@ async def test_a_list_has_the_chain_and_the_newest_run_of_each_pipeline(pipeline
     assert [each["id"] for each in listed] == [made["id"], without["id"]]
     assert [(step["name"], step["max_children"]) for step in listed[0]["chain"]] == [("Base", 2)]
     last = listed[0]["last_run"]
-    assert (last["id"], last["name"], last["status"]) == (newest["id"], "Second", "active")
+    assert (last["id"], last["name"], last["status"], last["reason"]) == (newest["id"], "Second", "active", None)
     assert (listed[1]["last_run"], len(listed[1]["chain"])) == (None, 1)
 
 
@@ -120,6 +121,35 @@ async def test_versions_of_a_pipeline_are_read_with_their_steps(pipelines_api: P
     assert ([each["version"] for each in rest["items"]], rest["next_cursor"]) == ([1], None)
     assert (await pipelines_api.call("GET", f"{path}/versions?cursor=1")).json()["items"] == []
     assert (await pipelines_api.call("GET", "/api/pipelines/none/versions")).status_code == 404
+
+
+async def test_a_page_of_versions_is_cut_when_their_payloads_are_too_large_and_has_a_cursor(
+    plane: ControlPlane, pipelines_api: PipelinesApi
+) -> None:
+    """A page has one version at least; no version is left out or comes twice."""
+    steps = await pipelines_api.steps()
+    made = await pipelines_api.pipeline(steps)
+    path = f"/api/pipelines/{made['slug']}"
+    for children in range(2, 8):
+        await pipelines_api.call("PATCH", path, {"steps": [{**steps[0], "max_children": children}]})
+    pool = await plane.databases.pool(pipelines_api.ann.tenant.pool)
+    megabyte = 2**20
+    async with pool.connection() as connection:
+        for version, size in {7: 10, 6: 3 * megabyte, 5: megabyte, 4: 5 * megabyte, 3: 10}.items():
+            await connection.execute(
+                """UPDATE pipeline_steps SET effect_id = NULL, payload = jsonb_build_object('text', repeat('p', $3))
+                   WHERE pipeline_id = $1 AND version = $2""",
+                UUID(made["id"]),
+                version,
+                size,
+            )
+    pages: list[list[int]] = []
+    cursor = ""
+    while cursor is not None:
+        page = (await pipelines_api.call("GET", f"{path}/versions{cursor}")).json()
+        pages.append([each["version"] for each in page["items"]])
+        cursor = page["next_cursor"] and f"?cursor={page['next_cursor']}"
+    assert pages == [[7, 6, 5], [4], [3, 2, 1]]
 
 
 async def test_a_preview_names_the_field_of_a_wrong_step_and_of_a_wrong_value(pipelines_api: PipelinesApi) -> None:

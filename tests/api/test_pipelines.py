@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
-from tests.support.people import People, Person
 from tests.support.pipeline_harness import BASE, FIX
 from tests.support.responses import assert_refused
 
@@ -158,7 +158,7 @@ async def test_a_slug_is_used_once_and_must_not_look_like_an_id(pipelines_api: P
         ((1, None), "steps.1.position", "This step needs a position, because other steps have one."),
     ],
 )
-async def test_a_circle_or_a_gap_in_the_steps_is_refused(
+async def test_a_cycle_or_a_gap_in_the_steps_is_refused(
     pipelines_api: PipelinesApi, positions: tuple[int | None, ...], field: str, reason: str
 ) -> None:
     steps = [{**step, "position": at} for step, at in zip(await pipelines_api.steps(), positions, strict=True)]
@@ -190,7 +190,7 @@ async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_fiel
     assert "no such published effect" in problems(answer)["steps.0.effect"]
 
 
-async def test_a_run_of_a_pipeline_whose_workflow_was_switched_off_is_a_conflict_and_no_fault_of_the_request(
+async def test_a_run_of_a_pipeline_with_a_disabled_workflow_is_a_conflict(
     pipelines_api: PipelinesApi,
 ) -> None:
     made = await pipelines_api.pipeline()
@@ -237,7 +237,7 @@ async def test_a_value_that_a_step_needs_must_have_a_placeholder(pipelines_api: 
     assert found == {"steps.0.needs_parent_image_path": "The first step has no parent."}
 
 
-async def test_free_text_of_a_run_never_names_a_file(pipelines_api: PipelinesApi) -> None:
+async def test_free_text_of_a_run_cannot_name_a_file(pipelines_api: PipelinesApi) -> None:
     graph = {**FIX, "1": {"class_type": "LoadImage", "inputs": {"image": "{{style}}"}}}
     answer = await pipelines_api.define(
         [{"name": "Base", "workflow": await pipelines_api.workflow(graph), "needs_run_variables": True}]
@@ -263,7 +263,7 @@ async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(pipeline
     assert (await pipelines_api.begin(by_run, variables={"strength": 1})).status_code == 201
 
 
-async def test_a_run_that_lacks_something_is_refused_and_nothing_is_written(pipelines_api: PipelinesApi) -> None:
+async def test_an_incomplete_run_is_refused_and_writes_nothing(pipelines_api: PipelinesApi) -> None:
     pipeline = await pipelines_api.pipeline()
     assert "The step 'base' needs" in problems(await pipelines_api.begin(pipeline, prompt=None))["prompt"]
     assert problems(await pipelines_api.begin(pipeline, budget=None)).keys() == {"budget"}
@@ -279,7 +279,7 @@ async def test_a_run_that_lacks_something_is_refused_and_nothing_is_written(pipe
     assert (await pipelines_api.call("GET", "/api/runs")).json()["items"] == []
 
 
-async def test_a_run_goes_the_way_its_owner_sends_it(pipelines_api: PipelinesApi) -> None:
+async def test_the_owner_pauses_resumes_and_cancels_a_run(pipelines_api: PipelinesApi) -> None:
     pipeline = await pipelines_api.pipeline()
     run = (await pipelines_api.begin(pipeline, target_folder="gym-shoot", seed=7, target_leaves=2)).json()
     assert (run["status"], run["seed"], run["spent"], run["target_leaves"]) == ("active", 7, 0, 2)
@@ -323,7 +323,7 @@ async def test_a_prompt_or_variable_that_contains_the_placeholder_of_a_file_is_r
     assert problems(by_step).keys() == {"steps.0.values.style"}
 
 
-async def test_a_variable_is_nothing_to_a_step_that_takes_none(pipelines_api: PipelinesApi) -> None:
+async def test_a_step_without_placeholders_ignores_variables(pipelines_api: PipelinesApi) -> None:
     """It has a seed of its own, whatever another step calls by that name."""
     base, styled = await pipelines_api.workflow(BASE), await pipelines_api.workflow(STYLED)
     pipeline = await pipelines_api.pipeline(
@@ -336,7 +336,7 @@ async def test_a_variable_is_nothing_to_a_step_that_takes_none(pipelines_api: Pi
     assert found == {"variables.seed": "No step of this pipeline uses this variable."}
 
 
-async def test_however_much_is_wrong_an_answer_stays_small(pipelines_api: PipelinesApi) -> None:
+async def test_a_response_with_many_errors_stays_small(pipelines_api: PipelinesApi) -> None:
     workflow = await pipelines_api.workflow(BASE)
     wrong = {f"key-{number}-{'x' * 90}": 1 for number in range(100)}
     step = {"name": "Base", "workflow": workflow, "needs_run_prompt": True, "values": wrong}
@@ -345,7 +345,7 @@ async def test_however_much_is_wrong_an_answer_stays_small(pipelines_api: Pipeli
     assert len(answer.content) < 20_000
 
 
-async def test_the_same_key_once_more_returns_the_same_run(pipelines_api: PipelinesApi) -> None:
+async def test_a_repeated_key_returns_the_same_run(pipelines_api: PipelinesApi) -> None:
     pipeline = await pipelines_api.pipeline()
     first = await pipelines_api.begin(pipeline, idempotency_key="once")
     again = await pipelines_api.begin(pipeline, idempotency_key="once")
@@ -360,7 +360,7 @@ async def test_the_same_key_once_more_returns_the_same_run(pipelines_api: Pipeli
     assert (await stranger.begin(theirs, idempotency_key="once")).status_code == 201
 
 
-async def test_variables_stay_small_together(pipelines_api: PipelinesApi) -> None:
+async def test_the_total_size_of_variables_has_a_limit(pipelines_api: PipelinesApi) -> None:
     """A list of a hundred runs shows all of theirs."""
     names = [f"v{number}" for number in range(5)]
     text = " ".join("{{" + name + "}}" for name in names)
@@ -372,7 +372,7 @@ async def test_variables_stay_small_together(pipelines_api: PipelinesApi) -> Non
     assert fitting.status_code == 201, fitting.text
 
 
-async def test_a_workflow_that_is_not_sold_is_refused_like_an_unknown_workflow(pipelines_api: PipelinesApi) -> None:
+async def test_an_unpublished_workflow_is_refused_like_an_unknown_workflow(pipelines_api: PipelinesApi) -> None:
     """Names of what admins have not published are not to be guessed by making steps of them."""
     unsold, unpublished = (
         await pipelines_api.workflow(STYLED, sold=False),

@@ -73,7 +73,7 @@ async def test_a_list_of_jobs_has_everything_that_a_card_shows(media_api: MediaA
 
 
 @pytest.mark.thorough
-async def test_the_library_shows_them_too(media_api: MediaApi, tmp_path: Path) -> None:
+async def test_the_library_shows_previews(media_api: MediaApi, tmp_path: Path) -> None:
     job = await a_job(media_api, tmp_path)
     [listed] = (await media_api.ask("GET", "/api/library/jobs")).json()["items"]
     names = ("preview_status", "poster_url", "preview_url", "thumbnails", "width", "height", "duration_seconds")
@@ -81,7 +81,7 @@ async def test_the_library_shows_them_too(media_api: MediaApi, tmp_path: Path) -
         assert {each: listed[name][each] for each in names} == {each: shown[each] for each in names}
 
 
-async def test_until_there_is_a_result_a_job_shows_what_it_works_on(media_api: MediaApi, tmp_path: Path) -> None:
+async def test_a_job_without_a_result_shows_the_preview_of_its_input(media_api: MediaApi, tmp_path: Path) -> None:
     video = await media_api.video(clip(tmp_path / "before.mp4", 12))
     await media_api.submit(video)
     await make(media_api)
@@ -91,7 +91,7 @@ async def test_until_there_is_a_result_a_job_shows_what_it_works_on(media_api: M
 
 
 @pytest.mark.thorough
-async def test_a_list_that_is_loaded_twice_has_the_same_urls_and_a_browser_keeps_what_is_behind_them(
+async def test_a_reloaded_list_has_the_same_urls_so_that_browsers_cache_the_files(
     media_api: MediaApi, tmp_path: Path
 ) -> None:
     job = await a_job(media_api, tmp_path)
@@ -108,7 +108,7 @@ async def test_a_list_that_is_loaded_twice_has_the_same_urls_and_a_browser_keeps
 
 
 @pytest.mark.thorough
-async def test_videos_uploads_and_files_have_theirs(media_api: MediaApi, tmp_path: Path) -> None:
+async def test_videos_uploads_and_files_have_previews(media_api: MediaApi, tmp_path: Path) -> None:
     await a_job(media_api, tmp_path)
     [video] = (await media_api.ask("GET", "/api/videos")).json()["items"]
     assert (video["original"]["width"], video["processed"]["width"]) == (320, 640)
@@ -130,7 +130,7 @@ async def test_an_image_has_thumbnails_and_no_clip(media_api: MediaApi) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_url_opens_what_it_was_signed_for_and_nothing_else(media_api: MediaApi, tmp_path: Path) -> None:
+async def test_a_signed_url_opens_only_its_own_preview(media_api: MediaApi, tmp_path: Path) -> None:
     job = await a_job(media_api, tmp_path)
     url = job["poster_url"]
     path, _, query = url.partition("?")

@@ -16,10 +16,10 @@ from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.progress import ProgressReport
 from callsheet.plumbing.databases import Databases
+from tests.support.accounts import People, Person
 from tests.support.core import Core, Member, open_core, report
 from tests.support.event_stream import Event, EventStream, opened
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
 
 ALL = "/api/ai-jobs/stream"
 PICTURE = b"\x89PNG\r\n\x1a\n a picture"
@@ -170,7 +170,7 @@ async def rows(jobs_api: JobsApi, person: Person, job_id: str) -> int:
     return len(found)
 
 
-async def test_only_the_lease_a_job_runs_under_is_listened_to(jobs_api: JobsApi, ann: Person) -> None:
+async def test_only_progress_of_the_current_lease_is_accepted(jobs_api: JobsApi, ann: Person) -> None:
     job_id, first = await running(jobs_api, ann)
     await say(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
     await jobs_api.core.room.lease_reports.requeue(report(first), "spot")
@@ -238,7 +238,7 @@ async def test_odd_reports_are_cleaned_and_fail_no_heartbeat(
     assert {name: found[name] for name in kept} == kept
 
 
-async def test_reports_that_arrive_together_are_one_statement_and_the_last_word_counts(
+async def test_concurrent_reports_take_one_statement_and_the_last_one_counts(
     shared_databases: Databases,
 ) -> None:
     summary_of: list[tuple[str, str]] = []

@@ -13,8 +13,8 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
 from callsheet.wire.quotas import QuotaLimits
+from tests.support.accounts import Person
 from tests.support.media_api import CLIP, MediaApi, declared
-from tests.support.people import Person
 from tests.support.responses import assert_refused
 
 SIZE = len(CLIP)
@@ -42,7 +42,7 @@ async def storage(media_api: MediaApi) -> dict[str, Any]:
     return dict((await media_api.ask("GET", "/api/me")).json()["storage"])
 
 
-async def test_me_shows_what_files_take_and_may_take(media_api: MediaApi) -> None:
+async def test_me_shows_used_and_allowed_storage(media_api: MediaApi) -> None:
     quotas = media_api.plane.settings.quotas
     nothing = {
         "user": {
@@ -74,7 +74,7 @@ async def test_me_shows_what_files_take_and_may_take(media_api: MediaApi) -> Non
     assert await storage(media_api) == nothing
 
 
-async def test_results_of_jobs_count_and_go_with_their_video(media_api: MediaApi) -> None:
+async def test_results_of_jobs_count_until_their_video_is_deleted(media_api: MediaApi) -> None:
     video = await media_api.video()
     await media_api.run(video, b"\x01" * 70, b"\x02" * 30)
     assert (await storage(media_api))["user"]["files"] == 3
@@ -107,7 +107,7 @@ async def test_an_upload_beyond_the_quota_is_refused_and_names_the_limit(
     assert (await other.create()).status_code == 201
 
 
-async def test_an_upload_that_was_given_up_counts_until_its_url_is_dead(media_api: MediaApi, operator: Person) -> None:
+async def test_a_deleted_upload_counts_until_its_url_expires(media_api: MediaApi, operator: Person) -> None:
     """A client that has the URL can still store bytes there."""
     await change(media_api, operator, user_storage_bytes=SIZE)
     created = (await media_api.create()).json()
@@ -125,7 +125,9 @@ async def test_the_quota_of_a_tenant_does_not_affect_other_tenants(media_api: Me
     assert (await (await media_api.stranger()).create()).status_code == 201
 
 
-async def test_no_job_begins_for_who_has_no_room_and_what_runs_is_kept(media_api: MediaApi, operator: Person) -> None:
+async def test_a_user_without_storage_submits_no_job_and_keeps_the_results_of_running_jobs(
+    media_api: MediaApi, operator: Person
+) -> None:
     video, second = await media_api.video(), await media_api.video()
     await media_api.submit(video)
     await change(media_api, operator, user_storage_bytes=SIZE)
@@ -190,7 +192,7 @@ async def test_keys_have_a_limit_and_revoked_and_expired_ones_do_not_count(
     assert (await create()).status_code == 201
 
 
-async def test_an_operator_changes_single_limits_and_takes_the_default_again(
+async def test_an_operator_changes_single_limits_and_restores_the_default(
     media_api: MediaApi, operator: Person
 ) -> None:
     defaults = media_api.plane.settings.quotas.model_dump(include=set(QuotaLimits.model_fields))

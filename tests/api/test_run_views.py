@@ -10,9 +10,9 @@ import pytest
 
 from callsheet.app import ControlPlane
 from tests.api.test_candidates import PausedRun, ids
+from tests.support.accounts import People
+from tests.support.candidate_trees import COST
 from tests.support.catalog_api import CatalogApi
-from tests.support.people import People
-from tests.support.trees import COST
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def judge(paused_run: PausedRun, one: UUID, other: UUID, verdict: str) -> 
     return await paused_run.ask("POST", paused_run.run("votes"), body)
 
 
-async def test_pairs_in_advance_are_different_and_count_what_was_judged(local_paused_run: PausedRun) -> None:
+async def test_pairs_in_advance_differ_and_the_response_counts_judged_pairs(local_paused_run: PausedRun) -> None:
     for _ in range(4):
         await local_paused_run.tree.candidate()
     child = await local_paused_run.tree.candidate(await local_paused_run.tree.candidate())
@@ -49,7 +49,7 @@ async def test_pairs_in_advance_are_different_and_count_what_was_judged(local_pa
     assert (killed["judged"], killed["total"]) == (0, 6)
 
 
-async def test_both_gain_points_neither_loses_them_and_an_undo_gives_them_back(local_paused_run: PausedRun) -> None:
+async def test_both_raises_neither_lowers_both_ratings_and_an_undo_restores_them(local_paused_run: PausedRun) -> None:
     a, b, c = [await local_paused_run.tree.candidate() for _ in range(3)]
     both = (await judge(local_paused_run, a, b, "both")).json()
     assert (both["verdict"], both["elo_change"], both["both_change"]) == ("both", 0, 8)
@@ -74,9 +74,10 @@ async def test_both_gain_points_neither_loses_them_and_an_undo_gives_them_back(l
     assert [error["field"] for error in unknown.json()["errors"]] == ["verdict"]
 
 
-async def test_a_branch_shows_what_a_kill_rejects_and_refunds_before_it_does(local_paused_run: PausedRun) -> None:
+async def test_a_branch_shows_what_a_kill_would_reject_and_refund(local_paused_run: PausedRun) -> None:
     tree = local_paused_run.tree
-    await tree.core.rows(tree.ann.pool, "UPDATE pipeline_runs SET status = 'active', due_at = 'infinity'")
+    active = "UPDATE pipeline_runs SET status = 'active', due_at = 'infinity' WHERE id = $1"
+    await tree.core.rows(tree.ann.pool, active, tree.run_id)
     base, other = [await tree.candidate() for _ in range(2)]
     child = await tree.candidate(base)
     await tree.begin(child)
@@ -126,7 +127,8 @@ async def test_a_gate_shows_how_many_children_an_approval_may_start_and_their_co
 
 async def test_the_spending_of_a_run_is_what_its_jobs_hold_and_have_used(local_paused_run: PausedRun) -> None:
     tree = local_paused_run.tree
-    await tree.core.rows(tree.ann.pool, "UPDATE pipeline_runs SET status = 'active', due_at = 'infinity'")
+    active = "UPDATE pipeline_runs SET status = 'active', due_at = 'infinity' WHERE id = $1"
+    await tree.core.rows(tree.ann.pool, active, tree.run_id)
     base = await tree.candidate()
     jobs = [await tree.begin(None), await tree.begin(base), await tree.begin(base)]
     shown = await local_paused_run.get(local_paused_run.run("spending?parts=4"))

@@ -55,7 +55,7 @@ async def everything_kept(plane: ControlPlane) -> str:
 
 
 @pytest.mark.parametrize("retryable", [False, True])
-async def test_no_secret_of_a_failure_is_left_anywhere(
+async def test_secrets_in_a_failure_are_stored_nowhere(
     strict_plane: ControlPlane, logged: io.StringIO, retryable: bool
 ) -> None:
     async with open_worker_harness(strict_plane) as worker_harness:

@@ -16,7 +16,7 @@ from callsheet.identity.authentication import COOKIE
 from callsheet.identity.devices import device_of
 from callsheet.identity.keys import KeyUsage
 from callsheet.wire.identity import Role
-from tests.support.people import PASSWORD, People, Person
+from tests.support.accounts import PASSWORD, People, Person
 from tests.support.responses import assert_refused
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -55,11 +55,11 @@ async def listed(client: httpx.AsyncClient) -> list[dict[str, Any]]:
         (None, None),
     ],
 )
-def test_a_device_is_what_a_person_recognises(user_agent: str | None, device: str | None) -> None:
+def test_a_session_shows_a_recognizable_device_name(user_agent: str | None, device: str | None) -> None:
     assert device_of(user_agent) == device
 
 
-async def test_a_person_sees_the_own_sessions_and_which_one_asks(plane: ControlPlane, people: People) -> None:
+async def test_a_user_sees_their_own_sessions_and_which_one_is_current(plane: ControlPlane, people: People) -> None:
     ann, bob = await people.user(), await people.user()
     async with browser(plane, ann) as jobs_api, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
         newest, oldest = await listed(jobs_api)
@@ -76,7 +76,7 @@ async def test_a_person_sees_the_own_sessions_and_which_one_asks(plane: ControlP
         assert FIREFOX not in text
 
 
-async def test_when_a_session_was_seen_last_is_written_behind_the_requests(plane: ControlPlane, people: People) -> None:
+async def test_the_last_use_of_a_session_is_written_after_the_request(plane: ControlPlane, people: People) -> None:
     ann = await people.user()
     async with browser(plane, ann) as jobs_api:
         [before] = await listed(jobs_api)
@@ -85,7 +85,7 @@ async def test_when_a_session_was_seen_last_is_written_behind_the_requests(plane
     assert after["last_seen_at"] > before["last_seen_at"]
 
 
-async def test_one_session_is_ended_and_the_others_stay(plane: ControlPlane, people: People) -> None:
+async def test_ending_one_session_keeps_the_others(plane: ControlPlane, people: People) -> None:
     ann, bob = await people.user(), await people.user()
     async with browser(plane, ann) as jobs_api, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
         [session] = [each for each in await listed(jobs_api) if not each["is_current"]]

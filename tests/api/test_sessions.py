@@ -14,7 +14,7 @@ from callsheet.identity.authentication import COOKIE
 from callsheet.identity.sessions import SessionSweeper
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import Started
-from tests.support.people import PASSWORD, People, Person, session_of, sign_in
+from tests.support.accounts import PASSWORD, People, Person, session_of, sign_in
 from tests.support.responses import assert_refused, exchange
 from tests.support.waiting import until
 
@@ -63,7 +63,7 @@ async def test_only_the_hash_of_a_session_is_in_the_database(plane: ControlPlane
     assert browser.cookies[COOKIE] not in str(rows)
 
 
-async def test_a_session_says_who_its_user_is_until_it_is_ended(browser: httpx.AsyncClient, person: Person) -> None:
+async def test_a_session_identifies_its_user_until_it_ends(browser: httpx.AsyncClient, person: Person) -> None:
     token = browser.cookies[COOKIE]
     me = (await browser.get("/api/me")).json()
     assert (me["email"], me["signed_in_with"]) == (person.user.email, "session")
@@ -88,7 +88,7 @@ async def test_an_expired_session_is_refused_and_swept(plane: ControlPlane, brow
         assert await connection.fetchval("SELECT count(*) FROM browser_sessions") == 0
 
 
-async def test_a_made_up_token_is_refused(client: httpx.AsyncClient) -> None:
+async def test_an_invalid_session_token_is_refused(client: httpx.AsyncClient) -> None:
     for token in ("css_" + "A" * 43, "x", "=;=", "%00", "a" * 8000):
         answer = await client.get("/api/me", headers={"cookie": f"{COOKIE}={token}"})
         assert_refused(answer, 401, "not_authenticated")
@@ -133,7 +133,7 @@ async def test_a_password_hashed_with_older_parameters_is_hashed_anew_at_login(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("token", [None, "", "wrong", "é", "of another session"])
-async def test_a_cookie_alone_changes_nothing(
+async def test_a_cookie_without_the_csrf_token_changes_nothing(
     plane: ControlPlane, browser: httpx.AsyncClient, people: People, person: Person, token: str | None
 ) -> None:
     del browser.headers["x-csrf-token"]
@@ -146,7 +146,7 @@ async def test_a_cookie_alone_changes_nothing(
     assert [key["name"] for key in (await browser.get("/api/keys")).json()["items"]] == ["test"]
 
 
-async def test_with_its_token_a_session_may_change_things(browser: httpx.AsyncClient) -> None:
+async def test_a_session_with_its_csrf_token_may_change_data(browser: httpx.AsyncClient) -> None:
     created = await browser.post("/api/keys", json={"name": "made in the browser"})
     assert created.status_code == 201
     assert (await browser.delete(f"/api/keys/{created.json()['id']}")).status_code == 200
@@ -167,7 +167,7 @@ async def test_pages_of_other_sites_are_refused(browser: httpx.AsyncClient, pers
     assert (await browser.get("/api/me")).status_code == 200
 
 
-async def test_an_opaque_origin_is_foreign_also_where_no_host_is_named(plane: ControlPlane, person: Person) -> None:
+async def test_an_opaque_origin_is_refused_also_without_a_host_header(plane: ControlPlane, person: Person) -> None:
     body = f'{{"email": "{person.user.email}", "password": "{PASSWORD}"}}'.encode()
     head = (
         b"POST /api/auth/login HTTP/1.0\r\nOrigin: null\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -175,12 +175,12 @@ async def test_an_opaque_origin_is_foreign_also_where_no_host_is_named(plane: Co
     assert_refused(await exchange(plane.settings.public_url, head % len(body) + body), 403, "csrf_failed")
 
 
-async def test_our_own_page_may_use_the_session(plane: ControlPlane, browser: httpx.AsyncClient) -> None:
+async def test_pages_of_the_own_origin_may_use_the_session(plane: ControlPlane, browser: httpx.AsyncClient) -> None:
     headers = {"origin": plane.settings.public_url}
     assert (await browser.post("/api/keys", json={"name": "mine"}, headers=headers)).status_code == 201
 
 
-async def test_a_key_wins_over_a_cookie(browser: httpx.AsyncClient, people: People) -> None:
+async def test_a_key_takes_precedence_over_a_cookie(browser: httpx.AsyncClient, people: People) -> None:
     del browser.headers["x-csrf-token"]
     other = await people.user()
     me = (await browser.get("/api/me", headers=other.headers)).json()
@@ -191,7 +191,7 @@ async def test_a_key_wins_over_a_cookie(browser: httpx.AsyncClient, people: Peop
     assert_refused(await browser.get("/api/me", headers=wrong), 401, "not_authenticated")
 
 
-async def test_the_oldest_sessions_of_a_user_make_room_for_new_ones(
+async def test_a_new_session_ends_the_oldest_session_above_the_limit(
     client: httpx.AsyncClient, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions_module, "SESSIONS_PER_USER", 2)

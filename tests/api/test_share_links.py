@@ -17,8 +17,8 @@ from callsheet.media.previews.maker import PreviewMaker
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
+from tests.support.accounts import People
 from tests.support.media_api import CLIP, MediaApi
-from tests.support.people import People
 from tests.support.previews import clip
 from tests.support.responses import assert_refused
 
@@ -83,7 +83,7 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: MediaA
 
 
 @pytest.mark.thorough
-async def test_a_link_shows_posters_that_end_with_it(ann: MediaApi, tmp_path: Path) -> None:
+async def test_posters_of_a_link_end_with_the_link(ann: MediaApi, tmp_path: Path) -> None:
     job_id = await finished(ann, clip(tmp_path / "after.mp4", 24, width=640, height=480))
     others = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"
     await ann.jobs_api.core.rows(ann.pool, others, ann.tenant_id)
@@ -102,7 +102,7 @@ async def test_a_link_shows_posters_that_end_with_it(ann: MediaApi, tmp_path: Pa
     assert_refused(await ann.jobs_api.client.get(after["poster_url"]), 404, "not_found")
 
 
-async def test_the_owner_decides_about_prompt_and_input(ann: MediaApi) -> None:
+async def test_the_owner_decides_whether_a_link_shows_prompt_and_input(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id, show_prompt=True, show_input=False)
     found = (await opened(ann, link)).json()
@@ -179,7 +179,7 @@ async def test_a_link_ends_when_it_expires_or_its_job_file_owner_or_tenant_is_go
     [secret_token("csp"), "csp_short", "css_" + "a" * 43, "%00", "a" * 101, "..%2Fme"],
     ids=["random", "short", "other_prefix", "nul", "long", "path"],
 )
-async def test_a_token_that_was_guessed_shows_nothing(ann: MediaApi, token: str) -> None:
+async def test_a_guessed_token_is_not_found(ann: MediaApi, token: str) -> None:
     for path in (f"/api/shares/{token}", f"/api/shares/{token}/media/after"):
         answer = await ann.jobs_api.client.get(path)
         assert answer.status_code in (400, 404, 422)
@@ -199,7 +199,7 @@ async def test_a_viewer_makes_no_links(ann: MediaApi, people: People) -> None:
     assert_refused(answer, 403, "forbidden")
 
 
-async def test_openings_are_counted_behind_the_requests(ann: MediaApi) -> None:
+async def test_views_of_a_link_are_counted_after_the_request(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     link = await shared(ann, job_id)
     for _ in range(3):
@@ -226,7 +226,7 @@ async def test_links_are_swept_a_day_after_their_end(ann: MediaApi) -> None:
     assert await ids(datetime.now(UTC) + timedelta(days=2)) == {kept["id"]}
 
 
-async def test_a_user_makes_a_hundred_links_in_an_hour(ann: MediaApi) -> None:
+async def test_a_user_may_make_a_hundred_links_per_hour(ann: MediaApi) -> None:
     job_id = await finished(ann, MADE)
     async with ann.plane.databases.central.transaction() as connection:
         for _ in range(100):

@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.wire.identity import Role
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 from tests.support.responses import assert_refused
 
 

@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.event_stream import EventStream
-from tests.support.people import People, Person
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "put-it-behind-your-shop.md"
 SECRET = "whsec_of_the_tests"
@@ -63,7 +63,7 @@ async def pay(shop: Any, customer: str, tokens: int, payment_id: str) -> httpx.R
     return await asked(shop, "/payments", event, **{"payment-signature": signature(event)})
 
 
-async def test_a_payment_is_one_credit_however_often_it_is_announced(shop: Any) -> None:
+async def test_a_repeated_payment_webhook_credits_once(shop: Any) -> None:
     assert (await asked(shop, "/customers", {"customer": "ann"})).status_code == 201
     assert (await asked(shop, "/customers", {"customer": "ann"})).status_code == 409
     first, second = [await pay(shop, "ann", 50, "pi_1") for _ in range(2)]

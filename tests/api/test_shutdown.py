@@ -21,7 +21,7 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.server import AddressInUse, HttpServer
 from callsheet.settings import Settings
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 from tests.support.responses import assert_refused
 from tests.support.waiting import PATIENCE_SECONDS, until
 
@@ -78,7 +78,7 @@ async def person(settings: Settings) -> Person:
 @pytest.mark.parametrize(
     "sent", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)], ids=lambda sent: sent.name
 )
-async def test_a_request_that_runs_when_the_signal_comes_is_finished(
+async def test_a_running_request_is_finished_after_the_signal(
     settings: Settings, person: Person, sent: signal.Signals
 ) -> None:
     blocker = await asyncpg.connect(dsn(settings))
@@ -105,7 +105,7 @@ async def test_a_request_that_runs_when_the_signal_comes_is_finished(
 
 
 @pytest.mark.thorough
-async def test_a_request_that_does_not_end_is_given_up_after_the_grace_time(
+async def test_a_request_that_does_not_end_is_aborted_after_the_grace_time(
     settings: Settings, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocker = await asyncpg.connect(dsn(settings))
@@ -122,7 +122,7 @@ async def test_a_request_that_does_not_end_is_given_up_after_the_grace_time(
     await blocker.close()
 
 
-async def test_a_second_server_on_the_same_port_says_so_and_takes_no_request_from_the_first(
+async def test_a_second_server_on_the_same_port_fails_and_takes_no_request_of_the_first(
     plane: ControlPlane, client: httpx.AsyncClient
 ) -> None:
     """Both would listen: the system lets servers of one user share a port."""

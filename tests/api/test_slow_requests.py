@@ -18,7 +18,7 @@ from callsheet.plumbing.edge import Edge
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.plumbing.server import HttpServer, connections_possible, free_address
 from callsheet.settings import ServerSettings
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 from tests.support.worker_harness import WorkerHarness
 
 JSON = b"Content-Type: application/json\r\n"
@@ -122,7 +122,7 @@ async def test_a_body_with_too_many_values_is_refused(client: httpx.AsyncClient,
 @pytest.mark.parametrize(
     ("path", "declared"), [("/anything", b"Content-Length: 100\r\n"), ("/storage/x", b"Content-Length: 9000000\r\n")]
 )
-async def test_a_body_that_stops_coming_is_given_up_and_the_connection_closed(path: str, declared: bytes) -> None:
+async def test_a_stalled_body_is_aborted_and_the_connection_closed(path: str, declared: bytes) -> None:
     async with serving(body_grace_seconds=0.1) as port:
         head = b"PUT %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), declared)
         status, body = await answer_to(port, head + b"only this")
@@ -130,7 +130,7 @@ async def test_a_body_that_stops_coming_is_given_up_and_the_connection_closed(pa
     assert b'"code": "body_too_slow"' in body
 
 
-async def test_a_body_that_comes_fast_enough_may_take_its_time() -> None:
+async def test_a_large_body_at_a_sufficient_speed_is_accepted() -> None:
     # A share of 100 bytes within a minute, of which the test sends many at once.
     async with serving(body_grace_seconds=60, body_bytes_per_second=2) as port, connected(port) as (reader, writer):
         writer.write(b"PUT /storage/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
@@ -161,7 +161,7 @@ async def test_headers_have_a_limit_that_the_server_does_not_read_beyond() -> No
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"
 
 
-async def test_http2_is_spoken_only_where_it_is_configured() -> None:
+async def test_http2_is_used_only_if_it_is_configured() -> None:
     async with serving() as port, connected(port) as (reader, writer):
         writer.write(HTTP2)
         assert await reader.read() == b""
@@ -171,7 +171,7 @@ async def test_http2_is_spoken_only_where_it_is_configured() -> None:
         assert (await reader.readexactly(9))[3] == 4
 
 
-def test_connections_leave_descriptors_for_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_limit_leaves_file_descriptors_for_other_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
     allowed = [(1024, 4096)]

@@ -17,9 +17,9 @@ from callsheet.jobs import feeds as feeds_module
 from callsheet.plumbing.secrets import master_secret
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.identity import CreateKeyRequest
+from tests.support.accounts import People, Person, sign_in
 from tests.support.event_stream import EventStream
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person, sign_in
 from tests.support.responses import assert_refused
 
 ALL = "/api/ai-jobs/stream"
@@ -88,7 +88,7 @@ async def test_a_token_for_one_job_opens_no_other_stream(jobs_api: JobsApi, ann:
     assert_refused(await head(jobs_api, ALL, token=token), 403, "forbidden")
 
 
-async def test_nothing_but_streams_takes_a_token(jobs_api: JobsApi, ann: Person) -> None:
+async def test_only_streams_accept_a_stream_token(jobs_api: JobsApi, ann: Person) -> None:
     token = await token_of(jobs_api, ann)
     bearer = {"authorization": f"Bearer {token}"}
     job = await jobs_api.submit(ann)

@@ -18,10 +18,10 @@ from callsheet.plumbing.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
 from callsheet.wire.wallet import Wallet
 from tests.api.conftest import Started
+from tests.support.accounts import People, Person, sign_in
 from tests.support.core import report
 from tests.support.event_stream import EventStream, opened
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person, sign_in
 from tests.support.responses import assert_refused
 from tests.support.waiting import until
 
@@ -68,16 +68,14 @@ async def test_a_job_is_watched_live_to_its_end(jobs_api: JobsApi, ann: Person) 
 
 
 @pytest.mark.parametrize("seen", [0, 1, 2, 3])
-async def test_a_stream_is_resumed_behind_the_last_event_that_was_seen(
-    jobs_api: JobsApi, ann: Person, seen: int
-) -> None:
+async def test_a_stream_resumes_after_the_last_received_event(jobs_api: JobsApi, ann: Person, seen: int) -> None:
     job = await jobs_api.submit(ann)
     await jobs_api.core.complete(await jobs_api.start())
     async with opened(jobs_api.client, ann, f"/api/ai-jobs/{job['id']}/stream", last_event_id=seen) as stream:
         assert [event.id for event in await stream.rest()] == [1, 2, 3, 4][seen:]
 
 
-async def test_one_stream_has_all_jobs_of_a_user_and_starts_now_or_where_it_is_asked_to(
+async def test_the_stream_of_a_user_has_all_jobs_and_starts_now_or_at_a_given_event(
     jobs_api: JobsApi, ann: Person
 ) -> None:
     first = await jobs_api.submit(ann)
@@ -113,7 +111,7 @@ async def test_an_invalid_last_event_id_is_refused(jobs_api: JobsApi, ann: Perso
     assert_refused(answer, 422, "invalid_request", "header.last-event-id")
 
 
-async def test_a_stream_is_for_those_who_are_signed_in(jobs_api: JobsApi) -> None:
+async def test_a_stream_requires_authentication(jobs_api: JobsApi) -> None:
     assert_refused(await jobs_api.client.get(ALL), 401, "not_authenticated")
 
 
@@ -152,7 +150,7 @@ async def test_a_session_that_ended_ends_its_streams(jobs_api: JobsApi, ann: Per
         assert await stream.rest() == []
 
 
-async def test_a_user_has_only_so_many_streams_open(
+async def test_a_user_may_open_a_limited_number_of_streams(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     jobs_api = await JobsApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
@@ -172,7 +170,7 @@ async def test_a_user_has_only_so_many_streams_open(
     await until(has_room)
 
 
-async def test_an_idle_stream_says_now_and_then_that_it_is_alive(
+async def test_an_idle_stream_sends_keep_alive_comments(
     jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.05)
@@ -184,7 +182,7 @@ async def test_an_idle_stream_says_now_and_then_that_it_is_alive(
         assert (await stream.next(1))[0].data["job_id"] == job["id"]
 
 
-async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, jobs_api: JobsApi, ann: Person) -> None:
+async def test_a_disconnected_reader_is_removed(plane: ControlPlane, jobs_api: JobsApi, ann: Person) -> None:
     feeds = plane.jobs.feeds
     before = len(feeds)
     job = await jobs_api.submit(ann)
@@ -220,7 +218,7 @@ async def test_changes_by_another_control_plane_are_streamed_at_once(
 
 
 @pytest.mark.thorough
-async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_the_next_one(started: Started) -> None:
+async def test_streams_end_when_the_server_stops_and_resume_at_the_next_server(started: Started) -> None:
     # So long that a stop which waited for its streams would be noticed.
     patient = {"shutdown_seconds": 3000}
     async with httpx.AsyncClient(trust_env=False, timeout=60) as reader, AsyncExitStack() as streams:
@@ -275,7 +273,7 @@ async def _wallet_after(stream: EventStream, status: str) -> dict[str, Any]:
     return said
 
 
-async def test_another_tab_learns_that_a_job_was_deleted(jobs_api: JobsApi, ann: Person) -> None:
+async def test_other_tabs_are_notified_of_a_deleted_job(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann)
     await jobs_api.core.complete(await jobs_api.start())
     async with opened(jobs_api.client, ann, ALL) as stream:
@@ -300,7 +298,7 @@ class Noted:
                 yield connection
 
 
-async def test_a_look_at_what_is_new_takes_two_statements(jobs_api: JobsApi, ann: Person) -> None:
+async def test_reading_new_events_takes_two_statements(jobs_api: JobsApi, ann: Person) -> None:
     """Also with the wallet in it: every stream looks whenever something happens to a job of its user."""
     pool = Noted(await jobs_api.core.databases.pool(ann.tenant.pool))
     items = jobs_api.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, 0)

@@ -11,11 +11,11 @@ import pytest
 
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.tasks import task_id_of
+from tests.support.accounts import Person
 from tests.support.actor_harness import ActorHarness
 from tests.support.catalog_api import MP4
 from tests.support.event_stream import opened
 from tests.support.fleet_api import FleetApi
-from tests.support.people import Person
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
@@ -106,7 +106,7 @@ async def test_users_see_the_error_and_admins_also_its_traceback(actor_harness: 
     assert full["traceback"] == "Traceback of the cloud"
 
 
-async def test_a_failed_task_is_retried_and_counts_it(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_failed_task_is_retried_and_the_retry_is_counted(actor_harness: ActorHarness, ann: Person) -> None:
     task = await actor_harness.submit(ann, "broken", {})
     await actor_harness.ended(ann, task, "failed")
     answer = await actor_harness.ask(ann, "POST", f"/api/task/{task['task_id']}/retry")
@@ -116,7 +116,7 @@ async def test_a_failed_task_is_retried_and_counts_it(actor_harness: ActorHarnes
     assert len(actor_harness.actors["broken"].begun) == 2
 
 
-async def test_a_canceled_task_ends_and_its_actor_with_it(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_canceling_a_task_stops_its_actor(actor_harness: ActorHarness, ann: Person) -> None:
     echo = actor_harness.actors["echo"]
     echo.gate.clear()
     task = await actor_harness.submit(ann, "echo", {})
@@ -127,7 +127,7 @@ async def test_a_canceled_task_ends_and_its_actor_with_it(actor_harness: ActorHa
     assert_refused(again, 409, "invalid_transition")
 
 
-async def test_a_task_that_waits_says_so_and_why(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_waiting_task_shows_why_it_waits(actor_harness: ActorHarness, ann: Person) -> None:
     limited = actor_harness.actors["limited"]
     limited.gate.clear()
     payload = {"identifier": f"one-at-a-time-{uuid7()}", "limit": 1}
@@ -142,7 +142,9 @@ async def test_a_task_that_waits_says_so_and_why(actor_harness: ActorHarness, an
     await actor_harness.ended(ann, second)
 
 
-async def test_g5_the_same_key_is_the_same_task_and_charges_once(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_g5_a_repeated_key_returns_the_same_task_and_charges_once(
+    actor_harness: ActorHarness, ann: Person
+) -> None:
     key = {"idempotency_key": "key-1"}
     answers = await asyncio.gather(*(actor_harness.try_submit(ann, "echo", {"n": 1}, **key) for _ in range(5)))
     assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
@@ -228,12 +230,12 @@ async def test_g10_a_task_that_cannot_be_run_is_refused_by_its_field(
     assert await actor_harness.balance(ann) == 100
 
 
-async def test_admins_may_go_before_others(actor_harness: ActorHarness) -> None:
+async def test_an_admin_may_set_the_priority_of_a_task(actor_harness: ActorHarness) -> None:
     await actor_harness.jobs_api.credit(actor_harness.jobs_api.admin, 10)
     assert (await actor_harness.submit(actor_harness.jobs_api.admin, "echo", {}, priority=7))["priority"] == 7
 
 
-async def test_too_few_tokens_are_too_few_for_a_task_too(actor_harness: ActorHarness) -> None:
+async def test_a_task_without_enough_tokens_is_refused(actor_harness: ActorHarness) -> None:
     poor = await actor_harness.person(tokens=2)
     assert_refused(await actor_harness.try_submit(poor, "echo"), 422, "insufficient_tokens")
 
@@ -253,7 +255,7 @@ async def test_g6_a_task_of_another_user_is_not_found(actor_harness: ActorHarnes
             assert_refused(answer, 404, "not_found")
 
 
-async def test_a_job_that_is_not_a_task_is_not_found_as_one(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_a_job_that_is_not_a_task_is_not_found_among_tasks(actor_harness: ActorHarness, ann: Person) -> None:
     job = await actor_harness.jobs_api.submit(ann, cost=0)
     answer = await actor_harness.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
     assert_refused(answer, 404, "not_found")
@@ -308,7 +310,7 @@ async def test_actors_are_listed_among_the_workflows_only_on_request(actor_harne
     assert_refused(refused, 422, "invalid_request", "workflow")
 
 
-async def test_providers_are_listed_and_say_what_they_would_do(actor_harness: ActorHarness, ann: Person) -> None:
+async def test_providers_are_listed_with_a_preview_of_a_request(actor_harness: ActorHarness, ann: Person) -> None:
     [provider] = (await actor_harness.ask(ann, "GET", "/api/providers")).json()
     assert provider == {
         "name": "sketches",

@@ -17,12 +17,12 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
 from tests.api.conftest import shared_plane
+from tests.support.accounts import People, Person
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
+from tests.support.provider_services import LOCAL
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.responses import assert_refused
-from tests.support.services import LOCAL
 from tests.support.waiting import until
 
 Json = dict[str, Any]
@@ -137,7 +137,7 @@ async def generation_api(
 
 
 @pytest.mark.thorough
-async def test_from_a_page_to_words_an_image_and_a_video(generation_api: GenerationApi) -> None:
+async def test_a_product_page_becomes_a_text_an_image_and_a_video(generation_api: GenerationApi) -> None:
     scraped = await generation_api.made("scrape", url=f"{generation_api.shop}/lamp")
     product = scraped["result"]["product_id"]
     copy = await generation_api.made("copy", product_id=product, style="playful")
@@ -233,7 +233,7 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     assert actors == {"copy": 1, "media": None, "scrape": 1, "static_ad": 5, "tts": 2, "ugc_video": 20}
 
 
-async def test_words_instead_of_the_image_of_a_media_task_are_not_charged_either(generation_api: GenerationApi) -> None:
+async def test_a_media_task_that_returns_text_instead_of_an_image_is_refunded(generation_api: GenerationApi) -> None:
     generation_api.replicate.scenario = Scenario(output="I am sorry, I cannot draw.")
     await generation_api.ended((await generation_api.task(AD)).json()["job_id"], "failed")
     assert await generation_api.balance() == 100

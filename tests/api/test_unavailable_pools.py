@@ -21,9 +21,9 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
+from tests.support.accounts import People, Person
 from tests.support.core import Core, Member, open_core
 from tests.support.installation import installation, isolate
-from tests.support.people import People, Person
 from tests.support.ports import free_port
 from tests.support.responses import assert_refused
 
@@ -148,7 +148,7 @@ async def test_jobs_of_the_pool_do_not_block_jobs_of_other_pools(pool_outage: Po
     assert await pool_outage.core.lease() is None
 
 
-async def test_a_new_tenant_is_not_put_there(pool_outage: PoolOutage) -> None:
+async def test_a_new_tenant_does_not_get_an_unavailable_pool(pool_outage: PoolOutage) -> None:
     for _ in range(4):
         created = await pool_outage.plane.accounts.create_tenant(
             CreateTenantRequest(slug=f"new-{uuid4().hex}", name="New")
@@ -167,7 +167,7 @@ async def test_the_pool_is_opened_without_a_restart_when_it_is_available(ended_p
     assert tenants == {member.tenant_id for member in ended_pool_outage.members.values()}
 
 
-async def test_a_pool_that_goes_away_later_is_left_out_after_the_second_failed_renewal(
+async def test_a_pool_counts_as_unavailable_after_the_second_failed_renewal(
     ended_pool_outage: PoolOutage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     databases = ended_pool_outage.plane.databases

@@ -137,7 +137,7 @@ async def test_a_bad_upload_names_the_field_and_writes_nothing(
     assert await local_media_api.file_rows() == []
 
 
-async def test_everything_that_is_over_its_limit_is_named_at_once(local_media_api: MediaApi) -> None:
+async def test_all_exceeded_limits_are_named_at_once(local_media_api: MediaApi) -> None:
     answer = await local_media_api.create(size=2**50, mime_type="text/html")
     problem = assert_refused(answer, 422, "invalid_request", "mime_type", "size")
     assert "video/*, image/*, audio/*" in problem["detail"]
@@ -151,7 +151,9 @@ async def test_the_limits_come_from_the_settings(strict_plane: ControlPlane) -> 
             assert (await media_api.create(size=most, mime_type=mime_type)).status_code == status
 
 
-async def test_only_so_many_uploads_of_a_user_are_waited_for_also_at_once(strict_plane: ControlPlane) -> None:
+async def test_the_number_of_pending_uploads_of_a_user_has_a_limit_also_for_concurrent_requests(
+    strict_plane: ControlPlane,
+) -> None:
     async with MediaApi.opened(strict_plane) as media_api:
         answers = await asyncio.gather(*(media_api.create() for _ in range(10)))
         assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 7
@@ -202,7 +204,7 @@ async def test_confirming_again_returns_the_same_file(media_api: MediaApi) -> No
     ],
     ids=["shorter", "longer", "hash", "html", "pdf", "png", "program", "zip", "hls", "ffconcat", "sdp"],
 )
-async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_replaced(
+async def test_an_object_that_differs_from_its_declaration_is_refused_and_may_be_replaced(
     media_api: MediaApi, content: bytes, declaration: dict[str, Any], field: str
 ) -> None:
     created = (await media_api.create(**declaration)).json()
@@ -311,13 +313,13 @@ async def test_g6_another_user_and_another_tenant_find_nothing(media_api: MediaA
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_a_file_that_never_was_is_not_there(local_media_api: MediaApi, method: str) -> None:
+async def test_an_unknown_file_is_not_found(local_media_api: MediaApi, method: str) -> None:
     assert_refused(await local_media_api.ask(method, f"/api/files/{uuid7()}"), 404, "not_found")
     assert_refused(await local_media_api.ask(method, "/api/files/x"), 422, "invalid_request", "path.file_id")
     assert_refused(await local_media_api.confirm({"id": uuid7()}), 404, "not_found")
 
 
-async def test_nothing_is_given_without_a_key(local_media_api: MediaApi) -> None:
+async def test_every_route_of_uploads_requires_authentication(local_media_api: MediaApi) -> None:
     file = await local_media_api.uploaded()
     for method, path in (
         ("POST", "/api/videos/uploads"),
@@ -331,7 +333,7 @@ async def test_nothing_is_given_without_a_key(local_media_api: MediaApi) -> None
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
-async def test_a_deleted_file_is_gone_and_so_is_its_object(media_api: MediaApi, confirmed: bool) -> None:
+async def test_deleting_a_file_deletes_its_object(media_api: MediaApi, confirmed: bool) -> None:
     file = await media_api.uploaded()
     if confirmed:
         await media_api.confirm(file)
@@ -357,7 +359,7 @@ async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(media_api
     assert re.search("Delete the video", problem["detail"])
 
 
-async def test_limits_of_uploads_are_known_before_an_upload(media_api: MediaApi) -> None:
+async def test_limits_of_uploads_can_be_read_before_an_upload(media_api: MediaApi) -> None:
     answer = await media_api.ask("GET", "/api/videos/uploads/limits")
     settings = media_api.plane.settings
     assert answer.json() == {

@@ -14,9 +14,9 @@ from callsheet.identity.managers import COMMAND_LINE
 from callsheet.pipelines.user_work import UserWork
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
+from tests.support.accounts import PASSWORD, People, Person, sign_in
 from tests.support.event_stream import opened
 from tests.support.jobs_api import JobsApi
-from tests.support.people import PASSWORD, People, Person, sign_in
 from tests.support.responses import assert_refused
 
 
@@ -97,7 +97,7 @@ async def test_a_tenant_admin_leaves_operators_and_viewers_of_its_tenant_alone(
     assert (await client.get("/api/me", headers=target.headers)).json()["role"] == role.value
 
 
-async def test_for_a_tenant_admin_there_are_no_users_of_other_tenants(
+async def test_a_tenant_admin_does_not_find_users_of_other_tenants(
     client: httpx.AsyncClient, people: People, tenant_admin: Person
 ) -> None:
     stranger = await people.user()
@@ -146,7 +146,7 @@ async def test_a_tenant_admin_manages_the_users_of_its_tenant(
     assert (await change_role(client, tenant_admin, ann, "tenant_admin")).json()["role"] == "tenant_admin"
 
 
-async def test_jobs_are_shown_without_what_the_role_may_not_see(
+async def test_jobs_are_shown_without_the_fields_that_the_role_may_not_see(
     jobs_api: JobsApi, people: People, ann: Person, tenant_admin: Person, operator: Person
 ) -> None:
     owner = await jobs_api.person("pool_1", tokens=100)
@@ -166,7 +166,7 @@ async def test_jobs_are_shown_without_what_the_role_may_not_see(
     assert (await jobs_api.get(tenant_admin, f"{path}/{job['id']}")).status_code == 404
 
 
-async def test_a_new_operator_has_no_key_and_no_session_of_before(
+async def test_a_user_who_becomes_an_operator_loses_earlier_keys_and_sessions(
     client: httpx.AsyncClient, ann: Person, tenant_admin: Person, operator: Person
 ) -> None:
     """Or a tenant admin who made the key would hold an operator's."""
@@ -183,7 +183,7 @@ async def test_a_new_operator_has_no_key_and_no_session_of_before(
     assert (await sign_in(client, ann)).json()["role"] == "operator"
 
 
-async def test_a_role_that_ends_is_gone_with_the_next_request(
+async def test_a_removed_role_is_refused_from_the_next_request_on(
     client: httpx.AsyncClient, people: People, operator: Person
 ) -> None:
     other = await people.admin()
@@ -193,7 +193,7 @@ async def test_a_role_that_ends_is_gone_with_the_next_request(
 
 
 @pytest.mark.parametrize("whole_tenant", [False, True])
-async def test_disabling_refuses_at_once_and_lets_accepted_jobs_end(
+async def test_a_disabled_user_is_refused_at_once_and_accepted_jobs_finish(
     jobs_api: JobsApi, people: People, operator: Person, whole_tenant: bool
 ) -> None:
     ann = await jobs_api.person("pool_2", tokens=100)
@@ -225,7 +225,9 @@ async def test_disabling_refuses_at_once_and_lets_accepted_jobs_end(
     )
 
 
-async def test_deleting_waits_for_jobs_or_cancels_them(jobs_api: JobsApi, people: People, operator: Person) -> None:
+async def test_deleting_a_user_waits_for_jobs_or_cancels_them(
+    jobs_api: JobsApi, people: People, operator: Person
+) -> None:
     ann = await jobs_api.person("pool_1", tokens=100)
     job = await jobs_api.submit(ann)
     refused = await jobs_api.client.delete(of(ann), headers=operator.headers)
@@ -241,7 +243,7 @@ async def test_deleting_waits_for_jobs_or_cancels_them(jobs_api: JobsApi, people
     assert (await jobs_api.get(operator, of(ann, "/wallet"))).json()["balance"] == 100
 
 
-async def test_a_deleted_user_leaves_the_id_and_nothing_of_the_person(
+async def test_deleting_a_user_keeps_only_the_id(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, operator: Person
 ) -> None:
     tenant = await people.tenant()

@@ -54,7 +54,7 @@ def state(video: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(video[name] for name in ("status", "progress", "preview_url", "error", "processed_file_url"))
 
 
-async def test_a_video_confirms_its_upload_on_the_way(media_api: MediaApi) -> None:
+async def test_creating_a_video_confirms_its_upload(media_api: MediaApi) -> None:
     file = await media_api.uploaded()
     answer = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"], "title": "  Holiday  "})
     assert answer.status_code == 201
@@ -67,7 +67,7 @@ async def test_a_video_confirms_its_upload_on_the_way(media_api: MediaApi) -> No
     assert {**seen, "original_file_url": None} == {**video, "original_file_url": None}
 
 
-async def test_an_upload_that_never_came_makes_no_video(media_api: MediaApi) -> None:
+async def test_a_missing_upload_makes_no_video(media_api: MediaApi) -> None:
     file = (await media_api.create()).json()["file"]
     answer = await media_api.ask("POST", "/api/videos", {"original_file_id": file["id"]})
     assert_refused(answer, 422, "content_mismatch", "file_id")
@@ -117,7 +117,7 @@ async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local_m
         assert_refused(await local_media_api.ask("GET", f"/api/videos?{query}"), 422, "invalid_request", field)
 
 
-async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where_to_go_on(
+async def test_a_page_is_cut_when_its_outputs_are_too_large_and_has_a_cursor(
     local_media_api: MediaApi,
 ) -> None:
     """A page has one video at least; nothing is left out, nothing comes twice."""
@@ -198,9 +198,7 @@ async def test_a_video_shows_progress_of_the_current_lease_only(local_media_api:
 
 
 @pytest.mark.parametrize(("kind", "disposition"), [("image/png", None), ("image/svg+xml", "attachment")])
-async def test_a_preview_is_an_image_that_can_do_no_harm(
-    local_media_api: MediaApi, kind: str, disposition: str | None
-) -> None:
+async def test_a_preview_is_a_safe_image(local_media_api: MediaApi, kind: str, disposition: str | None) -> None:
     video = await local_media_api.video()
     address = f"/api/videos/{video['id']}/preview"
     assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
@@ -217,7 +215,7 @@ async def test_a_preview_is_an_image_that_can_do_no_harm(
     assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
 
 
-async def test_a_result_of_another_shape_is_not_shown_as_files(local_media_api: MediaApi) -> None:
+async def test_a_result_shows_only_files_that_its_job_made(local_media_api: MediaApi) -> None:
     """An actor may return any result, but a file that the result names is not shown unless the job made it."""
     other = await local_media_api.video()
     foreign = other["original_file_id"]
@@ -245,7 +243,7 @@ async def test_g6_another_user_and_another_tenant_find_no_video(media_api: Media
         assert (await other.ask("GET", "/api/videos")).json()["items"] == []
 
 
-async def test_a_deleted_video_takes_everything_with_it_that_was_made_of_it(media_api: MediaApi) -> None:
+async def test_deleting_a_video_deletes_every_result_made_from_it(media_api: MediaApi) -> None:
     video = await media_api.video()
     await media_api.run(video, b"first run", b"and its mask")
     await media_api.run(video, b"second run")

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from tests.support.accounts import People
 from tests.support.catalog_api import CatalogApi
-from tests.support.people import People
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ async def catalog_api(plane: ControlPlane, client: httpx.AsyncClient, people: Pe
     return await CatalogApi.open(plane, client, people)
 
 
-async def test_each_hold_names_its_job_and_goes_when_the_job_ends(catalog_api: CatalogApi) -> None:
+async def test_each_hold_names_its_job_and_ends_with_the_job(catalog_api: CatalogApi) -> None:
     ann, bob = await catalog_api.person(tokens=100), await catalog_api.person(tokens=100)
     effect = await catalog_api.effect(name="Claymation", credits_cost=7)
     file_id = await catalog_api.file(ann, name="fox.mp4")

@@ -11,7 +11,7 @@ import pytest
 from callsheet.jobs.retention import EventRetention
 from callsheet.plumbing.sql import Statement
 from callsheet.wire.identity import Role
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.worker_harness import OUTPUT, WorkerHarness
 
@@ -100,9 +100,7 @@ async def test_a_trace_that_cannot_be_read_loses_no_result_and_the_log_of_the_wo
     assert line["details"]["trace_dropped"].startswith("trace")
 
 
-async def test_a_job_that_runs_shows_the_node_that_works_until_none_does(
-    worker_harness: WorkerHarness, ann: Person
-) -> None:
+async def test_a_running_job_shows_the_current_node(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker()
     submitted = await worker_harness.engine_job(ann)
     job = await worker.job()
@@ -140,7 +138,7 @@ async def test_a_trace_costs_no_statement(
     assert len(await traces(worker_harness, ann)) == 1
 
 
-async def test_traces_go_with_the_job_and_with_its_events(worker_harness: WorkerHarness, ann: Person) -> None:
+async def test_traces_are_deleted_with_the_job_and_with_its_events(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker()
     deleted, old = [(await worker_harness.engine_job(ann))["id"] for _ in range(2)]
     for _ in range(2):

@@ -61,7 +61,7 @@ async def client(built: Path) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.parametrize(
     "path", ["/effects", "/effects/film-noir", "/jobs?status=failed", "/share/abc", "/apiary", "/x.y"]
 )
-async def test_every_other_path_is_the_applications_page(client: httpx.AsyncClient, path: str) -> None:
+async def test_every_other_path_returns_the_page_of_the_application(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path, headers=BROWSER)
     assert (answer.status_code, answer.content) == (200, INDEX)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -80,17 +80,17 @@ async def test_unknown_paths_of_programs_stay_errors(client: httpx.AsyncClient, 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "", "text/html;q=0", "text/html;q=nonsense"])
-async def test_a_program_gets_an_error_and_no_page(client: httpx.AsyncClient, accept: str) -> None:
+async def test_a_program_gets_a_problem_instead_of_a_page(client: httpx.AsyncClient, accept: str) -> None:
     assert (await client.get("/effects", headers={"accept": accept})).status_code == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_a_page_is_only_read(client: httpx.AsyncClient, method: str) -> None:
+async def test_a_page_accepts_only_get_and_head(client: httpx.AsyncClient, method: str) -> None:
     assert (await client.request(method, "/effects", headers=BROWSER)).status_code == 404
     assert (await client.request(method, SCRIPT, headers=BROWSER)).status_code == 404
 
 
-async def test_a_file_with_a_hash_in_its_name_is_kept_for_good(client: httpx.AsyncClient) -> None:
+async def test_a_file_with_a_hash_in_its_name_is_cached_forever(client: httpx.AsyncClient) -> None:
     answer = await client.get(SCRIPT)
     assert (answer.status_code, answer.content) == (200, b"script()")
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -112,7 +112,7 @@ async def test_a_file_with_a_hash_in_its_name_is_kept_for_good(client: httpx.Asy
         ("", None),
     ],
 )
-async def test_the_compressed_form_that_the_browser_takes(
+async def test_a_file_is_sent_in_a_compression_that_the_browser_accepts(
     client: httpx.AsyncClient, built: Path, accepted: str, chosen: str | None
 ) -> None:
     async with client.stream("GET", SCRIPT, headers={"accept-encoding": accepted}) as answer:
@@ -136,7 +136,7 @@ async def test_an_unchanged_page_is_not_sent_again(client: httpx.AsyncClient) ->
     assert changed.status_code == 200
 
 
-async def test_head_says_what_get_would(client: httpx.AsyncClient) -> None:
+async def test_head_returns_the_headers_of_get(client: httpx.AsyncClient) -> None:
     for path in ("/effects", SCRIPT):
         got, head = await client.get(path, headers=BROWSER), await client.head(path, headers=BROWSER)
         assert (head.status_code, head.content) == (200, b"")
@@ -198,7 +198,9 @@ async def test_the_page_runs_its_own_scripts_alone_and_loads_media_from_storage(
         ("", "http://127.0.0.1:8400", False),
     ],
 )
-def test_only_another_name_of_this_machine_is_led_to_the_first(host: str, public_url: str, is_other: bool) -> None:
+def test_only_another_name_of_this_machine_is_redirected_to_the_first_name(
+    host: str, public_url: str, is_other: bool
+) -> None:
     assert is_other_name(host, public_url) is is_other
 
 
@@ -212,7 +214,7 @@ def test_only_another_name_of_this_machine_is_led_to_the_first(host: str, public
     ],
     ids=["amazon", "amazon, virtual", "public endpoint", "own endpoint, virtual"],
 )
-def test_the_policy_names_the_origin_that_signed_urls_lead_to(chosen: dict[str, str]) -> None:
+def test_the_content_security_policy_names_the_origin_of_signed_urls(chosen: dict[str, str]) -> None:
     settings = S3Settings.model_validate({"bucket": "media", "access_key_id": "a", "secret_access_key": "b", **chosen})
     storage = S3Storage(settings, url_seconds=60)
     signed = (storage.presign_get("a"), storage.presign_put("a", content_type="image/png", size=1))
@@ -221,11 +223,11 @@ def test_the_policy_names_the_origin_that_signed_urls_lead_to(chosen: dict[str, 
         assert f"connect-src 'self' {origin_of(request.url)};" in policy
 
 
-def test_without_a_build_there_is_no_application(tmp_path: Path) -> None:
+def test_a_control_plane_without_a_build_serves_no_application(tmp_path: Path) -> None:
     assert open_web(STORAGE, "http://callsheet", tmp_path / "static") is None
 
 
-async def test_browsers_get_the_application_and_programs_what_they_had(
+async def test_browsers_get_the_application_and_programs_get_json(
     started: Started, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(composition, "open_web", partial(open_web, directory=built))
@@ -268,7 +270,7 @@ async def test_browsers_get_the_application_and_programs_what_they_had(
 
 
 @pytest.mark.thorough
-async def test_a_control_plane_for_programs_alone_serves_no_application(
+async def test_a_control_plane_without_the_web_application_serves_only_the_api(
     started: Started, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(composition, "open_web", partial(open_web, directory=built))
@@ -277,5 +279,5 @@ async def test_a_control_plane_for_programs_alone_serves_no_application(
         assert (await client.get("/effects", headers=BROWSER)).status_code == 404
 
 
-def test_the_files_are_where_the_build_puts_them() -> None:
+def test_the_files_are_found_in_the_directory_of_the_build() -> None:
     assert STATIC.parts[-4:] == ("src", "callsheet", "web", "static")

@@ -21,14 +21,14 @@ from callsheet.app import ControlPlane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from tests.api.conftest import shared_plane
 from tests.api.test_worker_requests import spied, without_looks
+from tests.support.accounts import Person
 from tests.support.core import Member
 from tests.support.jobs_api import JobsApi
-from tests.support.people import Person
+from tests.support.provider_services import LOCAL, service_settings
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, in_an_hour
-from tests.support.services import LOCAL, service_settings
 from tests.support.waiting import until
 from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
@@ -75,7 +75,7 @@ class CallbackHarness:
         return Member(person.tenant.id, person.user.id, pool)
 
     async def down_for(self, *people: Person) -> None:
-        """A job of each of them failed, because the provider did not answer."""
+        """A job of each of them failed, because the provider did not respond."""
         for person in people:
             await self.submit(person)
             answer = await self.worker.fail(await self.take(), "It answered 503.", error=DOWN)
@@ -146,7 +146,7 @@ async def callback_harness(worker_harness: WorkerHarness, replicate: ReplicateSe
     return CallbackHarness(worker_harness, replicate, worker, await worker_harness.jobs_api.person(tokens=100))
 
 
-async def test_from_submit_to_the_file_in_the_users_hands(
+async def test_a_job_of_a_webhook_provider_goes_from_submit_to_the_delivered_file(
     callback_harness: CallbackHarness, logged: io.StringIO
 ) -> None:
     job_id, job, prediction_id = await callback_harness.waiting()
@@ -251,7 +251,7 @@ async def test_calls_and_callbacks_are_counted_in_the_metrics(callback_harness: 
     }
 
 
-async def test_a_worker_that_repeats_a_poll_learns_that_the_provider_may_have_the_job(
+async def test_a_repeated_poll_says_that_the_provider_may_have_the_job(
     callback_harness: CallbackHarness,
 ) -> None:
     await callback_harness.submit()
@@ -261,7 +261,7 @@ async def test_a_worker_that_repeats_a_poll_learns_that_the_provider_may_have_th
     assert again["callback"] == {"url": first["callback"]["url"], "may_exist": True}
 
 
-async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_can_end_it(
+async def test_an_unavailable_provider_is_paused_until_an_admin_ends_the_pause(
     callback_harness: CallbackHarness,
 ) -> None:
     await callback_harness.down_for(await callback_harness.jobs_api.person(tokens=10), callback_harness.ann)
@@ -291,7 +291,7 @@ async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_ca
     assert_refused(await callback_harness.jobs_api.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
 
 
-async def test_failing_jobs_of_one_tenant_hold_up_no_other_tenant(callback_harness: CallbackHarness) -> None:
+async def test_failing_jobs_of_one_tenant_do_not_delay_other_tenants(callback_harness: CallbackHarness) -> None:
     bob = await callback_harness.jobs_api.person(tokens=100)
     await callback_harness.down_for(callback_harness.ann, callback_harness.ann)
     provider = (await callback_harness.providers())[PROVIDER]
@@ -321,7 +321,7 @@ async def test_failing_jobs_of_one_tenant_hold_up_no_other_tenant(callback_harne
     assert (await callback_harness.worker.poll())["reason"] == "empty"
 
 
-async def test_a_job_that_always_fails_is_one_failure(callback_harness: CallbackHarness) -> None:
+async def test_a_job_that_always_fails_counts_as_one_failure_of_the_provider(callback_harness: CallbackHarness) -> None:
     await callback_harness.submit()
     for _ in range(2):
         await callback_harness.worker.fail(await callback_harness.take(), "It answered 503.", error=DOWN)
@@ -345,7 +345,7 @@ async def test_a_waiting_worker_is_woken_when_the_pause_is_over(callback_harness
     assert (await callback_harness.providers())[PROVIDER]["state"] == "closed"
 
 
-async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
+async def test_provider_calls_need_extra_statements_and_jobs_of_engines_do_not(
     callback_harness: CallbackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = spied(monkeypatch)

@@ -31,7 +31,7 @@ def inside(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
     return data
 
 
-async def test_every_answer_is_inside_data_and_beside_it(worker_harness: WorkerHarness) -> None:
+async def test_every_response_has_its_fields_inside_data_and_at_the_top_level(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     worker_harness.workers.remove(worker)
     person = await worker_harness.jobs_api.person(tokens=10)

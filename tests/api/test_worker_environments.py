@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.wire.environment import MOST_NODE_CLASSES
-from tests.support.people import Person
+from tests.support.accounts import Person
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.worker_harness import WorkerHarness
 
@@ -57,7 +57,7 @@ async def test_a_job_waits_for_a_worker_that_can_run_it_and_says_what_is_missing
     assert (await worker.job())["job_id"] == job["id"]
 
 
-async def test_a_worker_gets_what_it_lacks(worker_harness: WorkerHarness) -> None:
+async def test_a_worker_gets_the_list_of_its_missing_requirements(worker_harness: WorkerHarness) -> None:
     await change(worker_harness, graph=GRAPH, requirements={"from_graph": False, "engine_version": ">=0.8"})
     worker = await worker_harness.worker()
     answer = await report(worker_harness, worker, engine_versions=["0.7.0"])

@@ -21,11 +21,11 @@ from tests.support.worker_harness import OUTPUT, WorkerHarness, open_worker_harn
 
 
 class TestPolls:
-    async def test_without_work_the_answer_is_empty_and_says_why(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_response_without_a_job_gives_the_reason(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         assert await worker.poll() == {"job": None, "reason": "empty"}
 
-    async def test_a_draining_worker_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_draining_worker_gets_no_job(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
@@ -33,7 +33,7 @@ class TestPolls:
         await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/undrain", {})
         assert (await worker.job())["kind"] == "effect"
 
-    async def test_a_worker_that_is_not_approved_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+    async def test_an_unapproved_worker_gets_no_job(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.central(
             "UPDATE comfyui_workers SET is_approved = false WHERE worker_id = $1", worker.worker_id
@@ -43,7 +43,7 @@ class TestPolls:
         await worker_harness.jobs_api.post(f"/api/admin/workers/{worker.worker_id}/approve", {})
         assert (await worker.poll())["job"] is not None
 
-    async def test_g4_a_worker_without_active_workflows_gets_nothing(self, worker_harness: WorkerHarness) -> None:
+    async def test_g4_a_worker_without_active_workflows_gets_no_job(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         await worker_harness.central(
@@ -51,7 +51,7 @@ class TestPolls:
         )
         assert (await worker.poll())["reason"] == "no_workflows"
 
-    async def test_the_capacity_that_is_shown_is_what_the_last_poll_said_and_never_more_than_registered(
+    async def test_the_shown_capacity_is_that_of_the_last_poll_up_to_the_registered_capacity(
         self, worker_harness: WorkerHarness
     ) -> None:
         worker = await worker_harness.worker(max_concurrency=3)
@@ -81,7 +81,7 @@ class TestPolls:
         assert (await both.poll(providers=["cloud"]))["reason"] == "empty"
         assert (await both.poll(providers=["self_hosted"]))["job"] is not None
 
-    async def test_a_worker_at_capacity_gets_no_more(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_worker_at_capacity_gets_no_job(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker(max_concurrency=2)
         person = await worker_harness.jobs_api.person(tokens=30)
         for _ in range(3):
@@ -93,7 +93,7 @@ class TestPolls:
         assert (await worker.poll())["job"] is not None
         assert (await worker.poll())["reason"] == "at_capacity"
 
-    async def test_one_may_be_fetched_ahead_while_more_is_queued_than_workers_can_take(
+    async def test_a_worker_may_prefetch_a_job_while_more_jobs_are_queued_than_workers_can_take(
         self, worker_harness: WorkerHarness
     ) -> None:
         worker, idle = await worker_harness.worker(), await worker_harness.worker()
@@ -111,7 +111,7 @@ class TestPolls:
         assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
         assert (await idle.poll())["job"] is not None
 
-    async def test_one_may_be_fetched_ahead_for_each_job_that_runs_while_no_other_worker_is_idle(
+    async def test_a_worker_may_prefetch_one_job_per_running_job_while_no_other_worker_is_idle(
         self, worker_harness: WorkerHarness
     ) -> None:
         worker, neighbor, idle = (
@@ -144,13 +144,13 @@ class TestPolls:
         assert (await worker.complete(first, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
         assert (await worker.job(poll_id="poll-1"))["dispatch_id"] != first["dispatch_id"]
 
-    async def test_a_poll_id_of_another_worker_gives_nothing_of_its_lease(self, worker_harness: WorkerHarness) -> None:
+    async def test_the_poll_id_of_another_worker_does_not_return_its_lease(self, worker_harness: WorkerHarness) -> None:
         worker, other = await worker_harness.worker(), await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         await worker.job(poll_id="same")
         assert (await other.poll(poll_id="same"))["reason"] == "empty"
 
-    async def test_a_lease_its_worker_does_not_know_goes_back_with_its_attempt(
+    async def test_a_lease_that_its_worker_does_not_know_is_requeued_without_counting_the_attempt(
         self, worker_harness: WorkerHarness
     ) -> None:
         worker = await worker_harness.worker()
@@ -168,7 +168,7 @@ class TestPolls:
         assert (row["attempts"], row["requeues"]) == (1, 1)
         await worker_harness.audited(worker, "registered", "leased", "lease_put_back", "leased")
 
-    async def test_a_lease_with_a_heartbeat_is_never_taken_for_unknown(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_lease_with_a_heartbeat_never_counts_as_unknown(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
@@ -176,9 +176,7 @@ class TestPolls:
         await make_old(worker_harness, job)
         assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
 
-    async def test_a_rotated_token_comes_with_every_answer_until_it_is_used(
-        self, worker_harness: WorkerHarness
-    ) -> None:
+    async def test_a_rotated_token_is_in_every_response_until_it_is_used(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         old = worker.token
@@ -207,7 +205,7 @@ class TestPolls:
         await worker_harness.audited(worker, "registered", "undeliverable", "leased")
         assert await worker_harness.balance(person) == 13
 
-    async def test_an_error_between_lease_and_answer_releases_the_lease(
+    async def test_an_error_between_lease_and_response_returns_the_lease(
         self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         worker = await worker_harness.worker()
@@ -279,10 +277,10 @@ class TestLongPolls:
             await repeats.wait()
         assert (await before)["lease_token"] == (await repeated)["lease_token"]
 
-    async def test_a_wait_without_work_ends(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_long_poll_without_a_job_ends(self, worker_harness: WorkerHarness) -> None:
         assert await (await worker_harness.worker()).poll(wait_seconds=0.2) == {"job": None, "reason": "empty"}
 
-    async def test_a_worker_that_leaves_while_it_waits_is_given_nothing(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_client_disconnect_during_a_long_poll_leases_no_job(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         writer = await send_poll(worker_harness, worker, wait_seconds=55)
         await waits(worker_harness)
@@ -295,7 +293,7 @@ class TestLongPolls:
         )
         assert (row["status"], row["attempts"]) == ("queued", 0)
 
-    async def test_a_worker_that_leaves_while_it_is_given_a_job_gives_it_back(
+    async def test_a_client_disconnect_while_a_job_is_leased_returns_the_lease(
         self, worker_harness: WorkerHarness
     ) -> None:
         """Its connection closes while the start of the job waits for a lock in the tenant's database."""
@@ -357,7 +355,7 @@ class TestLongPolls:
         job = await (await worker_harness.worker()).job()
         assert (job["job_id"], (await worker_harness.dispatch(job))["lease_seq"]) == (submitted["id"], 1)
 
-    async def test_work_that_a_drained_worker_was_woken_for_goes_to_another_that_waits(
+    async def test_a_job_that_woke_a_drained_worker_goes_to_another_waiting_worker(
         self, worker_harness: WorkerHarness
     ) -> None:
         """One arrival wakes two pollers; here both are drained, and the third has other workflows besides."""
@@ -406,7 +404,7 @@ class TestLongPolls:
         assert (await worker_harness.dispatch(answer["job"]))["lease_seq"] == 1
         assert await worker.poll() == {"job": None, "reason": "draining"}
 
-    async def test_a_worker_that_is_revoked_while_it_waits_gets_nothing(
+    async def test_a_worker_revoked_during_a_long_poll_gets_no_job(
         self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # What was true when it came is not believed at all any more.
@@ -462,7 +460,7 @@ class TestLongPolls:
         )
         assert [(row["dispatch_id"], row["attempts"]) for row in held] == [(number, 1) for number in given]
 
-    async def test_one_worker_has_only_so_many_polls_waiting(
+    async def test_a_worker_may_have_a_limited_number_of_waiting_polls(
         self, worker_harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(polls_module, "MOST_AT_ONCE", 2)
@@ -504,7 +502,7 @@ class TestLongPolls:
         assert (await worker.poll())["job"] is not None
 
     @pytest.mark.thorough
-    async def test_a_stopping_control_plane_does_not_sit_out_long_polls(self, started: Started) -> None:
+    async def test_a_stopping_control_plane_ends_long_polls_at_once(self, started: Started) -> None:
         async with started() as (plane, _), open_worker_harness(plane) as worker_harness:
             worker = await worker_harness.worker()
             polling = asyncio.create_task(worker.poll(wait_seconds=55))

@@ -14,10 +14,10 @@ from callsheet.app import ControlPlane
 from callsheet.fleet.protocol import open_protocol
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.worker import CompleteAnswer, CompleteRequest
+from tests.support.accounts import Person
 from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.catalog_api import PNG as OVERLAY
 from tests.support.crashes import crashed_at
-from tests.support.people import Person
 from tests.support.race_control import paused_at
 from tests.support.responses import assert_refused
 from tests.support.scripted_worker import ScriptedWorker, described
@@ -58,7 +58,7 @@ async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(w
         assert await worker_harness.balance(person) == 3
 
 
-async def test_the_job_says_everything_a_worker_needs(worker_harness: WorkerHarness) -> None:
+async def test_a_leased_job_has_every_field_that_a_worker_needs(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     await worker_harness.engine_job(person)
@@ -99,7 +99,7 @@ async def test_several_outputs_are_announced_uploaded_and_listed(worker_harness:
     assert str(first) == result["outputs"][0]["file_id"]
 
 
-async def test_the_one_output_and_named_ones_go_together(worker_harness: WorkerHarness) -> None:
+async def test_the_single_output_and_named_outputs_can_be_combined(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
@@ -112,7 +112,7 @@ async def test_the_one_output_and_named_ones_go_together(worker_harness: WorkerH
     assert [output["name"] for output in result["outputs"]] == ["output.mp4", "poster.png"]
 
 
-async def test_an_announced_output_takes_no_other_bytes(worker_harness: WorkerHarness) -> None:
+async def test_an_upload_that_differs_from_the_announcement_is_refused(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     await worker_harness.engine_job(person)
@@ -178,7 +178,7 @@ async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
     ],
     ids=["video", "image", "page", "playlist", "declared page"],
 )
-async def test_a_result_is_served_as_what_its_bytes_are(
+async def test_a_result_is_served_with_the_type_of_its_bytes(
     worker_harness: WorkerHarness, delivered: bytes, called: str, name: str, served_as: str, disposition: str | None
 ) -> None:
     """From the origin of S3 too, where the object keeps the type that its worker put it with."""
@@ -277,10 +277,11 @@ async def test_an_accepted_output_cannot_be_replaced_by_its_own_worker(worker_ha
     await worker.deliver(job, OUTPUT)
     assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
     [file] = await worker_harness.files(person, submitted["id"])
-    assert await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}, (
-        "what was uploaded is not kept twice"
-    )
 
+    async def upload_is_deleted() -> bool:
+        return await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}
+
+    await until(upload_is_deleted)
     await worker.deliver(job, OUTPUT[::-1])
     [shown] = (await worker_harness.shown(person, submitted["id"]))["outputs"]
     assert await worker.download(shown["url"]) == OUTPUT
@@ -318,7 +319,7 @@ async def reported(worker_harness: WorkerHarness, worker: ScriptedWorker, job: d
     return await protocol.reports.complete(principal, request)
 
 
-async def test_bytes_put_while_the_completion_runs_are_not_the_output(worker_harness: WorkerHarness) -> None:
+async def test_bytes_uploaded_during_the_completion_do_not_become_the_output(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)
@@ -350,7 +351,7 @@ async def test_g12_a_crash_around_the_acceptance_keeps_the_output_once(
     assert await worker_harness.balance(person) == 3
 
 
-async def test_a_refused_completion_keeps_no_copy(worker_harness: WorkerHarness) -> None:
+async def test_a_refused_completion_leaves_no_copy_in_storage(worker_harness: WorkerHarness) -> None:
     worker = await worker_harness.worker()
     person = await worker_harness.jobs_api.person(tokens=10)
     submitted = await worker_harness.engine_job(person)

@@ -15,9 +15,9 @@ from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
+from tests.support.accounts import People, sign_in
 from tests.support.fleet_api import Agent, FleetApi, join, registry
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, sign_in
 from tests.support.responses import assert_refused
 
 numbers = itertools.count(1)
@@ -152,7 +152,7 @@ async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(fleet_ap
     assert_refused(unknown, 422, "invalid_request", "workflow_slugs.1", "workflow_slugs.3")
 
 
-async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(fleet_api: FleetApi) -> None:
+async def test_a_missing_secret_a_wrong_secret_and_a_users_key_are_refused(fleet_api: FleetApi) -> None:
     body = {"worker_id": "stranger", "workflow_slugs": [fleet_api.jobs_api.workflow]}
     for headers in (
         {},
@@ -165,7 +165,7 @@ async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(fleet_api: Flee
     assert await fleet_api.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
 
 
-async def test_wrong_secrets_are_limited_by_ip_address_and_the_right_one_never_is(
+async def test_only_wrong_secrets_are_limited_by_ip_address(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     fleet_api = await crew_of(strict_plane, strict_client)
@@ -180,7 +180,7 @@ async def test_wrong_secrets_are_limited_by_ip_address_and_the_right_one_never_i
     assert (await sign_in(strict_client, await fleet_api.jobs_api.person())).status_code == 200
 
 
-async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
+async def test_a_configured_secret_replaces_the_derived_secret(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
     fleet_api = await crew_of(strict_plane, strict_client)
@@ -192,7 +192,7 @@ async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
     assert_refused(answer, 401, "not_authenticated")
 
 
-async def test_no_more_workers_than_allowed_but_one_that_is_known_may_come_back(started: Started) -> None:
+async def test_a_known_worker_may_register_again_at_the_limit_of_workers(started: Started) -> None:
     async with started(fleet={"max_workers": 2}) as (plane, client):
         fleet_api = await crew_of(plane, client)
         one, two = await fleet_api.agent("one"), await fleet_api.agent("two")
@@ -204,7 +204,7 @@ async def test_no_more_workers_than_allowed_but_one_that_is_known_may_come_back(
         await fleet_api.agent("three")
 
 
-async def test_an_id_that_was_seen_a_moment_ago_is_taken(fleet_api: FleetApi) -> None:
+async def test_a_recently_seen_id_cannot_be_registered_again(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     taken = await fleet_api.register(agent.worker_id)
     problem = assert_refused(taken, 409, "already_registered")
@@ -215,7 +215,7 @@ async def test_an_id_that_was_seen_a_moment_ago_is_taken(fleet_api: FleetApi) ->
     assert await fleet_api.is_known(agent)
 
 
-async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_and_leases_are_over(
+async def test_a_killed_agent_may_register_after_90_seconds_and_its_old_session_and_leases_end(
     fleet_api: FleetApi,
 ) -> None:
     ann = await fleet_api.jobs_api.person(tokens=10)
@@ -298,7 +298,7 @@ async def test_deregistering_needs_no_body(fleet_api: FleetApi, content: bytes) 
     assert (await fleet_api.client.post("/api/worker/deregister", content=content, headers=headers)).status_code == 204
 
 
-async def test_only_a_workers_token_deregisters_and_it_opens_nothing_else(fleet_api: FleetApi) -> None:
+async def test_only_a_worker_token_may_deregister_and_it_opens_no_other_route(fleet_api: FleetApi) -> None:
     agent = await fleet_api.agent()
     for headers in ({}, fleet_api.jobs_api.admin.headers, fleet_api.secret, {"authorization": "Basic abc"}):
         answer = await fleet_api.client.post("/api/worker/deregister", json={}, headers=headers)

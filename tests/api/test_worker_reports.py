@@ -43,7 +43,7 @@ async def warnings(worker_harness: WorkerHarness) -> float:
 
 class TestReports:
     @pytest.mark.parametrize("kind", ["complete", "fail", "requeue"])
-    async def test_a_repeated_report_gets_the_recorded_answer_and_changes_nothing(
+    async def test_a_repeated_report_returns_the_recorded_outcome_and_changes_nothing(
         self, worker_harness: WorkerHarness, kind: str
     ) -> None:
         worker = await worker_harness.worker()
@@ -64,7 +64,9 @@ class TestReports:
 
     @pytest.mark.few_forms
     @pytest.mark.parametrize("kind", REPORTS)
-    async def test_a_lease_that_another_took_over_is_lost(self, worker_harness: WorkerHarness, kind: str) -> None:
+    async def test_a_lease_that_another_worker_took_over_is_lost(
+        self, worker_harness: WorkerHarness, kind: str
+    ) -> None:
         worker, other = await worker_harness.worker(), await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)
         submitted = await worker_harness.engine_job(person)
@@ -94,7 +96,7 @@ class TestReports:
             assert_refused(await report(asker, kind, about), 404, "not_found")
             assert await worker_harness.dispatch(job) == before
 
-    async def test_a_finished_lease_is_its_own_workers_only(self, worker_harness: WorkerHarness) -> None:
+    async def test_only_the_worker_of_a_finished_lease_can_report_on_it(self, worker_harness: WorkerHarness) -> None:
         worker, other = await worker_harness.worker(), await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
@@ -217,7 +219,7 @@ class TestReports:
         assert (await worker.job())["dispatch_id"] != job["dispatch_id"]
 
     @pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
-    async def test_a_time_that_utc_does_not_have_is_refused_by_its_field(
+    async def test_an_invalid_utc_time_is_refused_by_its_field(
         self, worker_harness: WorkerHarness, moment: str
     ) -> None:
         worker = await worker_harness.worker()
@@ -291,14 +293,14 @@ class TestHeartbeats:
 
 
 class TestOutputs:
-    async def test_a_job_of_an_engine_delivers_one_file_at_least(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_job_of_an_engine_delivers_at_least_one_file(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
         for nothing in ({}, {"output": None, "outputs": None}, {"outputs": []}, {"result": {"text": "done"}}):
             assert_refused(await worker.complete(job, **nothing), 422, "content_mismatch", "output")
 
-    async def test_a_task_may_answer_without_files(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_task_may_complete_without_files(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)
         # Its payload belongs to its actor: all of it is handed over unchanged.
@@ -314,7 +316,7 @@ class TestOutputs:
         assert row["result"] == {"outputs": [], "metadata": {"model": "m"}, "result": {"text": "a poem"}}
         assert row["provider_job_id"] == "p-1"
 
-    async def test_a_task_may_bring_files_too(self, worker_harness: WorkerHarness) -> None:
+    async def test_a_task_may_deliver_files(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=10)
         submitted = await worker_harness.jobs_api.submit(person, kind="task", payload={"prompt": "a cat"})
@@ -323,7 +325,7 @@ class TestOutputs:
         assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
         assert [row["name"] for row in await worker_harness.files(person, submitted["id"])] == ["cat.png"]
 
-    async def test_names_are_used_once_and_sizes_have_a_bound(self, worker_harness: WorkerHarness) -> None:
+    async def test_names_of_outputs_are_unique_and_sizes_are_limited(self, worker_harness: WorkerHarness) -> None:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
@@ -356,7 +358,7 @@ class TestOutputs:
         assert metadata == {"warnings": ["output.mp4: The output looks like image/png, but video/mp4 was declared."]}
         assert await warnings(worker_harness) == before + 1
 
-    async def test_warn_accepts_what_was_not_delivered_and_says_so(self, strict_plane: ControlPlane) -> None:
+    async def test_the_policy_warn_accepts_missing_outputs_with_a_warning(self, strict_plane: ControlPlane) -> None:
         async with open_worker_harness(strict_plane) as worker_harness:
             worker = await worker_harness.worker()
             person = await worker_harness.jobs_api.person(tokens=10)

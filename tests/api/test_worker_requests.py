@@ -56,7 +56,7 @@ class TestRequests:
             (b'{"providers": ["No"]}', "application/json", 422, "invalid_request", "providers.0"),
         ],
     )
-    async def test_a_bad_body_gets_the_same_answer_as_anywhere(
+    async def test_an_invalid_body_gets_the_usual_problem(
         self, worker_harness: WorkerHarness, content: bytes, content_type: str, status: int, code: str, field: str
     ) -> None:
         worker = await worker_harness.worker()
@@ -89,7 +89,7 @@ class TestRequests:
         answer = await worker.complete(job, output=output, outputs=None, provider_job_id=None, worker_id="me")
         assert answer.json()["status"] == "completed"
 
-    async def test_other_methods_and_similar_paths_are_refused_as_usual(self, worker_harness: WorkerHarness) -> None:
+    async def test_other_methods_and_similar_paths_get_the_usual_problem(self, worker_harness: WorkerHarness) -> None:
         refused = await worker_harness.client.get("/api/worker/poll")
         assert_refused(refused, 405, "method_not_allowed")
         assert refused.headers["allow"] == "POST"

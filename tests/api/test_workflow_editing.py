@@ -12,8 +12,8 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.identity import Role
+from tests.support.accounts import People
 from tests.support.catalog_api import GRAPH, MP4, PNG, PRIMARY, CatalogApi
-from tests.support.people import People
 from tests.support.responses import assert_refused
 
 EXPORT: dict[str, Any] = {
@@ -98,9 +98,11 @@ async def test_each_change_of_a_workflow_is_a_version_that_can_be_read(catalog_a
     assert (await catalog_api.call("PATCH", path, {"name": "Better"})).is_success
     listed = await versions_of(catalog_api, made["slug"])
     assert [(each["version"], each["name"]) for each in listed] == [(2, "Better"), (1, "Stylize")]
-    assert {each["actor"] for each in listed} == {f"admin:{catalog_api.admin.user.id}"}
+    operator = catalog_api.admin.user
+    assert {(each["actor"], each["actor_email"]) for each in listed} == {(f"admin:{operator.id}", operator.email)}
     first, second = [(await catalog_api.call("GET", f"{path}/versions/{number}")).json() for number in (1, 2)]
     assert (first["graph"], second["graph"]) == (GRAPH, graph)
+    assert first["actor_email"] == operator.email
     assert first["properties"] == made["properties"]
     assert_refused(await catalog_api.call("GET", f"{path}/versions/3"), 404, "not_found")
     assert_refused(await catalog_api.call("GET", "/api/admin/workflows/missing/versions"), 404, "not_found")

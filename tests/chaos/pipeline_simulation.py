@@ -16,10 +16,10 @@ from callsheet.wire.candidates import CastVote, Replay, Vote
 from callsheet.wire.errors import Refusal
 from callsheet.wire.pipelines import Pipeline, Run, Strategy, UpdateRun
 from tests.support.core import FAR, Member, Row, open_core
-from tests.support.exact_trees import PICTURE, Tree, image_problems, read_trees
 from tests.support.installation import empty
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.tree_invariants import PICTURE, Tree, image_problems, read_trees
 
 TOKENS = 5000
 JOBS_PER_RUN, JOBS_IN_TOTAL = 3, 4

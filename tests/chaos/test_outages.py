@@ -171,7 +171,7 @@ def _scaled(monkeypatch: pytest.MonkeyPatch, long_form: bool) -> None:
 
 @pytest.mark.usefixtures("_scaled")
 @pytest.mark.parametrize("how", ["frozen", "killed"])
-async def test_g1_g2_a_control_plane_that_was_away_finds_the_job_finished(
+async def test_g1_g2_a_job_finished_during_an_outage_of_the_control_plane_is_completed(
     settings: Settings, databases: Databases, logged: io.StringIO, how: How, long_form: bool
 ) -> None:
     async with (

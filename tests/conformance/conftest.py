@@ -17,9 +17,9 @@ from callsheet.settings import Settings
 from tests.support.asgi_server import serving
 from tests.support.engine_setups import EngineSetup, open_engine_setup
 from tests.support.ports import free_port
+from tests.support.provider_services import LOCAL, CallbackReceiver, open_callback_receiver, service_settings
 from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.seaweedfs import S3Server
-from tests.support.services import LOCAL, CallbackReceiver, open_callback_receiver, service_settings
 
 SECRET = b"a secret of at least thirty-two bytes"
 

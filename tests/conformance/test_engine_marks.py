@@ -101,7 +101,7 @@ async def test_the_same_graph_twice_has_two_results_and_is_computed_once(
 
 
 @pytest.mark.parametrize("kind", ["ProbeStrict", "ProbeEager"])
-async def test_a_node_that_refuses_what_it_does_not_know_runs_without(
+async def test_a_node_that_refuses_the_mark_runs_without_it(
     engine_setup: EngineSetup, tmp_path: Path, kind: str
 ) -> None:
     first, second = [
@@ -112,7 +112,7 @@ async def test_a_node_that_refuses_what_it_does_not_know_runs_without(
     assert engine_setup.engine._marks.refusing == {kind}  # type: ignore[attr-defined]
 
 
-async def test_a_cached_output_of_such_a_node_is_taken_if_the_same_inputs_made_it(
+async def test_a_cached_output_of_an_unmarked_node_is_used_if_the_same_inputs_made_it(
     tmp_path: Path,
 ) -> None:
     with patch.object(probes, "NODES", (*probes.NODES, Strict, Counted)):

@@ -30,7 +30,7 @@ GRAPH = {
         ({"previews": "none"}, {"preview_method": "latent2rgb"}, True),
     ],
 )
-async def test_previews_come_where_the_setting_or_the_workflow_asks_for_them(
+async def test_previews_are_sent_if_the_setting_or_the_workflow_requires_them(
     tmp_path: Path, setting: dict[str, Any], extra_data: dict[str, Any], are_drawn: bool
 ) -> None:
     async with lightbox_here(tmp_path) as lightbox:

@@ -14,7 +14,7 @@ from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.engine import EngineError, NotBegun
-from tests.conformance.test_engine_troubles import failed, stop
+from tests.conformance.test_engine_failures import failed, stop
 from tests.support.engine_setups import EngineSetup, held_graph, new_run, open_engine_setup, provider_for
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ def engine_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EngineSocket.ready, "__defaults__", (0.2,))
 
 
-async def test_a_run_that_waits_too_long_behind_others_ends_unbegun_and_leaves_the_queue(
+async def test_a_run_that_waits_too_long_is_removed_from_the_queue_and_counts_as_not_started(
     engine_setup: EngineSetup,
 ) -> None:
     stranger = provider_for(engine_setup.engine_server, engine_setup.line)
@@ -49,7 +49,7 @@ async def test_a_run_that_waits_too_long_behind_others_ends_unbegun_and_leaves_t
     await stranger.close()
 
 
-async def test_an_engine_gets_no_further_job_until_the_runs_that_were_before_ours_are_done(
+async def test_an_engine_gets_no_further_job_until_earlier_runs_of_other_clients_are_done(
     own_engine_setup: EngineSetup,
 ) -> None:
     stranger = provider_for(own_engine_setup.engine_server, own_engine_setup.line)
@@ -74,7 +74,7 @@ async def test_an_engine_gets_no_further_job_until_the_runs_that_were_before_our
     await stranger.close()
 
 
-async def test_a_run_behind_one_of_our_own_waits_for_it(own_engine_setup: EngineSetup) -> None:
+async def test_a_run_waits_for_an_earlier_run_of_the_same_agent(own_engine_setup: EngineSetup) -> None:
     engine = own_engine_setup.with_patience(queue=0.01)
     first = own_engine_setup.begin(engine=engine)
     await until(lambda: own_engine_setup.seen.starts)
@@ -90,7 +90,7 @@ async def test_a_run_behind_one_of_our_own_waits_for_it(own_engine_setup: Engine
 
 
 @pytest.mark.few_forms
-async def test_an_engine_that_cuts_off_every_connection_is_waited_for_with_the_submission(
+async def test_the_submission_waits_for_an_engine_that_drops_every_connection(
     engine_setup: EngineSetup, engine_away: None
 ) -> None:
     await engine_setup.kill()
@@ -102,7 +102,7 @@ async def test_an_engine_that_cuts_off_every_connection_is_waited_for_with_the_s
     assert len(await running) == 3
 
 
-async def test_an_engine_that_refuses_every_connection_is_waited_for_with_the_submission(
+async def test_the_submission_waits_for_an_engine_that_refuses_every_connection(
     own_engine_setup: EngineSetup, monkeypatch: pytest.MonkeyPatch, engine_away: None
 ) -> None:
     engine = ComfyUI(own_engine_setup.engine_server.url, patience=Patience(stall=3600, idle=3600, absent=60, poll=0.05))

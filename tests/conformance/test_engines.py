@@ -111,14 +111,14 @@ async def test_a_text_becomes_a_file(engine_setup: EngineSetup, tmp_path: Path) 
     assert mime_type_of(output.name) == "text/plain"
 
 
-async def test_kept_files_go_before_temporary_ones_where_no_node_is_named(engine_setup: EngineSetup) -> None:
+async def test_saved_files_are_preferred_to_temporary_files_if_no_output_node_is_named(
+    engine_setup: EngineSetup,
+) -> None:
     outputs = await engine_setup.run("only_preview_and_save", output_node=None)
     assert [output.name for output in outputs] == ["final_00001_.png"]
 
 
-async def test_images_that_come_over_the_socket_only_are_outputs_like_others(
-    engine_setup: EngineSetup, tmp_path: Path
-) -> None:
+async def test_images_sent_only_over_the_socket_are_outputs(engine_setup: EngineSetup, tmp_path: Path) -> None:
     outputs = await engine_setup.run("websocket")
     assert [output.name for output in outputs] == ["picture-2-00001.png", "picture-2-00002.png"]
     for output in reversed(outputs):
@@ -129,7 +129,7 @@ async def test_images_that_come_over_the_socket_only_are_outputs_like_others(
             assert colour_of(content) == (0x29, 0x98, 0x1B)
 
 
-async def test_images_that_went_with_a_lost_socket_are_missed_and_the_run_may_be_tried_again(
+async def test_a_run_whose_images_were_lost_with_the_socket_may_be_retried(
     engine_setup: EngineSetup,
 ) -> None:
     graph = held_graph() | {"2": node("SaveImageWebsocket", images=["3", 0])}
@@ -143,7 +143,7 @@ async def test_images_that_went_with_a_lost_socket_are_missed_and_the_run_may_be
 
 
 @pytest.mark.thorough
-async def test_a_huge_output_is_written_piece_by_piece(engine_setup: EngineSetup, tmp_path: Path) -> None:
+async def test_a_huge_output_is_written_in_chunks(engine_setup: EngineSetup, tmp_path: Path) -> None:
     if engine_setup.is_recorded:
         engine_setup.recorded.content = bytes(range(256)) * 65_536
         [output, *_] = await engine_setup.run("SaveImage_batch3")
@@ -172,7 +172,7 @@ async def test_a_huge_output_is_written_piece_by_piece(engine_setup: EngineSetup
 @pytest.mark.parametrize(
     "prefix", ["日本 語 ü", "../../../etc/passwd", "a..b", 'q"; rm -rf /', "C:\\x\\y", "%batch_num%"]
 )
-async def test_whatever_an_output_shall_be_called_it_is_delivered_from_the_runs_own_folder(
+async def test_an_output_of_any_name_is_delivered_from_the_runs_own_folder(
     engine_setup: EngineSetup, tmp_path: Path, prefix: str
 ) -> None:
     save = node("SaveImage", images=["1", 0], filename_prefix=prefix)
@@ -218,7 +218,7 @@ async def test_any_file_name_can_be_uploaded_and_rendered(engine_setup: EngineSe
     assert colour_of(await fetched(engine_setup, output, tmp_path)) == (1, 200, 3)
 
 
-async def test_the_id_that_the_engine_gave_to_a_run_is_known(engine_setup: EngineSetup) -> None:
+async def test_the_engines_own_id_of_a_run_can_be_looked_up(engine_setup: EngineSetup) -> None:
     run = new_run()
     await engine_setup.engine.run(run, engine_setup.seen)
     name = engine_setup.engine.id_of(run.id)
@@ -233,7 +233,9 @@ async def test_the_id_that_the_engine_gave_to_a_run_is_known(engine_setup: Engin
         assert name in engine_setup.recorded.history
 
 
-async def test_a_finished_run_is_forgotten_quietly_also_where_the_engine_is_gone(engine_setup: EngineSetup) -> None:
+async def test_a_finished_run_is_forgotten_without_an_error_also_if_the_engine_is_gone(
+    engine_setup: EngineSetup,
+) -> None:
     await engine_setup.run("SaveImage_batch3")
     await engine_setup.kill()
     await engine_setup.engine.forget("run-1")

@@ -110,7 +110,7 @@ async def test_progress_is_reported_in_percent(provider_setup: ProviderSetup) ->
     assert percents == sorted(percents)
 
 
-async def test_the_actor_gets_it_done_and_the_result_can_be_stored(provider_setup: ProviderSetup) -> None:
+async def test_the_actor_runs_the_provider_and_the_result_can_be_stored(provider_setup: ProviderSetup) -> None:
     media = provider_setup.registry.actors["media"]
     payload = {"provider": provider_setup.name, "prompt": HOSTILE}
     plan = media.plan({**payload, "action_type": "txt2img"})
@@ -123,7 +123,7 @@ async def test_the_actor_gets_it_done_and_the_result_can_be_stored(provider_setu
     assert done.provider_job_id
 
 
-async def test_questions_at_submit_are_decided_without_a_call_to_the_service(
+async def test_a_submission_is_validated_without_a_call_to_the_service(
     provider_setup: ProviderSetup, running_service: MediaService
 ) -> None:
     before = len(running_service.asked)
@@ -140,7 +140,7 @@ async def test_questions_at_submit_are_decided_without_a_call_to_the_service(
     assert len(running_service.asked) == before
 
 
-async def test_two_runs_at_once_do_not_get_into_each_others_way(provider_setup: ProviderSetup, tmp_path: Path) -> None:
+async def test_two_concurrent_runs_do_not_disturb_each_other(provider_setup: ProviderSetup, tmp_path: Path) -> None:
     other = ProviderSetup(provider_setup.registry, provider_setup.name, tmp_path / "other")
     other.directory.mkdir()
     for made in await asyncio.gather(provider_setup.make("one and the same"), other.make("one and the same")):

@@ -11,9 +11,9 @@ import pytest
 from callsheet.media.storage import Storage
 from callsheet.toolbox.http_client import GuardedClient
 from callsheet.webhooks.downloads import MOST_OUTPUTS, Downloads, JobKey, TryLater, Unusable
+from tests.support.provider_services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer
-from tests.support.services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
         ("flaky.png", TryLater),
     ],
 )
-async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
+async def test_a_failed_download_leaves_no_file_of_its_job(
     client: GuardedClient,
     downloads: Downloads,
     storage: Storage,
@@ -84,7 +84,7 @@ async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
     assert await left(storage, job_key) == set()
 
 
-async def test_more_files_than_are_taken_are_not_even_asked_for(
+async def test_files_above_the_limit_are_not_requested(
     downloads: Downloads, job_key: JobKey, replicate: ReplicateServer
 ) -> None:
     with pytest.raises(Unusable):

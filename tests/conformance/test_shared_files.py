@@ -119,7 +119,7 @@ async def test_an_engine_that_lost_its_files_gets_them_again(
     await renders(engine_setup, first, tmp_path)
 
 
-async def test_an_engine_that_was_restarted_still_has_it(
+async def test_a_restarted_engine_still_has_the_shared_file(
     engine_setup: EngineSetup, image_file: Path, tmp_path: Path, uploads: list[str]
 ) -> None:
     first = await share(engine_setup.engine, image_file)
@@ -130,7 +130,7 @@ async def test_an_engine_that_was_restarted_still_has_it(
     await renders(engine_setup, first, tmp_path)
 
 
-async def test_every_engine_gets_its_own(image_file: Path, uploads: list[str]) -> None:
+async def test_every_engine_gets_its_own_copy_of_a_shared_file(image_file: Path, uploads: list[str]) -> None:
     async with replaying() as one, replaying() as other:
         engines = [ComfyUI(server.url) for server in (one, other)]
         for engine in (*engines, *engines):
@@ -147,7 +147,7 @@ async def own_engine_setup(engine_kind: str, tmp_path: Path, short_pauses: None)
         yield engine_setup
 
 
-async def test_the_next_agent_of_the_same_engine_finds_it_there(
+async def test_the_next_agent_of_the_same_engine_finds_the_shared_file(
     own_engine_setup: EngineSetup, image_file: Path, uploads: list[str]
 ) -> None:
     first = await share(own_engine_setup.engine, image_file)
@@ -155,7 +155,7 @@ async def test_the_next_agent_of_the_same_engine_finds_it_there(
     assert len(uploads) == 1
 
 
-async def test_two_agents_that_send_it_at_once_do_not_disturb_each_other(
+async def test_two_agents_that_send_the_same_file_at_once_do_not_disturb_each_other(
     own_engine_setup: EngineSetup, image_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither overwrites, which would empty the file that a run of the other reads already."""

@@ -124,7 +124,7 @@ async def test_an_object_larger_than_expected_is_not_read(storage: Storage, fold
         await storage.read(f"{folder}/object", 4)
 
 
-async def test_deleting_twice_is_deleting_once(storage: Storage, folder: str) -> None:
+async def test_deleting_an_object_twice_succeeds(storage: Storage, folder: str) -> None:
     await storage.put(f"{folder}/object", b"bytes", content_type="text/plain")
     await storage.delete(f"{folder}/object")
     assert await storage.head(f"{folder}/object") is None
@@ -132,7 +132,7 @@ async def test_deleting_twice_is_deleting_once(storage: Storage, folder: str) ->
     assert await storage.head(f"{folder}/object") is None
 
 
-async def test_many_are_deleted_at_once_and_others_stay(storage: Storage, folder: str) -> None:
+async def test_many_objects_are_deleted_in_one_call_and_others_stay(storage: Storage, folder: str) -> None:
     for name in ("a", "b", "c"):
         await storage.put(f"{folder}/{name}", b"bytes", content_type="text/plain")
     await storage.delete_many([f"{folder}/a", f"{folder}/missing", f"{folder}/c"])
@@ -163,7 +163,7 @@ async def test_a_copy_does_not_depend_on_its_source(storage: Storage, folder: st
     assert await storage.read(target, 100) == b"the bytes"
 
 
-async def test_a_copy_can_be_peeked_at_in_one_go(storage: Storage, folder: str) -> None:
+async def test_a_copy_returns_the_info_and_the_first_bytes(storage: Storage, folder: str) -> None:
     source, target = f"{folder}/source", f"{folder}/target"
     with pytest.raises(NotFound):
         await storage.copy_and_peek(source, target, 10)
@@ -179,12 +179,14 @@ async def test_a_copy_can_be_peeked_at_in_one_go(storage: Storage, folder: str) 
     ("start", "end", "expected"),
     [(0, 3, b"012"), (3, None, b"3456789"), (4, 6, b"45"), (8, 100, b"89"), (9, None, b"9")],
 )
-async def test_a_part_can_be_read(storage: Storage, folder: str, start: int, end: int | None, expected: bytes) -> None:
+async def test_a_range_of_an_object_can_be_read(
+    storage: Storage, folder: str, start: int, end: int | None, expected: bytes
+) -> None:
     await storage.put(f"{folder}/digits", b"0123456789", content_type="text/plain")
     assert b"".join([chunk async for chunk in storage.stream(f"{folder}/digits", start, end)]) == expected
 
 
-async def test_a_part_beyond_the_end_is_refused(storage: Storage, folder: str) -> None:
+async def test_a_range_beyond_the_end_is_refused(storage: Storage, folder: str) -> None:
     await storage.put(f"{folder}/digits", b"0123456789", content_type="text/plain")
     with pytest.raises(RangeNotSatisfiable) as refusal:
         await anext(aiter(storage.stream(f"{folder}/digits", 10)))
@@ -275,7 +277,7 @@ async def test_a_bad_content_type_is_refused(storage: Storage, folder: str, cont
         ({"sha256": "A" * 64}, "sha256"),
     ],
 )
-def test_nonsense_is_not_signed(storage: Storage, changes: dict[str, object], field: str) -> None:
+def test_invalid_requests_are_not_signed(storage: Storage, changes: dict[str, object], field: str) -> None:
     arguments: dict[str, object] = {"content_type": "video/mp4", "size": 1, **changes}
     with pytest.raises(InvalidRequest) as refusal:
         storage.presign_put("object", **arguments)  # type: ignore[arg-type]
@@ -326,7 +328,7 @@ async def test_a_range_outside_the_object_is_a_416(
     assert answer.status_code == 416
 
 
-async def test_a_signed_get_of_nothing_is_a_404(
+async def test_a_signed_get_of_a_missing_object_returns_404(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     assert (await send(storage_client, storage.presign_get(f"{folder}/missing"))).status_code == 404
@@ -419,7 +421,7 @@ async def test_a_longer_body_is_refused(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("size", [0, 1, MEBIBYTE + 1])
-async def test_where_no_length_is_signed_a_body_of_any_length_is_stored(
+async def test_a_put_signed_without_a_length_stores_a_body_of_any_length(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient, size: int
 ) -> None:
     key, body = f"{folder}/object", random.Random(size).randbytes(size)
@@ -430,7 +432,7 @@ async def test_where_no_length_is_signed_a_body_of_any_length_is_stored(
     assert refused(await send(storage_client, signed, body, **{"Content-Type": "text/html"}))
 
 
-async def test_reading_and_writing_are_signed_apart(
+async def test_a_signature_for_reading_does_not_allow_writing(
     storage: Storage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")

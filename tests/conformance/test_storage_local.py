@@ -129,7 +129,7 @@ async def test_a_kill_while_writing_leaves_no_object(storage: LocalStorage, tmp_
     assert files(root, "incoming") == []
 
 
-async def test_a_sweep_takes_only_what_nothing_names(storage: LocalStorage, tmp_path: Path) -> None:
+async def test_a_sweep_deletes_only_unreferenced_files(storage: LocalStorage, tmp_path: Path) -> None:
     root = tmp_path / "storage"
     await storage.put("a/b/kept", b"kept", content_type="text/plain")
     await storage.put("a/gone/gone", b"gone", content_type="text/plain")
@@ -148,7 +148,7 @@ async def test_a_sweep_takes_only_what_nothing_names(storage: LocalStorage, tmp_
     assert await storage.read("a/gone/back", 10) == b"back"
 
 
-async def test_a_sweep_spares_what_is_just_being_stored(storage: LocalStorage, tmp_path: Path) -> None:
+async def test_a_sweep_keeps_files_that_are_being_stored(storage: LocalStorage, tmp_path: Path) -> None:
     root = tmp_path / "storage"
     swept: list[int] = []
 
@@ -320,14 +320,19 @@ def blobs(storage: LocalStorage) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("action", ["put", "replace", "copy"])
-async def test_a_disk_that_fills_up_at_any_step_keeps_nothing_of_what_was_refused(
+async def test_a_put_refused_by_a_full_disk_leaves_no_bytes(
     storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     root = tmp_path / "storage"
     # Each blob on a shelf of its own. By chance some would share one, which saves the calls that make it: an attempt
     # would have more or fewer steps than the one before, and the last step would be met twice or not at all.
     numbers = itertools.count()
-    monkeypatch.setattr(disk.secrets, "token_hex", lambda length: f"{next(numbers):02x}".ljust(2 * length, "0"))
+
+    def new_name(length: int) -> str:
+        number = f"{next(numbers):02x}"
+        return number.ljust(2 * length - len(number), "0") + number
+
+    monkeypatch.setattr(disk.secrets, "token_hex", new_name)
     await storage.put("input", b"input", content_type="text/plain")
     steps = made_visible = 0
     while True:
@@ -436,7 +441,7 @@ async def test_raw_urls_are_refused(local_storage: LocalStorage, target: bytes) 
 
 
 @pytest.mark.parametrize("key", ["../../secret_key", "a/../../secret_key", "a\x00b", "objects\\x"])
-async def test_a_good_signature_does_not_make_a_bad_key_good(
+async def test_a_valid_signature_does_not_make_an_invalid_key_acceptable(
     local_storage: LocalStorage, local_home: Path, storage_client: httpx.AsyncClient, key: str
 ) -> None:
     (local_home / "secret_key").write_text("root:")
@@ -447,7 +452,7 @@ async def test_a_good_signature_does_not_make_a_bad_key_good(
     assert b'"field": "key"' in answer
 
 
-async def test_every_answer_of_concurrent_overwrites_is_one_version(
+async def test_every_read_during_concurrent_overwrites_returns_one_whole_version(
     local_storage: LocalStorage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     key = f"{folder}/contended"
@@ -485,7 +490,7 @@ async def test_a_truncated_upload_stores_nothing(local_storage: LocalStorage, lo
         assert await local_storage.head(f"{folder}/object") is None
 
 
-async def test_where_no_length_is_known_the_settings_bound_it(storage: LocalStorage) -> None:
+async def test_an_upload_without_a_declared_length_is_limited_by_the_settings(storage: LocalStorage) -> None:
     signed = storage.presign_put("object", content_type="video/mp4", size=None)
     grant = storage.urls.read("PUT", "object", urlsplit(signed.url).query.encode())
     assert grant.max_bytes == MOST_BYTES
@@ -526,7 +531,7 @@ async def test_refusals_say_what_is_wrong(
         ("text/html; charset=utf-8", "attachment"),
     ],
 )
-async def test_nothing_a_user_stored_can_run_in_our_origin(
+async def test_stored_files_cannot_run_scripts_in_the_origin_of_the_control_plane(
     local_storage: LocalStorage,
     folder: str,
     storage_client: httpx.AsyncClient,
@@ -547,7 +552,7 @@ async def test_nothing_a_user_stored_can_run_in_our_origin(
     assert (described.content, described.headers["content-length"]) == (b"", str(len(whole.content)))
 
 
-async def test_a_range_is_only_good_for_the_version_it_was_asked_of(
+async def test_a_range_applies_only_to_the_version_it_was_requested_for(
     local_storage: LocalStorage, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     await local_storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")

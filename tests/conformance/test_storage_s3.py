@@ -94,7 +94,9 @@ async def test_credentials_come_from_the_aws_chain_when_none_are_set(
     await storage.close()
 
 
-def test_no_credentials_at_all_stop_the_start_with_a_sentence(s3_server: S3Server, no_aws: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_stop_the_start_with_an_explanation(
+    s3_server: S3Server, no_aws: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(SettingsError, match=r"storage\.s3\.access_key_id is not set"):
         open_storage(s3_settings(s3_server, access_key_id=None, secret_access_key=None), SECRET)
 
@@ -114,7 +116,7 @@ async def test_the_check_says_what_is_wrong(s3_server: S3Server, changes: dict[s
     await storage.close()
 
 
-async def test_there_is_nothing_to_sweep(s3_storage: Storage) -> None:
+async def test_a_sweep_of_s3_does_nothing(s3_storage: Storage) -> None:
     assert await s3_storage.sweep(datetime.now(UTC)) == 0
 
 

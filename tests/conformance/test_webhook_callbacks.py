@@ -16,8 +16,8 @@ from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Generation, Prediction, WebhookProvider
 from callsheet.providers.registry import ActorRegistry, open_registry
+from tests.support.provider_services import LOCAL
 from tests.support.replicate_server import SECRET, TOKEN, ReplicateServer, Scenario, new_id, signed_headers
-from tests.support.services import LOCAL
 
 HELD = Scenario(held=True)
 OTHER_SECRET = "whsec_" + base64.b64encode(b"what it signed with until yesterday").decode()
@@ -54,7 +54,7 @@ async def ended(provider: WebhookProvider, server: ReplicateServer, **scenario: 
     return await provider.get(submitted.id)
 
 
-async def test_an_answer_that_was_lost_is_found_again_and_not_submitted_twice(
+async def test_a_prediction_whose_submit_response_was_lost_is_found_and_not_submitted_twice(
     replicate: ReplicateServer, provider: WebhookProvider
 ) -> None:
     callback = nowhere()
@@ -87,7 +87,7 @@ async def test_a_prediction_is_found_behind_many_others_whatever_the_list_says(
     assert found.id == wanted.id
 
 
-async def test_the_search_ends_where_no_attempt_can_have_been(
+async def test_the_search_stops_at_predictions_older_than_any_attempt(
     replicate: ReplicateServer, provider: WebhookProvider
 ) -> None:
     for _ in range(6):
@@ -98,7 +98,9 @@ async def test_the_search_ends_where_no_attempt_can_have_been(
     assert len(replicate.called("GET /predictions")) == 1
 
 
-async def test_the_list_cannot_lead_the_key_elsewhere(replicate: ReplicateServer, provider: WebhookProvider) -> None:
+async def test_the_api_key_is_not_sent_to_a_page_url_on_another_host(
+    replicate: ReplicateServer, provider: WebhookProvider
+) -> None:
     for _ in range(2):
         await provider.submit(A_CAT, nowhere())
     replicate.page_size, replicate.list_origin = 1, "http://169.254.169.254/v1"
@@ -106,14 +108,16 @@ async def test_the_list_cannot_lead_the_key_elsewhere(replicate: ReplicateServer
     assert len(replicate.called("GET /predictions")) == 2
 
 
-async def test_only_the_end_is_called_back(replicate: ReplicateServer, provider: WebhookProvider) -> None:
+async def test_the_provider_calls_back_only_when_a_prediction_ends(
+    replicate: ReplicateServer, provider: WebhookProvider
+) -> None:
     callback = nowhere()
     await provider.submit(A_CAT, callback)
     [call] = replicate.submitted
     assert (call.body["webhook"], call.body["webhook_events_filter"]) == (callback.url, ["completed"])
 
 
-async def test_versions_deployments_and_inputs_go_where_the_settings_say(replicate: ReplicateServer) -> None:
+async def test_the_settings_decide_version_deployment_and_input_names(replicate: ReplicateServer) -> None:
     version = "ab" * 32
     models = {
         "by_version": {"model": f"owner/name:{version}", "inputs": {"prompt": "text", "seed": ""}},
@@ -133,7 +137,7 @@ async def test_versions_deployments_and_inputs_go_where_the_settings_say(replica
     assert [problem.field for problem in problems] == ["params.quality", "params.a b"]
 
 
-async def test_a_canceled_one_stops_there_and_canceling_again_changes_nothing(
+async def test_canceling_a_prediction_stops_it_and_a_second_cancel_changes_nothing(
     replicate: ReplicateServer, provider: WebhookProvider
 ) -> None:
     replicate.scenario = HELD
@@ -188,14 +192,14 @@ async def test_outputs_of_every_shape_are_understood(
 
 
 @pytest.mark.parametrize("output", [None, "", [], {}])
-async def test_a_success_without_anything_made_is_a_failure(
+async def test_a_successful_prediction_without_output_is_a_failure(
     replicate: ReplicateServer, provider: WebhookProvider, output: Any
 ) -> None:
     prediction = await ended(provider, replicate, output=output)
     assert (prediction.status, prediction.error) == ("failed", "Replicate: the model made nothing.")
 
 
-async def test_an_aborted_one_failed_and_a_canceled_one_is_canceled(
+async def test_an_aborted_prediction_is_failed_and_a_canceled_prediction_is_canceled(
     replicate: ReplicateServer, provider: WebhookProvider
 ) -> None:
     aborted = await ended(provider, replicate, outcome="aborted")
@@ -228,7 +232,7 @@ def body_of(**changes: Any) -> bytes:
 NOW = time.time()
 
 
-async def test_a_signed_callback_is_believed(provider: WebhookProvider) -> None:
+async def test_a_signed_callback_is_accepted(provider: WebhookProvider) -> None:
     body = body_of(webhook="https://callsheet.test/x")
     prediction = await provider.read_callback(signed_headers(body, SECRET, NOW), body, NOW)
     assert (prediction.text, prediction.callback_url) == ("hello", "https://callsheet.test/x")
@@ -249,7 +253,7 @@ async def test_a_signed_callback_is_believed(provider: WebhookProvider) -> None:
         ({"webhook-timestamp": str(int(NOW) + 1)}, "its signature is wrong"),
     ],
 )
-async def test_a_callback_that_is_not_signed_by_them_is_refused(
+async def test_a_callback_without_the_providers_signature_is_refused(
     provider: WebhookProvider, changes: dict[str, str], reason: str
 ) -> None:
     body = body_of()
@@ -287,14 +291,14 @@ async def test_a_signed_body_that_is_not_a_prediction_is_refused(provider: Webho
         await provider.read_callback(signed_headers(body, SECRET, NOW), body, NOW)
 
 
-async def test_any_of_several_signatures_is_enough(provider: WebhookProvider) -> None:
+async def test_one_valid_signature_of_several_is_enough(provider: WebhookProvider) -> None:
     body = body_of()
     headers = signed_headers(body, SECRET, NOW)
     signatures = f"{signed_headers(body, OTHER_SECRET, NOW)['webhook-signature']} v2,x {headers['webhook-signature']}"
     await provider.read_callback({**headers, "webhook-signature": signatures}, body, NOW)
 
 
-async def test_the_secret_is_asked_for_once_and_again_where_it_no_longer_fits(
+async def test_the_secret_is_fetched_once_and_again_if_it_does_not_verify(
     replicate: ReplicateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = body_of()
@@ -315,7 +319,7 @@ async def test_the_secret_is_asked_for_once_and_again_where_it_no_longer_fits(
         assert len(replicate.called(asked)) == 2
 
 
-async def test_a_secret_of_the_settings_is_never_asked_for(replicate: ReplicateServer) -> None:
+async def test_a_configured_secret_is_never_fetched(replicate: ReplicateServer) -> None:
     body = body_of()
     async with set_up(replicate, webhook_secret=OTHER_SECRET) as provider:
         await provider.read_callback(signed_headers(body, OTHER_SECRET, NOW), body, NOW)
@@ -324,7 +328,7 @@ async def test_a_secret_of_the_settings_is_never_asked_for(replicate: ReplicateS
     assert replicate.calls == []
 
 
-async def test_a_secret_that_cannot_be_asked_for_leaves_the_callback_to_be_sent_again(
+async def test_a_callback_must_be_sent_again_if_the_secret_cannot_be_fetched(
     replicate: ReplicateServer,
 ) -> None:
     body = body_of()
@@ -335,7 +339,7 @@ async def test_a_secret_that_cannot_be_asked_for_leaves_the_callback_to_be_sent_
         await provider.read_callback(signed_headers(body, SECRET, NOW), body, NOW)
 
 
-async def test_without_a_token_it_is_there_and_says_what_is_missing(replicate: ReplicateServer) -> None:
+async def test_a_provider_without_a_token_is_listed_and_names_the_missing_setting(replicate: ReplicateServer) -> None:
     async with set_up(replicate, token=None) as provider:
         [problem] = provider.problems(A_CAT)
         assert (problem.field, "providers.replicate.token" in problem.reason) == ("provider", True)

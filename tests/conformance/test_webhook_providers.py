@@ -14,9 +14,9 @@ import pytest
 
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.registry import ActorRegistry
+from tests.support.provider_services import HASTE_SECONDS, CallbackReceiver, ServiceSetup
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
-from tests.support.services import HASTE_SECONDS, CallbackReceiver, ServiceSetup
 
 
 @pytest.fixture(params=["replicate", "described"])
@@ -58,7 +58,7 @@ async def test_prompt_and_parameters_reach_the_model(service_setup: ServiceSetup
     assert (call.path, call.body["input"]) == ("/models/owner/name/predictions", {"prompt": "a cat", "seed": 7})
 
 
-async def test_a_failure_is_one_and_says_why_without_paths(service_setup: ServiceSetup) -> None:
+async def test_a_failed_generation_has_a_reason_without_paths(service_setup: ServiceSetup) -> None:
     error = await service_setup.refused(Scenario("failed", error="CUDA error\nat token=r8_abcdefgh"))
     assert not error.retryable
     assert "CUDA error" in error.message
@@ -72,7 +72,7 @@ async def test_a_generation_that_the_service_ended_is_not_delivered(service_setu
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_service_in_trouble_is_tried_again_and_made_once(service_setup: ServiceSetup, status: int) -> None:
+async def test_a_failing_service_is_retried_and_generates_once(service_setup: ServiceSetup, status: int) -> None:
     service_setup.server.refuse(2, status, calls="POST")
     assert await service_setup.make() == [content_of("picture.png")]
     assert len(service_setup.server.predictions) == 1
@@ -137,7 +137,7 @@ async def test_an_invalid_output_is_refused_and_leaves_no_file(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("host", ["169.254.169.254", "127.0.0.2", "[::1]", "10.0.0.1"])
-async def test_an_output_cannot_lead_into_our_own_networks(service_setup: ServiceSetup, host: str) -> None:
+async def test_an_output_url_in_a_private_network_is_not_fetched(service_setup: ServiceSetup, host: str) -> None:
     for address in (f"http://{host}/secret", service_setup.server.redirect(f"http://{host}/secret")):
         error = await service_setup.refused(Scenario(output=[address]))
         assert (error.type, error.retryable) == ("output_refused", False)
@@ -145,9 +145,7 @@ async def test_an_output_cannot_lead_into_our_own_networks(service_setup: Servic
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", ["slow.png", "broken.png"])
-async def test_an_output_that_does_not_come_may_be_fetched_later(
-    impatient_service_setup: ServiceSetup, name: str
-) -> None:
+async def test_an_unavailable_output_may_be_fetched_later(impatient_service_setup: ServiceSetup, name: str) -> None:
     with pytest.raises(ProviderUnavailable):
         await impatient_service_setup.once(
             impatient_service_setup.callback(), Scenario(output=[impatient_service_setup.server.file(name)])

@@ -39,7 +39,7 @@ async def run_of(pipelines: PipelineHarness, *steps: dict[str, Any], **changes: 
     return await pipelines.run(await pipelines.define(list(steps)), **{"target_leaves": 1, **changes})
 
 
-async def test_a_run_of_actors_is_held_priced_and_counted_like_any_other(pipelines: PipelineHarness) -> None:
+async def test_a_run_of_actors_is_limited_priced_and_counted_like_any_other_run(pipelines: PipelineHarness) -> None:
     pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"), painter=COST)
     run = await pipelines.finish(await run_of(pipelines, BASE, CHILD))
     assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
@@ -65,7 +65,9 @@ async def test_a_preview_has_the_payload_of_the_first_task_and_its_price(pipelin
     assert (shown.jobs, shown.cost) == (2, 2 * COST)
 
 
-async def test_the_parent_image_is_a_url_only_when_a_worker_has_the_task(pipelines: PipelineHarness) -> None:
+async def test_the_url_of_the_parent_image_is_signed_only_when_a_worker_leases_the_task(
+    pipelines: PipelineHarness,
+) -> None:
     pipelines, _ = await with_actors(pipelines, ScriptedActor("painter"))
     run = await run_of(pipelines, BASE, CHILD)
     await pipelines.tick()
@@ -87,7 +89,7 @@ async def test_the_parent_image_is_a_url_only_when_a_worker_has_the_task(pipelin
     assert row["input_file_ids"] == [base["file_id"]]
 
 
-async def test_a_task_whose_own_payload_names_files_gets_no_url(pipelines: PipelineHarness) -> None:
+async def test_paths_in_the_users_own_payload_of_a_task_get_no_signed_urls(pipelines: PipelineHarness) -> None:
     said = {"task_files": [{"path": f"tenants/{pipelines.ann.tenant_id}/secret.png", "places": [["url"]]}], "url": ""}
     await pipelines.core.submit(pipelines.ann, kind="task", payload=said)
     job = deliveries(pipelines).job(await pipelines.start(), 30)
@@ -108,7 +110,9 @@ async def test_a_failure_is_a_strike_against_the_parent_and_is_refunded(pipeline
     await pipelines.check(run)
 
 
-async def test_a_run_whose_actor_is_gone_says_why_and_goes_on_when_it_is_back(pipelines: PipelineHarness) -> None:
+async def test_a_run_without_its_actor_shows_the_reason_and_continues_when_the_actor_is_back(
+    pipelines: PipelineHarness,
+) -> None:
     pipelines, actors = await with_actors(pipelines, ScriptedActor("painter"))
     run = await run_of(pipelines, BASE, CHILD)
     await pipelines.tick()
@@ -125,7 +129,7 @@ async def test_a_run_whose_actor_is_gone_says_why_and_goes_on_when_it_is_back(pi
     await pipelines.check(run)
 
 
-async def test_an_actor_may_refuse_what_a_run_drew_and_the_run_says_so(pipelines: PipelineHarness) -> None:
+async def test_an_actor_may_refuse_drawn_values_and_the_run_shows_the_reason(pipelines: PipelineHarness) -> None:
     def planned(payload: Mapping[str, Any]) -> Plan:
         if len(refused) and "words" in payload:
             raise InvalidRequest.field("payload.words", "are not liked today")
@@ -160,7 +164,9 @@ async def test_a_task_for_an_engine_becomes_the_job_of_its_effect(pipelines: Pip
         await pipelines.define([BASE, actor_step("engine", by_address, needs_parent_image_path=True)])
 
 
-async def test_a_replay_asks_the_same_actor_the_same_at_todays_price(pipelines: PipelineHarness) -> None:
+async def test_a_replay_sends_the_same_request_to_the_same_actor_at_the_current_price(
+    pipelines: PipelineHarness,
+) -> None:
     pipelines, actors = await with_actors(pipelines, ScriptedActor("painter"), painter=COST)
     run = await pipelines.finish(await run_of(pipelines, BASE, CHILD))
     [_, leaf] = await pipelines.candidates(run)

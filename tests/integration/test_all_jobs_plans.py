@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.all_jobs.filters import Resolved
+from callsheet.all_jobs.filters import ResolvedFilter
 from callsheet.all_jobs.sql import BULK_POOL_SQL, SQL
 from callsheet.jobs.sql import BACKFILL_SQL
 from callsheet.plumbing.database import Database
@@ -78,7 +78,7 @@ async def full_pool(
 
 
 def values_of(wanted: dict[str, Any]) -> dict[str, Any]:
-    resolved = Resolved(JobFilter.model_validate(wanted), searches_texts=True)
+    resolved = ResolvedFilter(JobFilter.model_validate(wanted), searches_texts=True)
     return {**resolved.parameters(None), "looked_at": LOOKED_AT, "limit": LIMIT}
 
 
@@ -93,7 +93,7 @@ async def test_a_list_touches_few_blocks(full_pool: Database, case: str, name: s
 
 async def test_finding_the_jobs_of_a_bulk_action_touches_few_blocks(full_pool: Database) -> None:
     values = {**values_of({"status": ["failed"]}), "bulk_action_id": uuid7(), "frozen_at": "2100-01-01T00:00:00Z"}
-    seen = await explain_once(full_pool, BULK_POOL_SQL["collect_jobs"], values)
+    seen = await explain_once(full_pool, SQL["collect_jobs"], values)
     # Each job that is found is a new row with two index entries and a check of its foreign key.
     assert seen.buffers <= LOOK + 20 * LOOKED_AT
 
@@ -109,7 +109,7 @@ async def test_a_batch_of_a_bulk_action_touches_few_blocks(full_pool: Database, 
     assert seen.buffers <= most
 
 
-async def test_groups_of_errors_read_errors_alone(full_pool: Database) -> None:
+async def test_grouping_errors_reads_only_failed_jobs(full_pool: Database) -> None:
     times = {"since": "2000-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}
     values = {**times, "tenant_id": None, "workflow_ids": None, "looked_at": LOOKED_AT, "limit": 50}
     seen = await explain_once(full_pool, SQL["group_errors"], values)
@@ -122,7 +122,7 @@ async def test_groups_of_errors_read_errors_alone(full_pool: Database) -> None:
     assert of_job.buffers <= 10
 
 
-async def test_a_step_of_the_backfill_reads_its_batch_alone(full_pool: Database) -> None:
+async def test_a_step_of_the_backfill_reads_only_its_batch(full_pool: Database) -> None:
     after = {"tenant_id": TENANT, "id": job_id(20_000), "limit": 100, "longest": 2000}
     seen = await explain_once(full_pool, BACKFILL_SQL["jobs_to_fingerprint"], after)
     assert "ai_jobs_pkey" in seen.indexes

@@ -92,7 +92,7 @@ def unused_url() -> str:
     return f"http://127.0.0.1:{free_port()}"
 
 
-async def test_an_instance_of_a_group_registers_and_its_group_is_written_down(
+async def test_an_instance_of_a_group_registers_and_its_group_is_stored(
     core: Core, aws: str, groups: dict[str, str]
 ) -> None:
     await register(core, checking(core, aws), groups["face-swap"])
@@ -100,14 +100,14 @@ async def test_an_instance_of_a_group_registers_and_its_group_is_written_down(
     assert line["details"]["autoscaling_group"] == "face-swap"
 
 
-async def test_an_instance_of_no_group_is_refused_and_leaves_only_a_line(core: Core, aws: str) -> None:
+async def test_an_instance_without_a_group_is_refused_and_leaves_only_a_log_line(core: Core, aws: str) -> None:
     with pytest.raises(Forbidden, match=STRANGER):
         await register(core, checking(core, aws), STRANGER)
     assert [line["event"] for line in await events(core, STRANGER)] == ["register_refused"]
     assert await core.rows(core.databases.central, "SELECT 1 FROM comfyui_workers") == []
 
 
-async def test_where_groups_are_named_an_instance_must_be_in_one_of_them(
+async def test_an_instance_must_be_in_one_of_the_configured_groups(
     core: Core, aws: str, groups: dict[str, str]
 ) -> None:
     room = checking(core, aws, asg_names=("upscale", "other"))
@@ -196,13 +196,13 @@ async def unverified(core: Core) -> int:
     return int(row["unverified"])
 
 
-async def test_the_counter_is_there_from_the_start() -> None:
+async def test_the_counter_of_failed_checks_starts_at_zero() -> None:
     groups = AutoscalingGroups(FleetSettings())
     [family] = AsgMetrics(groups).collect()
     assert [(sample.name, sample.value) for sample in family.samples] == [("callsheet_asg_unanswered_total", 0)]
 
 
-async def test_switched_off_nothing_is_asked(core: Core, unused_url: str) -> None:
+async def test_a_disabled_check_makes_no_call_to_aws(core: Core, unused_url: str) -> None:
     room = registry(core.databases, core.room.lease_reports, asg_region=REGION, asg_endpoint_url=unused_url)
     await register(core, room, STRANGER)
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered"]
@@ -238,7 +238,7 @@ async def test_if_aws_does_not_respond_the_worker_registers(core: Core) -> None:
 @pytest.mark.parametrize(
     ("code", "membership"), [("ValidationError", "stranger"), ("AccessDenied", "unknown"), ("Throttling", "unknown")]
 )
-async def test_an_id_aws_calls_impossible_stays_out_and_any_other_error_is_an_outage(
+async def test_an_id_that_aws_calls_malformed_is_refused_and_any_other_error_is_an_outage(
     code: str, membership: str
 ) -> None:
     body = f"<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>".encode()

@@ -17,7 +17,7 @@ from tests.support.scaling import NOW, ScalingHarness, fails, queue
 STATE = set(ScalingState.model_fields)
 
 
-async def test_from_nothing_to_one_at_the_first_job_and_back_when_it_is_done(
+async def test_a_fleet_grows_from_zero_to_one_at_the_first_job_and_shrinks_when_it_is_done(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet()
@@ -50,7 +50,7 @@ async def test_from_nothing_to_one_at_the_first_job_and_back_when_it_is_done(
     assert [event for event in events if event in ("drain", "ending")] == ["drain", "ending"]
 
 
-async def test_a_worker_whose_jobs_are_shorter_than_the_time_between_two_looks_stays(
+async def test_a_worker_with_jobs_shorter_than_the_check_interval_is_kept(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet()
@@ -68,7 +68,7 @@ async def test_a_worker_whose_jobs_are_shorter_than_the_time_between_two_looks_s
     assert await scaling.drains() == {worker: "autoscaler"}
 
 
-async def test_an_order_that_was_never_filled_is_taken_back_when_the_work_is_gone(
+async def test_an_unfilled_order_is_canceled_when_the_queue_is_empty(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     scaling.cloud.ordered = 0
@@ -81,7 +81,7 @@ async def test_an_order_that_was_never_filled_is_taken_back_when_the_work_is_gon
     assert scaling.cloud.ordered == 0, "machines that come hours later would have nothing to do"
 
 
-async def test_measured_run_times_say_how_much_work_waits(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+async def test_measured_run_times_decide_how_much_work_waits(scaling: ScalingHarness, core: Core, ann: Member) -> None:
     fleet = await scaling.fleet(maximum=10, target_seconds=120)
     await queue(core, ann, 4)
     await scaling.rows(
@@ -116,7 +116,7 @@ async def test_free_workers_of_other_fleets_take_jobs_first(scaling: ScalingHarn
     assert (await scaling.rules.get(fleet.id)).wanted == 1
 
 
-async def test_a_queue_that_two_fleets_serve_is_shared_and_a_failing_one_gets_no_part_of_it(
+async def test_two_fleets_share_a_queue_and_a_failing_fleet_gets_no_part(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     small, large = await scaling.fleet("small", maximum=1), await scaling.fleet("large", maximum=5)
@@ -233,7 +233,7 @@ async def test_an_unregistered_worker_stays_while_workers_with_unknown_ids_are_i
     assert scaling.cloud.of(fleet.id) == ["gpu-1"]
 
 
-async def test_a_fleet_that_is_switched_off_goes_to_zero(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+async def test_a_disabled_fleet_is_scaled_to_zero(scaling: ScalingHarness, core: Core, ann: Member) -> None:
     fleet = await scaling.fleet(minimum=1)
     await scaling.look()
     await scaling.register(fleet)
@@ -289,7 +289,7 @@ async def test_a_possible_copy_scales_no_fleet(scaling: ScalingHarness, core: Co
 
 
 @pytest.mark.parametrize("call", ["actual", "want"])
-async def test_a_driver_that_fails_is_on_record_and_tried_again(
+async def test_a_failing_driver_is_recorded_and_retried(
     scaling: ScalingHarness, core: Core, ann: Member, call: str
 ) -> None:
     fleet, other = await scaling.fleet(), await scaling.fleet("other", await core.add_workflow(), minimum=1)
@@ -325,7 +325,7 @@ async def test_a_driver_that_timed_out_after_it_acted_is_not_asked_for_more(
     assert scaling.cloud.of(fleet.id) == []
 
 
-async def test_a_driver_with_a_mistake_in_it_does_not_hold_up_others(
+async def test_a_driver_with_a_bug_does_not_delay_other_fleets(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet(minimum=1)
@@ -352,7 +352,7 @@ async def test_rules_are_checked_by_name_and_a_scaled_fleet_cannot_be_deleted(sc
         with pytest.raises(InvalidRequest) as refused:
             await scaling.scale(fleet, **rules)
         assert [error.field for error in refused.value.errors] == [field]
-    with pytest.raises(Conflict, match="Switch scaling off first"):
+    with pytest.raises(Conflict, match="Stop scaling the fleet first"):
         await scaling.room.fleets.delete(fleet.id, "operator")
     await scaling.rules.remove(fleet.id, "operator")
     with pytest.raises(NotFound, match="not scaled"):
@@ -362,7 +362,7 @@ async def test_rules_are_checked_by_name_and_a_scaled_fleet_cannot_be_deleted(sc
         await scaling.rules.put(fleet.id, ScalingRequest(driver="cloud"), "operator")
 
 
-async def test_switching_it_off_gives_drained_workers_their_work_back(scaling: ScalingHarness) -> None:
+async def test_switching_the_autoscaler_off_undrains_its_workers(scaling: ScalingHarness) -> None:
     fleet = await scaling.fleet(minimum=1)
     await scaling.look()
     await scaling.register(fleet)
@@ -375,7 +375,7 @@ async def test_switching_it_off_gives_drained_workers_their_work_back(scaling: S
     assert row["desired_workers"] is None
 
 
-async def test_decisions_are_listed_newest_first_and_old_ones_are_forgotten(scaling: ScalingHarness) -> None:
+async def test_decisions_are_listed_newest_first_and_old_ones_are_deleted(scaling: ScalingHarness) -> None:
     fleet = await scaling.fleet(minimum=1)
     await scaling.look()
     await scaling.scale(fleet, minimum=2)
@@ -410,7 +410,7 @@ async def test_a_job_says_that_a_worker_is_starting_and_how_long_that_takes(
     assert (await scaling.room.fleets.get(fleet.id)).desired_workers == 1
 
 
-async def test_the_list_of_fleets_says_wanted_actual_why_and_the_last_decisions(
+async def test_the_list_of_fleets_shows_wanted_and_actual_size_reason_and_last_decisions(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet()
@@ -425,7 +425,7 @@ async def test_the_list_of_fleets_says_wanted_actual_why_and_the_last_decisions(
     assert listed.scaling == ScalingState(**(await scaling.rules.get(fleet.id)).model_dump(include=STATE))
 
 
-async def test_metrics_are_those_of_the_control_plane_that_leads(
+async def test_the_metrics_come_from_the_leading_control_plane(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet()

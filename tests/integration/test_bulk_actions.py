@@ -9,7 +9,7 @@ import pytest
 from callsheet.all_jobs import bulk_loop
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import InvalidRequest
-from tests.support.bulk import BulkHarness, counts
+from tests.support.bulk_actions import BulkHarness, counts
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
 
@@ -111,10 +111,9 @@ async def test_refusals_are_counted_by_their_reason(bulk: BulkHarness, ann: Memb
     await core.check()
 
 
-@pytest.mark.few_forms
 @pytest.mark.parametrize("action", ["retry", "cancel", "set_priority"])
 @pytest.mark.parametrize("point", BULK_FAILPOINTS)
-async def test_a_control_plane_that_is_killed_in_a_batch_leaves_nothing_done_twice(
+async def test_a_control_plane_killed_in_a_batch_changes_no_job_twice(
     bulk: BulkHarness, ann: Member, action: str, point: Failpoint
 ) -> None:
     core = bulk.core
@@ -139,7 +138,7 @@ async def test_a_control_plane_that_is_killed_in_a_batch_leaves_nothing_done_twi
 
 
 @pytest.mark.parametrize("point", [Failpoint.RETRY_BEFORE_RELAY, Failpoint.CANCEL_BEFORE_RELAY])
-async def test_a_control_plane_that_is_killed_inside_the_use_case_leaves_nothing_done_twice(
+async def test_a_control_plane_killed_inside_the_use_case_changes_no_job_twice(
     bulk: BulkHarness, ann: Member, point: Failpoint
 ) -> None:
     core = bulk.core
@@ -156,7 +155,7 @@ async def test_a_control_plane_that_is_killed_inside_the_use_case_leaves_nothing
     await core.check_drained()
 
 
-async def test_a_stopped_action_leaves_the_rest_alone(bulk: BulkHarness, ann: Member) -> None:
+async def test_a_stopped_action_changes_no_further_job(bulk: BulkHarness, ann: Member) -> None:
     core = bulk.core
     ids = await bulk.failed(ann, 4)
     action = await bulk.start("retry", tenant_id=str(ann.tenant_id))
@@ -173,7 +172,7 @@ async def test_a_stopped_action_leaves_the_rest_alone(bulk: BulkHarness, ann: Me
     await core.check()
 
 
-async def test_many_jobs_are_found_in_steps_and_none_twice(bulk: BulkHarness, ann: Member) -> None:
+async def test_many_jobs_are_found_in_steps_and_each_only_once(bulk: BulkHarness, ann: Member) -> None:
     await bulk.failed(ann, 5)
     action = await bulk.start("retry", tenant_id=str(ann.tenant_id))
     with patch.object(bulk_loop, "LOOKED_AT", 2), patch.object(bulk_loop, "MOST_BATCHES", 1):
@@ -206,7 +205,7 @@ async def test_the_jobs_of_an_old_action_are_cleared_and_its_counts_stay(bulk: B
         ("retry", 3, [], "priority"),
     ],
 )
-async def test_an_action_that_makes_no_sense_is_refused(
+async def test_an_impossible_action_is_refused(
     bulk: BulkHarness, action: str, priority: int | None, statuses: list[str], field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:

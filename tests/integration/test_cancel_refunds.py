@@ -44,7 +44,7 @@ async def cancel(core: Core, member: Member, job_id: UUID) -> None:
 @pytest.mark.parametrize(
     ("percent", "refunded"), [(None, 100), (0.0, 100), (0.9, 100), (40.0, 60), (99.5, 1), (100.0, 0)]
 )
-async def test_a_running_job_gets_back_what_its_progress_leaves(
+async def test_canceling_a_running_job_refunds_the_share_of_its_remaining_progress(
     core: Core, ann: Member, percent: float | None, refunded: int
 ) -> None:
     started = await running(core, ann, percent)
@@ -61,7 +61,7 @@ AGO = "UPDATE ai_jobs SET started_at = clock_timestamp() - make_interval(secs =>
 SAID = "UPDATE job_progress SET updated_at = clock_timestamp() - make_interval(secs => $2) WHERE job_id = $1"
 
 
-async def test_time_counts_from_when_the_engine_began_where_it_is_more_than_the_progress(
+async def test_the_time_since_the_engine_started_counts_if_it_is_more_than_the_progress(
     core: Core, ann: Member
 ) -> None:
     started = await running(core, ann, run_limit_seconds=1000)
@@ -76,14 +76,14 @@ async def test_time_counts_from_when_the_engine_began_where_it_is_more_than_the_
     assert 50 <= kept <= 60
 
 
-async def test_a_job_that_no_engine_has_started_gets_everything_back(core: Core, ann: Member) -> None:
+async def test_canceling_a_job_that_no_engine_has_started_refunds_everything(core: Core, ann: Member) -> None:
     started = await running(core, ann, run_limit_seconds=10)
     await core.rows(ann.pool, AGO, started.lease.job_id, 9.0)
     await cancel(core, ann, started.lease.job_id)
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
 
 
-async def test_the_time_of_a_task_counts_without_a_word_of_its_actor(core: Core, ann: Member) -> None:
+async def test_the_run_time_of_a_task_counts_without_progress_reports(core: Core, ann: Member) -> None:
     started = await running(core, ann, run_limit_seconds=1000, kind="task", task=NewTask("copy"))
     await core.rows(ann.pool, AGO, started.lease.job_id, 505.0)
     await cancel(core, ann, started.lease.job_id)
@@ -91,7 +91,7 @@ async def test_the_time_of_a_task_counts_without_a_word_of_its_actor(core: Core,
     assert 50 <= kept <= 60
 
 
-async def test_beyond_the_run_limit_nothing_is_left(core: Core, ann: Member) -> None:
+async def test_canceling_a_job_beyond_its_run_limit_refunds_nothing(core: Core, ann: Member) -> None:
     started = await running(core, ann, run_limit_seconds=10, kind="task", task=NewTask("copy"))
     await core.rows(ann.pool, AGO, started.lease.job_id, 86_400.0)
     await cancel(core, ann, started.lease.job_id)
@@ -99,7 +99,7 @@ async def test_beyond_the_run_limit_nothing_is_left(core: Core, ann: Member) -> 
     await core.check()
 
 
-async def test_a_job_that_waits_gets_everything_back_also_after_an_attempt(core: Core, ann: Member) -> None:
+async def test_canceling_a_waiting_job_refunds_everything_also_after_an_attempt(core: Core, ann: Member) -> None:
     waiting = await core.submit(ann, cost=100, refund_on_cancel="unspent")
     await cancel(core, ann, waiting.id)
     started = await running(core, ann, 80.0)
@@ -109,7 +109,7 @@ async def test_a_job_that_waits_gets_everything_back_also_after_an_attempt(core:
         assert await lines(core, ann, job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
 
 
-async def test_by_default_everything_goes_back(core: Core, ann: Member) -> None:
+async def test_a_cancel_refunds_everything_by_default(core: Core, ann: Member) -> None:
     started = await running(core, ann, 80.0, refund_on_cancel="all")
     await cancel(core, ann, started.lease.job_id)
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
@@ -130,7 +130,7 @@ async def test_the_progress_of_an_earlier_lease_does_not_count(core: Core, ann: 
     assert await lines(core, ann, again.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
 
 
-async def test_a_second_cancel_gives_back_nothing(core: Core, ann: Member) -> None:
+async def test_a_second_cancel_refunds_nothing(core: Core, ann: Member) -> None:
     started = await running(core, ann, 40.0)
     await cancel(core, ann, started.lease.job_id)
     with pytest.raises(InvalidTransition):
@@ -153,7 +153,7 @@ async def test_no_share_makes_a_refund_larger_than_the_reserve(core: Core, ann: 
     assert (refunded, kept) in {(100, 0), (0, 100)}
 
 
-async def test_g2_reserve_refund_and_what_was_kept_are_nothing_together(core: Core) -> None:
+async def test_g2_reserve_refund_and_kept_tokens_add_up_to_zero(core: Core) -> None:
     most = 2**53
     for cost in (0, 1, 2, 3, 7, 10**6 + 1, most - 1, most):
         for percent in (0.0, 1e-12, 1 / 3, 33.3, 50.0, 99.999999, 100.0):

@@ -57,6 +57,12 @@ CROWD = f"""
     SELECT tenant_id, run_id, number, parent_id, step_id, position, number, job_id, 1, 1,
         CASE WHEN number > 5 THEN 'made' ELSE 'open' END, CASE WHEN number > 5 THEN now() END
     FROM candidates;
+    INSERT INTO ai_jobs (tenant_id, id, user_id, kind, status, cost, workflow_id, stage, provider, lifetime_seconds,
+        payload, deadline_at, completed_at)
+    SELECT tenant_id, job_id, '{user_id(1)}', 'pipeline', 'completed', 1, 1, 'production', 'self_hosted', 60, '{{}}',
+        now(), now()
+    FROM candidates
+    WHERE number <= 100;
     INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, elo_change)
     SELECT tenant_id, id, run_id, '{user_id(1)}', id, parent_id, 16 FROM candidates
     WHERE parent_id IS NOT NULL AND number % 100 = 1;
@@ -105,6 +111,11 @@ CASES: dict[str, Case] = {
     "candidates_by_ids": ({"tenant_id": TENANT, "candidate_ids": TWO}, set(), 20),
     "exported_candidates": ({**OF_RUN, "after": 1000, "last": ROWS, "status": None, "limit": 50}, set(), 400),
     "last_number": (OF_RUN, set(), 10),
+    "ancestors": (
+        {"tenant_id": TENANT, "candidate_id": candidate(9)},
+        {"candidate_slots_job_id_tenant_id_key"},
+        80,
+    ),
     "runs_in_numbers": (
         {"window_seconds": 3600, "most": 1000, "most_settled": 2000, "most_open": 2000},
         {"settled_slots"},

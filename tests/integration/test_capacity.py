@@ -39,7 +39,9 @@ async def only(core: Core, room: FleetRoom, stage: str = "production", provider:
     return found[route]
 
 
-async def test_no_routes_need_no_query_and_an_unknown_route_has_no_workers(core: Core, room: FleetRoom) -> None:
+async def test_an_empty_list_of_routes_needs_no_query_and_an_unknown_route_has_no_workers(
+    core: Core, room: FleetRoom
+) -> None:
     assert await room.capacity.of([]) == {}
     assert await room.capacity.of([(999_999, "production", "self_hosted")]) == {
         (999_999, "production", "self_hosted"): NOBODY
@@ -121,7 +123,7 @@ async def test_the_capacity_of_many_routes_is_counted_for_each_of_them(core: Cor
     assert [found[route].live_workers for route in routes] == [0, 1, 2]
 
 
-async def test_a_silent_worker_counts_while_a_lease_of_it_is_valid_with_the_slots_it_uses(
+async def test_a_silent_worker_with_a_valid_lease_counts_with_its_used_slots(
     core: Core, room: FleetRoom, ann: Member
 ) -> None:
     fleet = await new_fleet(core, room, desired_workers=1)

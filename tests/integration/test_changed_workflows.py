@@ -40,7 +40,7 @@ async def pipelines(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Pi
     [(NAMED_BY_USER, "names a file"), (OF_A_PARENT, "the step uses no parent")],
     ids=["a variable names a file", "a base has a parent"],
 )
-async def test_a_step_that_does_not_fit_its_workflow_any_more_is_not_filled(
+async def test_a_step_that_no_longer_fits_its_workflow_is_not_started(
     pipelines: PipelineHarness, graph: dict[str, Any], reason: str
 ) -> None:
     slug = await pipelines.workflow(STYLED)

@@ -124,7 +124,7 @@ async def test_users_are_created_listed_and_get_new_passwords(
     assert await is_password_of("bob@example.com", printed.removeprefix("Password: ").strip())
 
 
-def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet: Callsheet) -> None:
+def test_invalid_users_are_refused_and_no_password_is_printed(callsheet: Callsheet) -> None:
     create = ("users", "create", "--tenant")
     assert "There is no tenant 'nobody'." in callsheet.call(*create, "nobody", "ann@example.com").sentence
     refused = callsheet.call(*create, "demo", "not an address").sentence
@@ -293,7 +293,7 @@ async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, cent
     assert unknown == "There is no user 'nobody@example.com'. List them: callsheet users list"
 
 
-async def test_tokens_are_credited_once_for_each_payment_and_on_record(
+async def test_each_payment_credits_tokens_once_and_is_in_the_audit_log(
     callsheet: Callsheet, central: asyncpg.Connection
 ) -> None:
     callsheet.call("tenants", "create", "credited")
@@ -341,7 +341,7 @@ def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_pool_is_one_command_and_the_database_the_next(
+async def test_one_command_adds_a_pool_whose_database_exists(
     callsheet: Callsheet, postgres: EmbeddedPostgres, central: asyncpg.Connection
 ) -> None:
     await central.execute("CREATE DATABASE cli_pool_3")
@@ -368,7 +368,7 @@ async def test_a_pool_is_one_command_and_the_database_the_next(
 
 
 @pytest.mark.thorough
-def test_the_shell_is_psql_on_the_database_that_was_named(callsheet: Callsheet, dsn: str) -> None:
+def test_the_command_shell_opens_psql_on_the_named_database(callsheet: Callsheet, dsn: str) -> None:
     statements = "SELECT current_database() || '!';\n\\set ON_ERROR_STOP on\nSELECT 1/0;\n"
     answer = callsheet.run("db", "shell", input=statements)
     assert f"{dsn.rpartition('/')[2].partition('?')[0]}!" in answer.out
@@ -378,7 +378,7 @@ def test_the_shell_is_psql_on_the_database_that_was_named(callsheet: Callsheet, 
     assert unknown == "There is no database 'pool_9'. Available: central, pool_1, pool_2."
 
 
-def test_a_database_that_is_not_there_is_one_sentence(callsheet: Callsheet) -> None:
+def test_a_missing_database_is_reported_in_one_sentence(callsheet: Callsheet) -> None:
     away = callsheet.having(DATABASE__DSN="postgresql://user:hidden@127.0.0.1:1/name")
     sentence = away.call("users", "list").sentence
     assert sentence.startswith("Database central at 127.0.0.1:1/name cannot be used: ")

@@ -101,8 +101,61 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
     ]
 
 
+def test_an_import_names_the_command_that_creates_an_effect_with_a_price(callsheet: Callsheet, tmp_path: Path) -> None:
+    shown = callsheet.succeed("workflows", "import", export(tmp_path, name="hinted.json"), "--yes").out
+    hint = "Create an effect: callsheet effects create NAME --workflow hinted --cost TOKENS --publish"
+    assert shown.splitlines()[-1] == hint
+    command = hint.removeprefix("Create an effect: callsheet ").replace("NAME", "hinted").replace("TOKENS", "3")
+    assert callsheet.succeed(*command.split()).out.startswith("Effect hinted of hinted costs 3 and is published.")
+
+
+def test_warnings_are_printed_beside_the_result_of_a_command_that_succeeds(
+    callsheet: Callsheet, tmp_path: Path
+) -> None:
+    callsheet.succeed("workflows", "import", export(tmp_path, name="warned.json"), "--yes")
+    create = ("effects", "create", "--workflow", "warned", "--cost", "1")
+    warned = callsheet.succeed(*create, "warned", "--provider", "clowd")
+    assert warned.err == (
+        "callsheet: warning: No worker serves the provider 'clowd': jobs of this effect wait until one registers.\n"
+    )
+    assert warned.out.startswith("Effect warned of warned costs 1 ")
+    as_json = callsheet.succeed(*create, "warned-too", "--provider", "clowd", "--json")
+    assert (as_json.err, len(as_json.json["warnings"])) == (warned.err, 1)
+    assert callsheet.succeed(*create, "own").err == "", "workers with own engines are added later"
+
+
+def test_at_a_terminal_the_price_of_an_effect_is_requested(callsheet: Callsheet, tmp_path: Path) -> None:
+    callsheet.succeed("workflows", "import", export(tmp_path, name="asked.json"), "--yes")
+    created = callsheet.at_terminal(*("effects", "create", "asked", "--workflow", "asked", "--publish"), typed="x\n7\n")
+    assert created.code == 0, created.out
+    assert created.out.count("Tokens that a job of asked costs (0 makes it free): ") == 2, "'x' is not a number"
+    [effect] = [row for row in callsheet.call("effects", "list", "--json").json if row["slug"] == "asked"]
+    assert (effect["is_published"], effect["credits_cost"]) == (True, 7)
+
+
+LONG = "a-workflow-with-a-name-of-ordinary-length"
+
+
+def test_lists_at_a_terminal_of_80_columns_do_not_break_ids_and_slugs(callsheet: Callsheet, tmp_path: Path) -> None:
+    """An id that is broken into two lines cannot be copied."""
+    callsheet.succeed("workflows", "import", export(tmp_path, name=f"{LONG}.json"), "--yes")
+    create = ("effects", "create", f"{LONG}-effect", "--workflow", LONG, "--cost", "12")
+    callsheet.succeed(*create, "--name", "An effect whose name has many words and is longer than one terminal line")
+    callsheet.succeed("tenants", "create", "a-studio-with-a-long-name", "--name", "A studio with a name of many words")
+    person = ("users", "create", "a.user.with.a.long.name@studio.example", "--tenant", "a-studio-with-a-long-name")
+    callsheet.succeed(*person, "--password-stdin", input="a password that is long enough\n")
+    for command in (("workflows", "list"), ("effects", "list"), ("tenants", "list"), ("users", "list")):
+        listed = callsheet.call(*command, "--json").json
+        shown = callsheet.at_terminal(*command)
+        assert shown.code == 0, shown.out
+        words = shown.out.split()
+        kept = [row[name] for row in listed for name in ("id", "slug", "email") if isinstance(row.get(name), str)]
+        assert kept
+        assert [word for word in kept if word not in words] == [], shown.out
+
+
 @pytest.mark.thorough
-def test_a_value_is_not_set_over_a_change_that_another_operator_made_meanwhile(
+def test_a_concurrent_change_of_another_operator_is_not_overwritten(
     callsheet: Callsheet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callsheet.call("workflows", "import", export(tmp_path, name="raced.json"), "--yes").code == 0
@@ -153,7 +206,7 @@ def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callshee
     assert callsheet.call("workflows", "show", "used").sentence == "There is no workflow 'used'."
 
 
-def test_without_yes_it_only_says_what_it_would_do(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_without_the_option_yes_the_command_only_shows_its_plan(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="dry.json")
     shown = callsheet.call("workflows", "import", file)
     assert (shown.code, shown.err) == (0, "Nothing was written. Add --yes to write it.\n")
@@ -163,7 +216,7 @@ def test_without_yes_it_only_says_what_it_would_do(callsheet: Callsheet, tmp_pat
     assert callsheet.call("workflows", "show", "dry").sentence == "There is no workflow 'dry'."
 
 
-def test_options_decide_what_was_proposed(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_options_override_the_proposal(callsheet: Callsheet, tmp_path: Path) -> None:
     options = ("--slug", "chosen", "--name", "Chosen", "--output-node", "4", "--extension", "webm", "--yes", "--json")
     made = callsheet.call("workflows", "import", export(tmp_path), *options).json
     assert (made["slug"], made["name"], made["output_node_id"]) == ("chosen", "Chosen", "4")
@@ -226,7 +279,7 @@ def test_a_node_that_shows_a_text_makes_a_text(callsheet: Callsheet, tmp_path: P
     assert (made["output_extension"], made["output_mime_type"]) == ("txt", "text/plain")
 
 
-def test_a_worker_beside_the_wrong_directory_is_refused_at_its_start(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_worker_with_a_wrong_engine_directory_is_refused_at_its_start(callsheet: Callsheet, tmp_path: Path) -> None:
     engine = tmp_path / "ComfyUI"
     worker = callsheet.having(ENGINE__DIRECTORY=str(engine), WORKER__SECRET="s" * 32)
     command = ("worker", "--fleet", "gpu", "--id", "gpu-1")
@@ -272,12 +325,12 @@ def test_a_file_that_is_not_an_api_export_is_refused_in_one_sentence(
     assert words in callsheet.call("workflows", "import", export(tmp_path, graph, "bad.json"), "--yes").sentence
 
 
-def test_a_saved_request_is_taken_for_its_prompt(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_saved_request_is_accepted_for_the_prompt_in_it(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, {"prompt": EXPORT, "client_id": "x"}, "request.json")
     assert callsheet.call("workflows", "import", file, "--yes", "--json").json["graph"].keys() == EXPORT.keys()
 
 
-def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_errors_are_printed_as_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="mistakes.json")
     missing = callsheet.call("workflows", "import", str(tmp_path / "none.json")).sentence
     assert "cannot be read: No such file" in missing

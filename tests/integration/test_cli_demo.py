@@ -121,7 +121,7 @@ def test_key_and_password_of_the_demo_are_readable_by_their_owner_only(home: Pat
 
 
 @pytest.mark.thorough
-def test_a_second_run_uses_what_the_first_one_made(
+def test_a_second_run_reuses_the_data_of_the_first(
     callsheet: Callsheet, home: Path, first: tuple[Path, Result]
 ) -> None:
     secret = (home / "secret_key").read_bytes()
@@ -172,7 +172,7 @@ def test_the_demo_runs_beside_other_commands_until_it_is_interrupted(callsheet: 
 
 
 @pytest.mark.thorough
-def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path) -> None:
+def test_the_printed_commands_of_the_demo_work(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
         printed_login = next(line.split() for line in demo.err.splitlines() if line.startswith("  Login "))
@@ -215,7 +215,7 @@ def test_after_kill_9_the_next_start_works_at_once(callsheet: Callsheet, home: P
 
 
 @pytest.mark.thorough
-def test_the_database_can_be_stopped_under_it_and_it_still_ends_cleanly(callsheet: Callsheet, home: Path) -> None:
+def test_the_demo_ends_cleanly_if_its_database_is_stopped(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
         assert callsheet.succeed("db", "stop").out == "PostgreSQL was stopped.\n"
@@ -242,7 +242,7 @@ def test_a_process_that_ends_between_two_databases_is_repaired_by_the_next_start
 
 
 @pytest.mark.thorough
-def test_interrupted_in_the_middle_of_its_job_it_leaves_nothing_running(callsheet: Callsheet, home: Path) -> None:
+def test_an_interrupted_demo_leaves_no_process_running(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for(" s  queue")
         ended = demo.end(signal.SIGINT)
@@ -255,7 +255,7 @@ def test_interrupted_in_the_middle_of_its_job_it_leaves_nothing_running(callshee
 
 
 @pytest.mark.thorough
-def test_where_its_job_cannot_be_made_it_says_so_and_stops_everything(callsheet: Callsheet, home: Path) -> None:
+def test_the_demo_reports_a_failed_job_and_stops_every_process(callsheet: Callsheet, home: Path) -> None:
     callsheet.succeed("effects", "unpublish", "negative")
     try:
         refused = callsheet.run("demo", "--exit", "--port", "0")
@@ -266,7 +266,9 @@ def test_where_its_job_cannot_be_made_it_says_so_and_stops_everything(callsheet:
     assert processes_naming(home) == []
 
 
-def test_a_data_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_data_directory_is_reported_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # In this process, and so in a thread, where no signals can be listened for.
     monkeypatch.setattr("callsheet.cli.demo_run.stop_requested", asyncio.Event)
     (tmp_path / "file").write_text("")

@@ -22,10 +22,10 @@ from callsheet.scaling.simulation.trace import LaneKey
 from callsheet.scaling.simulation.trace_files import read_trace
 from callsheet.wire.operations import WorkflowMetrics
 from callsheet.wire.tasks import task_id_of
+from tests.support.accounts import PASSWORD, People, Person
 from tests.support.commands import Callsheet, Result
 from tests.support.installation import empty, isolated_installation
 from tests.support.jobs_api import JobsApi
-from tests.support.people import PASSWORD, People, Person
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ async def test_a_login_is_stored_for_later_commands_and_readable_by_its_user_onl
     assert f"callsheet: Control plane: {terminal.url} (profile studio)." in shown.err.splitlines()
 
 
-async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(jobs_api: JobsApi, terminal: Terminal) -> None:
+async def test_an_invalid_key_is_refused_before_it_is_stored(jobs_api: JobsApi, terminal: Terminal) -> None:
     refused = await terminal.run("login", terminal.url, "--key-stdin", input="cs_wrong\n")
     assert refused.sentence.startswith("The API key is missing, wrong or revoked.")
     for key, sentence in (("\n", "No API key was given."), ("two words\n", "CALLSHEET_CLIENT__API_KEY is ***")):
@@ -225,7 +225,7 @@ async def test_an_operator_works_on_the_jobs_of_a_tenant(jobs_api: JobsApi, term
     assert "no tenant 'nobody'" in (await terminal.run("jobs", "list", "--tenant", "nobody")).sentence
 
 
-async def test_the_queue_says_what_waits_and_why(jobs_api: JobsApi, terminal: Terminal) -> None:
+async def test_the_queue_shows_waiting_jobs_with_their_reasons(jobs_api: JobsApi, terminal: Terminal) -> None:
     await terminal.login(jobs_api.admin)
     assert (await terminal.run("queue")).out == "The queue is empty.\n"
     await jobs_api.submit(await jobs_api.person(tokens=100))
@@ -263,7 +263,7 @@ async def test_a_critical_alert_makes_the_command_fail(jobs_api: JobsApi, termin
         ({}, "about to start, or at a concurrency limit"),
     ],
 )
-def test_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> None:
+def test_the_queue_shows_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> None:
     row = WorkflowMetrics(
         **{
             "workflow": "stylize",

@@ -67,7 +67,7 @@ def refused(callsheet: Callsheet, *arguments: str) -> str:
     return callsheet.call(*arguments).sentence
 
 
-def test_applying_shows_what_it_changes_and_writes_nothing_unasked(directory: Path, callsheet: Callsheet) -> None:
+def test_applying_shows_its_changes_and_writes_only_after_confirmation(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "sketches.toml"
     file.write_text(PIPELINE)
     dry = succeed(callsheet, "pipelines", "apply", str(file), "--dry-run")
@@ -108,7 +108,7 @@ def test_a_step_that_is_an_actor_is_applied_compared_and_refused_like_the_others
     assert "steps.0.payload.params.width: The value must be 16 or more" in refused_size.err
 
 
-def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Callsheet) -> None:
+def test_a_run_is_started_paused_and_resumed(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "paused.toml"
     file.write_text(PIPELINE.replace("sketches", "paused"))
     succeed(callsheet, "pipelines", "apply", str(file), "--yes")
@@ -125,7 +125,7 @@ def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Ca
     succeed(callsheet, "runs", "pause", run["id"])
 
 
-def test_a_run_is_watched_to_its_end_and_taken_away(directory: Path, callsheet: Callsheet) -> None:
+def test_a_run_is_watched_to_its_end_and_exported(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "watched.toml"
     file.write_text(PIPELINE.replace("sketches", "watched"))
     succeed(callsheet, "pipelines", "apply", str(file), "--yes")

@@ -86,7 +86,7 @@ def test_a_video_comes_back_beside_the_one_that_was_sent(callsheet: Callsheet, c
     ]
 
 
-def test_words_are_written_on_the_video_as_they_are(callsheet: Callsheet, clip: Path) -> None:
+def test_text_is_written_on_the_video_unchanged(callsheet: Callsheet, clip: Path) -> None:
     words = 'He said "{{position}}" = 1 & ünï'
     done = callsheet.succeed("submit", "caption", clip.name, "--set", f"prompt={words}", "--watch", "-o", "out.mp4")
     assert fetched(done) == Path("out.mp4")
@@ -98,7 +98,7 @@ def test_words_are_written_on_the_video_as_they_are(callsheet: Callsheet, clip: 
 
 
 @pytest.mark.thorough
-def test_an_image_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Path) -> None:
+def test_a_users_own_image_is_laid_over_the_video(callsheet: Callsheet, clip: Path) -> None:
     Image.fromarray(flat(64, 64, (255, 0, 255))).save(clip.with_name("logo.png"))
     chosen = ("--set", "logo=logo.png", "--set", "position=top-left", "--set", "size=0.5")
     done = callsheet.succeed("submit", "watermark", clip.name, *chosen, "--watch", "--json").json
@@ -111,7 +111,7 @@ def test_an_image_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Pa
 
 
 @pytest.mark.thorough
-def test_a_name_as_long_as_a_name_can_be_is_cut_for_the_result(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_file_name_of_the_maximum_length_is_shortened_for_the_result(callsheet: Callsheet, tmp_path: Path) -> None:
     make_image(tmp_path / f"{'ä' * 125}.png")
     done = callsheet.succeed("submit", "glow", f"{'ä' * 125}.png", "--watch")
     assert fetched(done) == Path(f"{'ä' * 65}-glow.png")
@@ -128,7 +128,7 @@ def test_a_result_that_cannot_be_written_can_still_be_fetched(callsheet: Callshe
 
 
 @pytest.mark.thorough
-def test_half_the_speed_is_twice_as_long(callsheet: Callsheet, clip: Path) -> None:
+def test_half_the_speed_doubles_the_length(callsheet: Callsheet, clip: Path) -> None:
     done = callsheet.succeed("submit", "slow-motion", clip.name, "--watch")
     before, after = decode(clip), decode(clip.with_name(fetched(done).name))
     assert (len(after.frames), after.rate) == (2 * len(before.frames), before.rate)
@@ -145,7 +145,7 @@ def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None
 
 
 @pytest.mark.thorough
-def test_words_alone_become_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_prompt_without_a_file_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     chosen = ("--set", "prompt=mountains at dawn", "--set", "seed=7", "--watch", "-o", "results")
     done = callsheet.succeed("submit", "imagine", *chosen)
@@ -154,7 +154,7 @@ def test_words_alone_become_an_image(callsheet: Callsheet, tmp_path: Path) -> No
         assert image.size == (768, 512)
 
 
-def test_a_job_can_be_left_alone_and_watched_later(callsheet: Callsheet, clip: Path) -> None:
+def test_a_job_can_be_submitted_without_waiting_and_watched_later(callsheet: Callsheet, clip: Path) -> None:
     left = callsheet.succeed("submit", "noir", clip.name)
     job_id = left.out.strip().split()[-1]
     first = callsheet.succeed("watch", job_id, "-o", "first.mp4")
@@ -188,7 +188,9 @@ def held(callsheet: Callsheet, tmp_path: Path) -> str:
     return "held"
 
 
-def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callsheet, clip: Path, held: str) -> None:
+def test_ctrl_c_leaves_the_job_running_and_prints_the_command_to_continue(
+    callsheet: Callsheet, clip: Path, held: str
+) -> None:
     # Progress is printed at once, also into a pipe: the command does not end here, so nothing else would flush it.
     with callsheet.running("submit", held, clip.name, "--watch") as watching:
         watching.wait_for(" s  queue")
@@ -244,7 +246,7 @@ def test_a_refusal_of_the_control_plane_names_the_property(callsheet: Callsheet,
 
 
 @pytest.mark.thorough
-def test_a_file_that_is_not_what_its_name_says_is_refused(callsheet: Callsheet, tmp_path: Path) -> None:
+def test_a_file_whose_content_contradicts_its_name_is_refused(callsheet: Callsheet, tmp_path: Path) -> None:
     (tmp_path / "fake.mp4").write_bytes(b"%PDF-1.7 not a video at all" * 20)
     refused = callsheet.run("submit", "negative", "fake.mp4", "--watch")
     assert refused.code == 1
@@ -288,7 +290,7 @@ def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, de
 
 
 @pytest.mark.thorough
-def test_a_graph_of_ones_own_runs_on_ones_own_engine(
+def test_a_users_own_graph_runs_on_the_users_own_engine(
     callsheet: Callsheet, clip: Path, demo_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/how-to/connect-comfyui.md, step by step: the engine and its worker are processes of their own."""
@@ -327,7 +329,7 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
         assert hidden not in ended.err
 
 
-def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet) -> None:
+def test_a_task_is_submitted_watched_and_its_result_printed(callsheet: Callsheet) -> None:
     done = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--set", "length=short", "--watch")
     assert done.json["text"].startswith("Meet Desk lamp.")
     assert "The job cost 1 token" in done.err
@@ -343,7 +345,7 @@ def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet
     assert "Available: copy, media, scrape" in callsheet.refuse("task", "juggle")
 
 
-def test_a_control_plane_that_does_not_respond_is_named(tmp_path: Path, clip: Path) -> None:
+def test_the_error_names_a_control_plane_that_does_not_respond(tmp_path: Path, clip: Path) -> None:
     callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
     assert callsheet.refuse("submit", "negative", clip.name).startswith(
         "No control plane responds at http://127.0.0.1:1"

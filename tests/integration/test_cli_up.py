@@ -28,7 +28,7 @@ def ended(client: httpx.Client, task: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_an_image_is_made_with_nothing_else_started(callsheet: Callsheet) -> None:
+def test_the_command_up_alone_is_enough_to_make_an_image(callsheet: Callsheet) -> None:
     everything = callsheet.having(LIGHTBOX__PORT="0")
     everything.succeed("tenants", "create", "acme")
     everything.succeed("users", "create", "ann@example.com", "--tenant", "acme")
@@ -51,5 +51,5 @@ def test_an_image_is_made_with_nothing_else_started(callsheet: Callsheet) -> Non
 
 
 @pytest.mark.thorough
-def test_without_tasks_it_is_not_everything(callsheet: Callsheet) -> None:
+def test_the_command_up_refuses_to_start_without_tasks(callsheet: Callsheet) -> None:
     assert "callsheet serve" in callsheet.having(TASKS__IN_PROCESS="0").call("up").sentence

@@ -24,7 +24,7 @@ from tests.support.waiting import until
 
 
 @pytest.mark.thorough
-async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_followed(tmp_path: Path) -> None:
+async def test_g12_connections_follow_a_killed_server_to_its_new_port(tmp_path: Path) -> None:
     databases = await open_databases(load_settings(home=tmp_path / "home"))
     listener = Listener(databases.central)
     heard: list[str | None] = []
@@ -151,7 +151,7 @@ async def test_a_process_has_no_more_connections_than_the_setting_says(settings:
 
 
 @pytest.mark.parametrize(("connections", "expected"), [(2, 1), (5, 1), (10, 3), (500, 150)])
-def test_three_in_ten_connections_are_for_lists(connections: int, expected: int) -> None:
+def test_three_of_ten_connections_are_reserved_for_lists(connections: int, expected: int) -> None:
     assert ordinary_connections(connections) == expected
 
 
@@ -170,7 +170,7 @@ async def pass_a_wrong_argument(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("interrupted", [cancel_after_prepare, wait_too_long_after_prepare, pass_a_wrong_argument])
-async def test_a_statement_that_was_prepared_and_not_run_keeps_no_lock(
+async def test_a_prepared_statement_that_was_not_run_holds_no_lock(
     core: Core, interrupted: Callable[[Connection], Awaitable[None]]
 ) -> None:
     """The pool hands out the connection that was used last, so without the fix the next user gets this one."""

@@ -103,7 +103,7 @@ def command_for(settings: Settings, directory: Path, engine_url: str) -> Callshe
     return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=dsn, ENGINE__URL=engine_url)
 
 
-async def test_where_everything_is_well_it_says_so_and_succeeds(settings: Settings, tmp_path: Path) -> None:
+async def test_doctor_succeeds_if_every_check_passes(settings: Settings, tmp_path: Path) -> None:
     with engine(SYSTEM_STATS) as url:
         # The one that pool_2 was sealed with, given the way several control planes share it.
         secret = (settings.home / "secret_key").read_text()
@@ -124,7 +124,7 @@ async def test_where_everything_is_well_it_says_so_and_succeeds(settings: Settin
 
 
 @pytest.mark.thorough
-def test_nothing_but_json_is_printed_where_json_is_asked_for(tmp_path: Path) -> None:
+def test_the_option_json_prints_only_json(tmp_path: Path) -> None:
     # In a process of its own: in this one the logs are set up already. The call of the engine is logged.
     ended = Callsheet(tmp_path, ENGINE__URL=NOBODY).run_process("doctor", "--worker", "--json")
     assert (ended.code, ended.err) == (1, "")
@@ -185,7 +185,7 @@ async def test_another_server_at_the_url_of_the_engine_is_a_warning(
         assert (await findings(settings, url))["engine"].status == "warning"
 
 
-async def test_a_secret_others_can_read_is_a_problem_with_the_command_that_mends_it(settings: Settings) -> None:
+async def test_a_secret_that_others_can_read_is_a_problem_with_the_command_that_fixes_it(settings: Settings) -> None:
     file = settings.home / "secret_key"
     file.chmod(0o644)
     found = (await findings(settings))["secrets"]
@@ -210,7 +210,7 @@ async def test_a_storage_that_cannot_be_written_is_a_problem(settings: Settings)
     assert str(settings.home / "storage") in found.message
 
 
-async def test_an_s3_service_that_does_not_answer_is_a_problem(settings: Settings) -> None:
+async def test_an_unavailable_s3_service_is_a_problem(settings: Settings) -> None:
     s3 = settings.storage.s3.model_copy(update={"bucket": "pictures", "endpoint_url": NOBODY, "access_key_id": "id"})
     found = (await findings(changed(settings, storage={"backend": "s3", "s3": s3})))["storage"]
     assert found.status == "problem"
@@ -230,7 +230,7 @@ async def test_a_data_directory_that_is_a_file_is_a_problem_of_each_part_that_ne
     assert "CALLSHEET_HOME" in found["secrets"].message
 
 
-async def test_a_schema_that_is_behind_is_a_warning_with_the_command_that_mends_it(settings: Settings) -> None:
+async def test_an_outdated_schema_is_a_warning_with_the_command_that_migrates_it(settings: Settings) -> None:
     assert settings.database.dsn is not None
     central = await asyncpg.connect(settings.database.dsn.get_secret_value())
     query = "DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations) RETURNING *"
@@ -245,7 +245,7 @@ async def test_a_schema_that_is_behind_is_a_warning_with_the_command_that_mends_
     assert "Behind: central" in found.message
 
 
-async def test_a_workflow_that_engines_do_not_survive_is_a_warning(settings: Settings) -> None:
+async def test_a_workflow_that_crashes_engines_is_a_warning(settings: Settings) -> None:
     assert settings.database.dsn is not None
     central = await asyncpg.connect(settings.database.dsn.get_secret_value())
     slug = "kills-for-the-doctor"
@@ -309,7 +309,7 @@ def bucket(allowed: str | None) -> Iterator[str]:
         (None, ["https://a.example", "https://b.example"]),
     ],
 )
-async def test_a_bucket_is_asked_as_a_browser_asks(rule: str | None, refused: list[str]) -> None:
+async def test_doctor_checks_a_bucket_with_the_request_of_a_browser(rule: str | None, refused: list[str]) -> None:
     keys = {"access_key_id": "a", "secret_access_key": "b", "region": "eu", "bucket": "bucket"}
     with bucket(rule) as url:
         storage = S3Storage(S3Settings.model_validate({**keys, "endpoint_url": url}), url_seconds=60)

@@ -235,9 +235,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_what_was_committed(
 
 
 @pytest.mark.thorough
-async def test_a_server_whose_keeper_was_killed_does_not_run_on_unsupervised(
-    home: Path, open_directory: Path, template: Path
-) -> None:
+async def test_a_server_whose_keeper_was_killed_is_stopped(home: Path, open_directory: Path, template: Path) -> None:
     initialise(open_directory / "home", template)
     for place in (home, open_directory / "home"):
         async with using(place):
@@ -418,7 +416,7 @@ async def test_in_a_directory_open_to_all_users_the_server_has_no_special_rights
 
 
 @pytest.mark.thorough
-async def test_below_a_closed_directory_it_runs_and_the_directory_stays_closed(tmp_path: Path, template: Path) -> None:
+async def test_the_server_runs_below_a_private_directory_that_stays_private(tmp_path: Path, template: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(0o700)
     home = closed / "home"

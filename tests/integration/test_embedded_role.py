@@ -51,7 +51,7 @@ async def assert_ordinary(connection: asyncpg.Connection) -> None:
             await connection.execute(statement)
 
 
-async def test_a_new_installation_works_as_no_superuser(tmp_path: Path) -> None:
+async def test_a_new_installation_does_not_work_as_superuser(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as databases:
         assert [pool.name for pool in databases.pools] == ["pool_1"]
         for database in (databases.central, *databases.pools):

@@ -149,7 +149,7 @@ async def test_workers_of_a_fleet_are_checked_for_workflows_that_are_assigned_la
     assert [each.workflow for each in (await room.workers.get("gpu-1")).cannot_run] == [needs.slug]
 
 
-async def test_a_change_of_either_side_counts_from_the_next_poll(
+async def test_a_change_of_worker_or_workflow_takes_effect_at_the_next_poll(
     core: Core, room: FleetRoom, catalog: CatalogRoom
 ) -> None:
     needs = await workflow(catalog)
@@ -175,7 +175,7 @@ async def leave(room: FleetRoom, token: str) -> None:
     await room.registry.deregister(await room.authentication.of(bearer(token)), "restart")
 
 
-async def test_a_wait_says_what_is_missing(core: Core, room: FleetRoom, catalog: CatalogRoom) -> None:
+async def test_a_waiting_job_names_the_missing_requirements(core: Core, room: FleetRoom, catalog: CatalogRoom) -> None:
     needs = await workflow(catalog)
     await join(room, "gpu-1", needs.slug, environment=WITHOUT_MODEL)
     await join(room, "gpu-2", needs.slug, environment=WITHOUT_MODEL)
@@ -192,7 +192,7 @@ async def test_a_wait_says_what_is_missing(core: Core, room: FleetRoom, catalog:
     assert ((await capacity(room, needs)).live_workers, (await capacity(room, needs)).missing) == (1, "")
 
 
-async def test_workers_of_one_image_share_an_environment_that_is_forgotten_after_them(
+async def test_workers_of_one_image_share_an_environment_that_is_deleted_after_them(
     core: Core, room: FleetRoom, catalog: CatalogRoom
 ) -> None:
     needs = await workflow(catalog)

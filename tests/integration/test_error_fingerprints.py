@@ -50,7 +50,7 @@ async def test_a_failed_job_has_the_fingerprint_of_its_error_until_it_is_retried
     assert await fingerprint(core, ann, job.id) is None
 
 
-async def test_jobs_that_are_too_late_have_one_and_canceled_jobs_have_none(core: Core, ann: Member) -> None:
+async def test_expired_jobs_have_a_fingerprint_and_canceled_jobs_have_none(core: Core, ann: Member) -> None:
     late, running, canceled = [await core.submit(ann, priority=priority) for priority in (0, 1, -1)]
     await core.start()
     await core.room.cancellation.cancel(ann.tenant_id, canceled.id, actor="user")
@@ -60,7 +60,7 @@ async def test_jobs_that_are_too_late_have_one_and_canceled_jobs_have_none(core:
     assert await fingerprint(core, ann, canceled.id) is None
 
 
-async def test_errors_from_before_get_their_fingerprints_once(core: Core, ann: Member, backfill: Steps) -> None:
+async def test_older_errors_get_their_fingerprints_once(core: Core, ann: Member, backfill: Steps) -> None:
     jobs = []
     for _ in range(3):
         jobs.append(await core.submit(ann))

@@ -13,9 +13,9 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.core import Core, Member, open_core
 from tests.support.crashes import crashed_at
-from tests.support.exact_trees import PICTURE, image_problems, read_trees
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
+from tests.support.tree_invariants import PICTURE, image_problems, read_trees
 
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
 Operation = Callable[[PipelineHarness, Run], Awaitable[object]]
@@ -108,17 +108,16 @@ CRASHES: list[tuple[Failpoint, Operation]] = [
 ]
 
 
-def test_every_gap_of_the_room_is_crashed_in() -> None:
+def test_every_failpoint_of_pipelines_is_tested() -> None:
     assert {point for point, _ in CRASHES if point.startswith("pipeline.")} == {
         point for point in Failpoint if point.startswith("pipeline.")
     }
 
 
-@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("point", "operation"), CRASHES, ids=[f"{point}-{operation.__name__}" for point, operation in CRASHES]
 )
-async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing_is_doubled(
+async def test_the_next_control_plane_continues_after_a_crash_and_repeats_nothing(
     core: Core, ann: Member, media: MediaHarness, point: Failpoint, operation: Operation
 ) -> None:
     pipelines = started(core, ann, media)

@@ -63,7 +63,7 @@ async def fetched_but_not_completed(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
     await call_harness.call_back(handed, prediction.id, PICTURE)
     crashed = await crashed_at(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE, call_harness.work())
-    # Nothing is paid for, and nothing is anybody's file yet.
+    # Nothing is paid for, and no user has a file yet.
     assert len(await call_harness.core.ledger(call_harness.ann, handed.job_id)) == 1
     assert await call_harness.files(handed.job_id) == []
     assert len(await call_harness.objects()) == 1
@@ -112,9 +112,8 @@ async def brought_home(call_harness: CallHarness) -> None:
         await call_harness.work()
 
 
-@pytest.mark.few_forms
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
+async def test_a_crash_at_any_failpoint_leaves_one_prediction_one_result_and_one_charge(
     call_harness: CallHarness,
     operation: Callable[[CallHarness], Awaitable[bool]],
     tmp_path: Path,

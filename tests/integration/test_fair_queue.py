@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.dispatch.arrivals import CHANNEL
 from callsheet.dispatch.facts import DispatchEnd, Lease
 from callsheet.dispatch.leasing import Round
+from callsheet.dispatch.queue_notifications import CHANNEL
 from callsheet.dispatch.queue_view import QueueView
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.shares import ChangeShare
@@ -48,7 +48,7 @@ async def ahead(core: Core, member: Member, job_id: UUID) -> int | None:
     return (await core.room.overview.positions([key]))[key].ahead
 
 
-async def test_the_first_job_of_a_newcomer_is_next_however_many_wait(core: Core) -> None:
+async def test_the_first_job_of_a_new_tenant_is_next_however_many_jobs_wait(core: Core) -> None:
     flood = await flooded(core)
     await leased(core, 4)
     newcomer = await core.member()
@@ -57,13 +57,13 @@ async def test_the_first_job_of_a_newcomer_is_next_however_many_wait(core: Core)
     assert await whose(core, 3) == [newcomer.tenant_id, flood.tenant_id, flood.tenant_id]
 
 
-async def test_workers_that_ask_together_are_shared_out_too(core: Core) -> None:
+async def test_workers_that_poll_together_get_jobs_by_shares(core: Core) -> None:
     members = [await flooded(core, 20) for _ in range(3)]
     given = Counter(lease.tenant_id for lease in await leased(core, 12))
     assert given == {member.tenant_id: 4 for member in members}
 
 
-async def test_a_lease_looks_behind_what_another_statement_of_this_process_takes(
+async def test_a_lease_skips_rows_that_another_statement_of_this_process_takes(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await flooded(core, 40)
@@ -127,7 +127,7 @@ async def test_users_of_a_tenant_share_what_their_tenant_gets(core: Core) -> Non
     assert found == {first.user_id: 2, second.user_id: 2}
 
 
-async def test_a_weight_is_a_share(core: Core) -> None:
+async def test_tenants_get_shares_by_their_weights(core: Core) -> None:
     heavy, light = await flooded(core), await flooded(core)
     await core.room.dispatch.shares.change("operator", heavy.tenant_id, ChangeShare(weight=3))
     given = Counter(lease.tenant_id for lease in await leased(core, 16))
@@ -155,7 +155,7 @@ async def test_a_priority_goes_before_every_share(core: Core) -> None:
     assert await whose(core, 3) == [flood.tenant_id, flood.tenant_id, newcomer.tenant_id]
 
 
-async def test_in_the_order_of_arrival_where_that_is_the_setting(shared_databases: Databases) -> None:
+async def test_jobs_are_leased_in_order_of_arrival_if_the_setting_says_so(shared_databases: Databases) -> None:
     core = await open_core(shared_databases, active_per_user=1000, order="first_in_first_out").prepare()
     flood = await flooded(core, 5)
     newcomer = await core.member()
@@ -198,7 +198,7 @@ async def test_a_control_plane_that_missed_the_notification_finds_the_new_tenant
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("seed", range(6))
-async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed: int) -> None:
+async def test_queue_positions_match_the_order_of_leases(core: Core, seed: int) -> None:
     choose = random.Random(seed)
     members = [await core.member(tokens=100_000) for _ in range(3)]
     members += [await core.member(tenant=members[0], tokens=100_000), await core.member(tenant=members[1])]
@@ -214,7 +214,7 @@ async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed
     assert all(abs((expected[job_id] or 0) - place) <= 1 for place, job_id in enumerate(order))
 
 
-async def test_a_tenant_runs_no_more_at_once_than_it_may(core: Core) -> None:
+async def test_a_tenant_runs_no_more_jobs_at_once_than_its_limit(core: Core) -> None:
     flood, other = await flooded(core), await flooded(core, 3)
     await core.room.dispatch.shares.change("operator", flood.tenant_id, ChangeShare(max_running=2))
     leases = await leased(core, 20)
@@ -227,7 +227,7 @@ async def test_a_tenant_runs_no_more_at_once_than_it_may(core: Core) -> None:
     assert len(await leased(core, 5)) == 5
 
 
-async def test_a_user_runs_no_more_at_once_than_the_setting_says(shared_databases: Databases) -> None:
+async def test_a_user_runs_no_more_jobs_at_once_than_the_setting(shared_databases: Databases) -> None:
     core = await open_core(shared_databases, active_per_user=1000, running_per_user=2, running_per_tenant=3).prepare()
     one = await flooded(core, 5)
     assert len(await leased(core, 9)) == 2

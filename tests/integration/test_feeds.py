@@ -70,7 +70,7 @@ async def test_a_reader_sees_a_job_from_its_first_event_to_its_last_while_it_hap
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("after", range(7))
-async def test_a_reader_that_comes_back_gets_what_it_has_not_seen(core: Core, after: int) -> None:
+async def test_a_returning_reader_gets_the_events_it_has_not_seen(core: Core, after: int) -> None:
     ann = await core.member("pool_1")
     job_id = await fail(core, ann)
     await core.room.retries.retry(ann.tenant_id, job_id, actor="user")
@@ -119,7 +119,7 @@ async def test_a_reader_finds_events_without_a_notification(core: Core, monkeypa
         assert await collect(lines, 1) == [(3, "processing")]
 
 
-async def test_the_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_commit(
+async def test_event_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_commit(
     core: Core, shared_settings: Settings
 ) -> None:
     """Twenty jobs at once on two control planes, read all the while."""
@@ -214,7 +214,7 @@ async def test_closing_ends_every_stream_and_a_reader_that_leaves_is_forgotten(c
     assert await collect(following(core, ann, job.id)) == []
 
 
-def test_a_notification_without_a_reader_does_nothing() -> None:
+def test_a_notification_without_a_reader_is_ignored() -> None:
     feeds = Feeds()
     feeds.received(f"{uuid7()}/{uuid7()}/{uuid7()}")
     feeds.received(None)

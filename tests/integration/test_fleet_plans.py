@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from callsheet.fleet.sql import CAPACITY_SQL, LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
+from callsheet.fleet.sql import CAPACITY_SQL, FLEET_SQL, LOG_SQL, PROTOCOL_SQL, REGISTRATION_SQL, SWEEP_SQL, WORKER_SQL
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
@@ -88,7 +88,6 @@ CASES = {
     "list_events": Case({"before": None, "limit": 51}, 20),
     "sessions_of_worker": Case({"worker_id": "w-7", "before": None, "limit": 51}, 100),
     "list_sessions": Case({"before": None, "limit": 51}, 20),
-    "leases_of_worker": Case({"worker_id": "w-7"}, 30),
     "remove_session_of_worker": Case({"worker_id": "w-7", "session_id": 7}, 30),
     "end_session": Case({"worker_id": "w-7", "reason": "test"}, 30),
     "remove_stale_worker": Case({"worker_id": "w-7", "session_id": 7, "stale_seconds": 300}, 60),
@@ -120,6 +119,8 @@ CASES = {
         16_000,
     ),
     "workers_of_workflow": Case({"workflow_id": 1, "alive_seconds": 90, "limit": 50}, 8000),
+    # Fifty live workers and five workflows, and no more of the queue than is counted.
+    "workflows_of_fleet": Case({"fleet_id": 1, "alive_seconds": 90, "most": 100, "most_groups": 5}, 8000),
     "fleet_metric": Case({"fleet_id": 1, "providers": ["self_hosted"], "unmeasured": 60.0, "most": 100}, 2500),
 }
 FILES = (CAPACITY_SQL, PROTOCOL_SQL, LOG_SQL, REGISTRATION_SQL, WORKER_SQL, SWEEP_SQL)
@@ -128,6 +129,7 @@ STATEMENTS = {
     "workers_of_scaled": SCALING_SQL["workers_of_scaled"],
     "waiting_routes": SCALING_SQL["waiting_routes"],
     "free_slots_elsewhere": SCALING_SQL["free_slots_elsewhere"],
+    "workflows_of_fleet": FLEET_SQL["workflows_of_fleet"],
     "fleet_metric": METRIC_SQL["fleet_metric"],
 }
 FILL = f"""

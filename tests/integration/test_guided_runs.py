@@ -110,7 +110,7 @@ async def test_a_branch_killed_while_its_child_renders_leaves_no_active_child(pi
     await pipelines.check(run)
 
 
-async def test_leaves_that_were_killed_are_made_anew_when_a_completed_run_is_resumed(
+async def test_resuming_a_completed_run_replaces_killed_leaves(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.finish(
@@ -127,7 +127,7 @@ async def test_leaves_that_were_killed_are_made_anew_when_a_completed_run_is_res
     await pipelines.check(run)
 
 
-async def test_a_branch_that_is_restored_goes_on_where_it_was(pipelines: PipelineHarness) -> None:
+async def test_a_restored_branch_continues_where_it_stopped(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
     await pipelines.tick()
     await pipelines.work()

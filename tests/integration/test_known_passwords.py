@@ -53,7 +53,7 @@ async def fits(plane: ControlPlane, password: str) -> bool:
         *(pytest.param(server, marks=pytest.mark.thorough) for server in REACHED_FROM_ELSEWHERE[1:]),
     ],
 )
-async def test_nothing_is_served_to_other_machines_until_it_is_changed(
+async def test_other_machines_are_not_served_until_the_known_password_is_changed(
     settings: Settings, server: dict[str, Any]
 ) -> None:
     async with open_control_plane(settings) as plane:
@@ -84,7 +84,9 @@ async def test_a_user_who_cannot_sign_in_does_not_block_serving(settings: Settin
 @pytest.mark.parametrize(
     ("server", "status"), [({}, "warning"), *((server, "problem") for server in REACHED_FROM_ELSEWHERE)]
 )
-async def test_doctor_names_it(settings: Settings, server: dict[str, Any], status: str) -> None:
+async def test_doctor_names_an_account_with_a_known_password(
+    settings: Settings, server: dict[str, Any], status: str
+) -> None:
     async with open_control_plane(settings) as plane:
         await as_before(plane)
         found = [each for each in await examine(changed(settings, server=server)) if each.part == "accounts"]
@@ -97,7 +99,7 @@ async def test_doctor_names_it(settings: Settings, server: dict[str, Any], statu
 
 
 @pytest.mark.thorough
-async def test_the_demo_makes_up_a_password_of_its_own_and_keeps_it(settings: Settings) -> None:
+async def test_the_demo_generates_a_password_and_keeps_it(settings: Settings) -> None:
     async with open_control_plane(settings) as plane:
         _, password = await seed_account(plane)
         assert password is not None

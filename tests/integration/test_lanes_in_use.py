@@ -59,7 +59,7 @@ async def test_a_lane_with_a_dispatch_is_neither_swept_nor_deleted(
     assert await core.rows(central, still) == before
 
 
-async def test_a_lane_that_a_job_is_on_its_way_to_is_not_removed(core: Core) -> None:
+async def test_a_lane_is_not_removed_while_a_job_is_being_added(core: Core) -> None:
     await queued(core)
     again = """
         INSERT INTO ai_job_dispatches (tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage,

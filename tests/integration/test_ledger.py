@@ -25,7 +25,7 @@ from callsheet.wallet.audit import Finding, audit, audit_pool
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
-from tests.chaos.machines import MachineEnvironment
+from tests.chaos.state_machines import MachineEnvironment
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
 from tests.support.installation import empty, installation, isolate
@@ -59,7 +59,7 @@ async def test_two_tenants_may_have_payments_of_the_same_name(core: Core) -> Non
     assert [await core.credit(member, 5, "payment-a") for member in members] == [5, 5, 5]
 
 
-async def test_a_full_wallet_says_how_much_it_can_take_and_stays_as_it_was(core: Core) -> None:
+async def test_a_full_wallet_refuses_a_credit_and_names_the_largest_possible_amount(core: Core) -> None:
     ann = await core.member("pool_1", tokens=MOST_TOKENS - 5)
     with pytest.raises(InvalidRequest) as refused:
         await core.credit(ann, 6, "one-too-many")
@@ -132,7 +132,7 @@ MOVES = strategies.lists(
 )
 
 
-def test_g2_no_order_of_credits_and_jobs_makes_a_settlement_fail(shared_settings: Settings) -> None:
+def test_g2_every_order_of_credits_and_jobs_can_be_settled(shared_settings: Settings) -> None:
     machine_environment = MachineEnvironment(shared_settings)
 
     @hypothesis.settings(max_examples=10, deadline=None, database=None, derandomize=True)
@@ -197,7 +197,7 @@ async def test_a_job_is_reserved_and_then_consumed_or_refunded(core: Core) -> No
     await core.check_drained()
 
 
-async def test_a_job_that_costs_nothing_is_in_the_ledger_too(core: Core) -> None:
+async def test_a_free_job_is_in_the_ledger(core: Core) -> None:
     ann = await core.member("pool_2", tokens=0)
     free, canceled = await core.submit(ann, cost=0), await core.submit(ann, cost=0)
     await core.complete(await core.start())
@@ -208,7 +208,7 @@ async def test_a_job_that_costs_nothing_is_in_the_ledger_too(core: Core) -> None
 
 
 @pytest.mark.parametrize("tokens", [0, 9])
-async def test_without_enough_tokens_nothing_is_written(core: Core, tokens: int) -> None:
+async def test_a_submit_without_enough_tokens_writes_nothing(core: Core, tokens: int) -> None:
     ann = await core.member("pool_1", tokens=tokens)
     with pytest.raises(InsufficientTokens) as refused:
         await core.submit(ann, cost=10, idempotency_key="key")
@@ -311,7 +311,7 @@ WRONG_ROWS = {
 }
 
 
-async def test_the_database_itself_refuses_every_wrong_row(core: Core, ledger_jobs: LedgerJobs) -> None:
+async def test_the_database_refuses_every_wrong_row(core: Core, ledger_jobs: LedgerJobs) -> None:
     ann = ledger_jobs.member
     values = (ann.tenant_id, ann.user_id, ledger_jobs.live, ledger_jobs.delivered)
     accepted = []
@@ -449,14 +449,14 @@ def command(shared_settings: Settings, tmp_path: Path) -> Callsheet:
     return command_of(shared_settings, tmp_path)
 
 
-async def test_the_audit_of_clean_books_says_so_and_exits_0(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
+async def test_the_audit_of_a_correct_ledger_exits_with_0(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
     told = await asyncio.to_thread(command.run, "wallet", "audit")
     assert (told.code, told.out) == (0, "Every wallet in pool_1, pool_2 balances.\n")
     as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
     assert (as_json.code, as_json.json) == (0, {"pools": ["pool_1", "pool_2"], "findings": []})
 
 
-async def test_the_audit_of_one_finding_exits_1(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
+async def test_the_audit_of_one_finding_exits_with_1(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
     ann = ledger_jobs.member
     async with ann.pool.connection() as connection:
         await connection.execute("UPDATE token_wallets SET balance = balance + 1 WHERE tenant_id = $1", ann.tenant_id)
@@ -591,7 +591,7 @@ def test_a_statement_that_writes_money_would_be_noticed(statement: str) -> None:
     assert WRITES.search(statement)
 
 
-def test_money_moves_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> None:
+def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> None:
     callers = {
         (str(file.relative_to(SOURCE)), block.split()[0])
         for file in SOURCE.rglob("*.sql")
@@ -610,7 +610,7 @@ def test_money_moves_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> N
     assert not [file for file in SOURCE.rglob("*.py") if any(name in file.read_text("utf-8") for name in names)]
 
 
-async def test_an_audit_counts_round_sums(core: Core) -> None:
+async def test_an_audit_reads_sums_that_postgresql_returns_with_an_exponent(core: Core) -> None:
     """PostgreSQL returns a sum as a decimal, and ten thousand as 1E+4."""
     member = await core.member(tokens=10_000)
     totals = (await audit_pool(member.pool)).totals

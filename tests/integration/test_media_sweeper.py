@@ -88,10 +88,9 @@ async def test_an_object_stored_after_the_confirmation_is_swept_and_the_file_sta
     assert await media.core.rows(media.ann.pool, "SELECT * FROM upload_sweeps") == []
 
 
-@pytest.mark.few_forms
 @pytest.mark.parametrize("confirmed_again", [True, False])
 @pytest.mark.parametrize("point", [Failpoint.CONFIRM_COPIED_BEFORE_ROW, Failpoint.CONFIRM_ROW_BEFORE_DELETE])
-async def test_a_crash_while_confirming_leaves_nothing_that_no_row_names(
+async def test_a_crash_during_the_confirmation_leaves_no_unreferenced_object(
     media: MediaHarness, point: Failpoint, confirmed_again: bool
 ) -> None:
     file_id = await media.upload(confirmed=False)
@@ -120,7 +119,6 @@ async def swept_deleted(media: MediaHarness, file_id: UUID) -> None:
     await media.sweep()
 
 
-@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("point", "operation"),
     [
@@ -129,7 +127,7 @@ async def swept_deleted(media: MediaHarness, file_id: UUID) -> None:
         (Failpoint.MEDIA_SWEEP_BEFORE_ROWS, swept_deleted),
     ],
 )
-async def test_a_crash_between_row_and_object_leaves_nothing_that_no_row_names(
+async def test_a_crash_between_row_and_object_leaves_no_unreferenced_object(
     media: MediaHarness, point: Failpoint, operation: object
 ) -> None:
     file_id = await media.upload(confirmed=False)
@@ -202,7 +200,7 @@ async def test_a_job_that_was_retried_keeps_what_it_uploads(media: MediaHarness,
     assert await media.paths() == {accepted.path}
 
 
-async def test_an_object_that_is_too_young_is_left_for_later(media: MediaHarness, core: Core) -> None:
+async def test_an_object_that_is_too_young_is_not_swept(media: MediaHarness, core: Core) -> None:
     """A job that is retried just after the sweeper looked writes objects that no row names yet."""
     job = await core.submit(media.ann)
     await core.fail(await core.start())
@@ -216,7 +214,7 @@ async def test_an_object_that_is_too_young_is_left_for_later(media: MediaHarness
     assert await media.paths() == set()
 
 
-async def test_a_crash_in_the_sweep_of_outputs_is_made_good_by_the_next(media: MediaHarness, core: Core) -> None:
+async def test_the_next_sweep_completes_a_crashed_sweep_of_outputs(media: MediaHarness, core: Core) -> None:
     job = await core.submit(media.ann)
     await media.put_output(job.id)
     await core.fail(await core.start())
@@ -233,7 +231,9 @@ async def test_without_a_retention_setting_media_are_kept(media: MediaHarness) -
     assert await media.files() == {video.original_file_id}
 
 
-async def test_old_videos_and_lone_files_go_when_their_days_are_over(forgetful: MediaHarness, core: Core) -> None:
+async def test_old_videos_and_unused_files_are_deleted_after_their_retention(
+    forgetful: MediaHarness, core: Core
+) -> None:
     video, lone = await forgetful.video(), await forgetful.upload()
     job = await core.submit(forgetful.ann, video_id=video.id, input_file_ids=(video.original_file_id,))
     outputs = [await forgetful.put_output(job.id), await forgetful.put_output(job.id)]
@@ -268,7 +268,7 @@ async def test_files_that_a_job_needs_or_a_video_shows_outlive_their_retention(
     assert {row["id"] for row in rows} == {video.original_file_id, *(row["id"] for row in made)}
 
 
-async def test_objects_of_a_backend_that_is_not_in_use_are_not_forgotten(media: MediaHarness, core: Core) -> None:
+async def test_objects_of_an_unused_backend_stay_recorded(media: MediaHarness, core: Core) -> None:
     file_id = await media.upload()
     other = "s3" if media.room.files.disk == "local" else "local"
     for table in ("files", "upload_sweeps"):

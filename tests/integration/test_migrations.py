@@ -197,7 +197,7 @@ async def test_a_database_of_another_program_is_refused_and_stays_as_it_is(serve
     assert await server.tables(empty) == {"invoices"}
 
 
-async def test_one_database_cannot_be_two(server: Server, empty: str, tmp_path: Path) -> None:
+async def test_one_database_cannot_be_two_pools(server: Server, empty: str, tmp_path: Path) -> None:
     await migrate(server.dsn(empty), "pool", "pool_1")
     with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already; it cannot be pool 'pool_2' too"):
         await migrate(server.dsn(empty), "pool", "pool_2")
@@ -227,7 +227,7 @@ async def test_a_failing_migration_leaves_nothing_of_itself_and_the_next_run_goe
     assert {"first", "second"} <= await server.tables(empty)
 
 
-async def test_admins_of_before_there_were_roles_are_operators(server: Server, empty: str) -> None:
+async def test_admins_created_before_roles_existed_are_operators(server: Server, empty: str) -> None:
     known = known_migrations("central")
     roles = next(migration for migration in known if migration.name == "roles")
     await migrate(server.dsn(empty), "central", "central", known[: roles.version - 1])
@@ -246,7 +246,7 @@ async def test_admins_of_before_there_were_roles_are_operators(server: Server, e
     assert [tuple(row) for row in rows] == [("admin@a.example", "operator"), ("user@a.example", "user")]
 
 
-async def test_files_of_before_there_were_quotas_are_counted(server: Server, empty: str) -> None:
+async def test_files_uploaded_before_quotas_existed_are_counted(server: Server, empty: str) -> None:
     known = known_migrations("pool")
     usage = next(migration for migration in known if migration.name == "storage_usage")
     await migrate(server.dsn(empty), "pool", "pool_1", known[: usage.version - 1])
@@ -289,7 +289,9 @@ def test_migrations_that_are_not_numbered_in_a_row_are_refused(
 
 
 @pytest.mark.thorough
-async def test_where_starting_may_not_migrate_it_says_what_to_run(server: Server, empty: str, tmp_path: Path) -> None:
+async def test_a_start_without_permission_to_migrate_names_the_command_to_run(
+    server: Server, empty: str, tmp_path: Path
+) -> None:
     settings = settings_for(server.dsn(empty), tmp_path, migrate_on_start=False)
     with pytest.raises(SchemaUnknown, match=r"central lacks the migrations 0001_.* Run: callsheet db migrate"):
         await open_databases(settings)
@@ -434,7 +436,7 @@ async def test_a_pool_added_while_others_run_takes_tenants_and_only_its_own(
 
 
 @pytest.mark.thorough
-async def test_adding_a_pool_again_changes_nothing_but_its_dsn(
+async def test_adding_a_pool_again_changes_only_its_dsn(
     server: Server, empty: str, settings: Settings, databases: Databases
 ) -> None:
     central = databases.central.dsn
@@ -445,10 +447,10 @@ async def test_adding_a_pool_again_changes_nothing_but_its_dsn(
         assert await connection.fetchval("SELECT count(*) FROM pools WHERE name = 'pool_3'") == 1
 
 
-async def test_an_empty_database_cannot_take_the_place_of_a_pool(
+async def test_an_empty_database_cannot_replace_a_pool(
     server: Server, empty: str, shared_settings: Settings, shared_databases: Databases
 ) -> None:
-    with pytest.raises(DatabaseError, match="an empty database cannot take its place"):
+    with pytest.raises(DatabaseError, match="an empty database cannot replace it"):
         await add_pool(shared_settings, shared_databases.central.dsn, "pool_2", server.dsn(empty))
     assert await server.tables(empty) == set()
 
@@ -518,13 +520,13 @@ CRASHES: dict[Failpoint, Callable[[CrashSetup], Awaitable[None]]] = {
 }
 
 
-def test_every_gap_of_databases_and_tenants_is_crashed_at_here() -> None:
+def test_every_failpoint_of_databases_and_tenants_is_tested() -> None:
     here = ("migrate.", "add_pool.", "create_tenant.")
     assert set(CRASHES) == {point for point in Failpoint if point.startswith(here)}
 
 
 @pytest.mark.parametrize("point", CRASHES)
-async def test_after_a_crash_in_a_gap_the_next_attempt_succeeds(
+async def test_the_next_attempt_after_a_crash_succeeds(
     server: Server, settings: Settings, databases: Databases, tmp_path: Path, point: Failpoint
 ) -> None:
     fresh = settings_for(server.dsn(await server.create_database()), tmp_path / "fresh")
@@ -534,7 +536,7 @@ async def test_after_a_crash_in_a_gap_the_next_attempt_succeeds(
     await CRASHES[point](crash_setup)
 
 
-async def test_a_tenant_whose_creation_crashed_is_not_there(shared_databases: Databases) -> None:
+async def test_a_tenant_whose_creation_crashed_does_not_exist(shared_databases: Databases) -> None:
     accounts = Accounts(shared_databases, Passwords())
     request = CreateTenantRequest(slug="half", name="Half", pool="pool_1")
     with armed({Failpoint.CREATE_TENANT_BEFORE_CENTRAL: crash}), pytest.raises(Crashed):

@@ -224,7 +224,7 @@ async def test_subscribing_after_the_start_works_and_leaving_ends_it(
     assert inbox.received == [None, "one"]
 
 
-async def test_a_channel_without_subscribers_is_left_and_can_be_entered_again(
+async def test_a_channel_without_subscribers_is_unlistened_and_can_be_used_again(
     listener: Listener, notifier: Notifier, database: Database
 ) -> None:
     listener.start()
@@ -240,7 +240,7 @@ async def test_a_channel_without_subscribers_is_left_and_can_be_entered_again(
     assert first.received == [None]
 
 
-async def test_a_silent_connection_is_tried_now_and_then(database: Database, notifier: Notifier) -> None:
+async def test_a_silent_connection_is_checked_regularly(database: Database, notifier: Notifier) -> None:
     inbox, listener = Inbox(), Listener(database, ping_seconds=0.01)
     listener.subscribe("jobs", inbox)
     listener.start()
@@ -290,7 +290,7 @@ async def test_messages_that_cannot_be_sent_for_long_are_dropped_and_later_messa
 
 
 @pytest.mark.parametrize(("channel", "payload"), [("", ""), ("c" * 64, ""), ("jobs", "p" * 8000), ("jobs", "ü" * 4000)])
-async def test_a_message_postgresql_would_refuse_is_refused_before_it_spoils_the_others(
+async def test_a_message_that_postgresql_would_refuse_is_refused_before_the_batch_is_sent(
     listener: Listener, notifier: Notifier, channel: str, payload: str
 ) -> None:
     inbox = Inbox()

@@ -17,8 +17,8 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres, stop
 from callsheet.settings import load_settings
 from callsheet.toolbox.outages import Outage
+from tests.support.accounts import People
 from tests.support.outages import away
-from tests.support.people import People
 from tests.support.ports import free_port
 from tests.support.waiting import until
 

@@ -1,6 +1,6 @@
 """Looking at jobs and the queue costs no more when there are many (G11): places, lists, progress, reconciliation.
 
-As in test_plans: blocks are counted, and each statement is looked at as planned while the tables were empty, when they
+As in test_core_plans: blocks are counted. Each statement is planned three times: while the tables are empty, when they
 are full, and after they were analyzed.
 """
 
@@ -30,7 +30,7 @@ from tests.support.plans import Seen, explain, pairs, prepare
 pytestmark = pytest.mark.thorough
 
 SMALL = 2000
-# As in test_plans.
+# As in test_core_plans.
 LARGE = [30_000, pytest.param(200_000, marks=pytest.mark.thorough)]
 WHENS = ("planned while empty", "planned when full", "analyzed")
 BIG = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "job_events", "job_progress", "outbox"}
@@ -140,9 +140,9 @@ def cases(rows: int) -> Mapping[str, Case]:
         "open_dispatches": Case(OVERVIEW["open_dispatches"], {"after": 100, "limit": 500, "settle_seconds": 60}, 100),
         "list_limits": Case(OVERVIEW["list_limits"], {"after": None, "limit": 51}, 400),
         "queue_heads": Case(FLEET["queue_heads"], {}, 3000),
-        "queue_depth": Case(
-            FLEET["queue_depth"], {"most": 1000, "alive_seconds": 90}, 250_000, grows_to_its_limit=True
-        ),
+        "queue_depth": Case(FLEET["queue_depth"], {"most": 1000}, 250_000, grows_to_its_limit=True),
+        # The rows of held jobs; there are as many in a small and in a large queue.
+        "workers_of_workflows": Case(FLEET["workers_of_workflows"], {"alive_seconds": 90}, HELD + 500),
         "finished_lately": Case(FLEET["finished_lately"], {"most": 1000}, 300),
         "delete_old_history": Case(HISTORY_RETENTION["delete_old_history"], {"days": 0, "limit": 20}, 300),
         "engine_killers": Case(ALERT_FACTS["engine_killers"], {"limit": 20}, 100),
@@ -163,6 +163,9 @@ def cases(rows: int) -> Mapping[str, Case]:
             60,
         ),
         "progress_of_jobs": Case(PROGRESS["progress_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
+        "progress_of_leases": Case(
+            PROGRESS["progress_of_leases"], {"tenant_ids": [TENANT] * len(running), "job_ids": running}, 60
+        ),
         "progress_of_user": Case(PROGRESS["progress_of_user"], {**user, "limit": 200}, 2500),
         "previews_of_jobs": Case(PROGRESS["previews_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
         "sweep_progress": Case(
@@ -296,6 +299,6 @@ def test_g11_statements_of_the_overview_use_an_index(full_database: FullDatabase
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LIMITED])
-def test_g11_looking_costs_no_more_when_there_is_more_to_look_at(full_database: FullDatabase, name: str) -> None:
+def test_g11_the_overview_costs_no_more_in_a_large_database(full_database: FullDatabase, name: str) -> None:
     small, large = (full_database.seen[rows]["analyzed", name] for rows in (SMALL, full_database.rows))
     assert large.buffers <= small.buffers * 1.8 + 30

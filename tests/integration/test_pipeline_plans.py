@@ -123,6 +123,7 @@ NEW_JOB = {
     "in_total": 50,
 }
 BEST = {"begun_parents", "candidates_by_elo"}
+BY_JOB = {"candidate_slots_job_id_tenant_id_key"}
 # By name: the statement, its arguments, the indexes it must use, the most blocks it may touch.
 Case = tuple[Statement, Mapping[str, object], set[str], int]
 CASES: dict[str, Case] = {
@@ -167,12 +168,12 @@ CASES: dict[str, Case] = {
     "ended_jobs": (LOOP["ended_jobs"], {"left_alone": [], "limit": 100}, set(), 500),
     "jobs_under_way": (LOOP["jobs_under_way"], {"limit": 100}, set(), 60),
     "jobs_of_canceled_runs": (LOOP["jobs_of_canceled_runs"], {"limit": 100}, set(), 400),
-    "slot_is_open": (LOOP["slot_is_open"], SLOT, set(), 10),
+    "slot_is_open": (LOOP["slot_is_open"], SLOT, BY_JOB, 10),
     "lock_run_of_slot": (LOOP["lock_run_of_slot"], RUN, set(), 20),
     "give_up_slot": (
         LOOP["give_up_slot"],
         {**SLOT, "parent_id": candidate_id(7), "status": "failed", "is_refunded": False},
-        set(),
+        BY_JOB,
         100,
     ),
     "accept_candidates": (
@@ -186,7 +187,7 @@ CASES: dict[str, Case] = {
             "max_children": 5,
             "made": [{"id": candidate_id(10**6), "output_index": 5, "file_id": job_id(1), "path": "a/b"}],
         },
-        set(),
+        BY_JOB,
         200,
     ),
     "submit": (
@@ -225,7 +226,13 @@ CASES: dict[str, Case] = {
     "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user", "runs_of_pipeline"}, 300),
     "steps_of_versions": (
         PIPELINES["steps_of_versions"],
-        {"tenant_id": TENANT, "pipeline_id": VERSION["pipeline_id"], "oldest": 1, "newest": 20},
+        {
+            "tenant_id": TENANT,
+            "pipeline_id": VERSION["pipeline_id"],
+            "oldest": 1,
+            "newest": 20,
+            "most_bytes": 4 * 2**20,
+        },
         set(),
         20,
     ),

@@ -34,7 +34,7 @@ async def poisoned(pipelines: PipelineHarness) -> Run:
     return run
 
 
-async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so(pipelines: PipelineHarness) -> None:
+async def test_a_run_that_cannot_be_advanced_shows_the_reason_and_delays_no_other(pipelines: PipelineHarness) -> None:
     broken = await poisoned(pipelines)
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
     for each in (run, broken):
@@ -48,11 +48,11 @@ async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so
     assert (row["status"], row["reason"]) == ("active", RunReason.INTERNAL_ERROR)
     assert "IndexError" in row["reason_detail"]
     assert row["due_at"] > row["updated_at"]
-    [numbers] = [each for each in await pipelines.room.numbers.look() if each.pool == pipelines.ann.pool.name]
+    [numbers] = [each for each in await pipelines.room.numbers.read() if each.pool == pipelines.ann.pool.name]
     assert numbers.broken_runs == 1
 
 
-async def test_a_job_that_cannot_be_canceled_holds_up_neither_the_others_nor_the_results(
+async def test_a_job_that_cannot_be_canceled_delays_neither_other_jobs_nor_results(
     pipelines: PipelineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     canceled = await pipelines.run(await pipelines.pipeline("base"), target_leaves=3)
@@ -100,7 +100,7 @@ async def test_a_problem_that_is_found_repeatedly_is_logged_once(pipelines: Pipe
     )
 
 
-async def test_a_result_that_can_never_be_kept_is_given_up_with_a_reason_and_holds_up_no_other(
+async def test_a_result_that_can_never_be_stored_is_dropped_with_a_reason(
     pipelines: PipelineHarness,
 ) -> None:
     broken, run = [await pipelines.run(await pipelines.pipeline("base"), target_leaves=1) for _ in range(2)]

@@ -36,7 +36,7 @@ def pipelines(core: Core, ann: Member, media: MediaHarness) -> PipelineHarness:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-async def test_a_run_of_four_steps_goes_on_to_its_leaves_by_itself(
+async def test_a_run_of_four_steps_reaches_its_leaves_without_intervention(
     core: Core, ann: Member, media: MediaHarness, at_once: int
 ) -> None:
     pipelines = open_pipeline_harness(core, ann, media, jobs_per_run=at_once, jobs_in_total=at_once)
@@ -50,7 +50,7 @@ async def test_a_run_of_four_steps_goes_on_to_its_leaves_by_itself(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("strategy", Strategy)
-async def test_every_parent_has_as_many_children_as_it_may_and_none_has_more(
+async def test_every_parent_gets_exactly_its_maximum_of_children(
     pipelines: PipelineHarness, strategy: Strategy
 ) -> None:
     run = await pipelines.run(
@@ -64,7 +64,7 @@ async def test_every_parent_has_as_many_children_as_it_may_and_none_has_more(
 
 
 @pytest.mark.thorough
-async def test_at_one_job_at_a_time_the_same_seed_makes_the_same_tree(pipelines: PipelineHarness) -> None:
+async def test_the_same_seed_makes_the_same_tree_if_one_job_runs_at_a_time(pipelines: PipelineHarness) -> None:
     pipeline = await pipelines.pipeline("one", "two", "three", max_children=3)
     runs = [await pipelines.run(pipeline, seed=seed, target_leaves=5) for seed in (7, 7, 8)]
     for run in runs:
@@ -100,7 +100,7 @@ async def test_a_job_gets_the_prompt_of_the_run_the_image_of_its_parent_and_a_se
     assert job["input_file_ids"] == [candidate["file_id"]]
 
 
-async def test_a_jobs_image_moves_to_the_runs_folder_and_nothing_is_left_where_it_was(
+async def test_the_image_of_a_job_is_moved_to_the_folder_of_the_run(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.finish(
@@ -130,7 +130,7 @@ async def test_a_job_that_made_several_images_makes_a_candidate_of_each(pipeline
     assert {row["seed"] for row in (await pipelines.candidates(run))[:3]} == {(await pipelines.slots(run))[0]["seed"]}
 
 
-async def test_three_strikes_and_the_branch_is_left_alone(pipelines: PipelineHarness) -> None:
+async def test_a_branch_with_three_strikes_gets_no_more_jobs(pipelines: PipelineHarness) -> None:
     pipeline = await pipelines.pipeline("base", "fix", max_children=1)
     run = await pipelines.run(pipeline, target_leaves=2)
     await pipelines.tick()
@@ -147,7 +147,7 @@ async def test_three_strikes_and_the_branch_is_left_alone(pipelines: PipelineHar
     await pipelines.check(run)
 
 
-async def test_how_many_strikes_is_a_setting_of_the_runs_that_begin_with_it(
+async def test_the_number_of_strikes_is_a_setting_that_applies_to_new_runs(
     core: Core, ann: Member, media: MediaHarness
 ) -> None:
     pipelines = open_pipeline_harness(core, ann, media, strikes=1)
@@ -167,7 +167,7 @@ async def test_how_many_strikes_is_a_setting_of_the_runs_that_begin_with_it(
     assert "left alone without a child: 1." in stopped.reason_detail
 
 
-async def test_metrics_count_a_job_as_what_it_is_to_its_run(pipelines: PipelineHarness) -> None:
+async def test_metrics_count_a_job_without_an_image_as_failed(pipelines: PipelineHarness) -> None:
     """A job that was completed without an image has failed."""
     registry, core, settings = CollectorRegistry(), pipelines.core, pipelines.room.settings
     room = open_pipelines(
@@ -194,7 +194,7 @@ async def _after_tick(pipelines: PipelineHarness, run: Run) -> list[Row]:
     return await pipelines.candidates(run)
 
 
-async def test_a_first_step_that_always_fails_stops_the_run_which_says_why_and_costs_nothing(
+async def test_a_first_step_that_always_fails_stops_the_run_with_a_reason_and_costs_nothing(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.finish(await pipelines.run(await pipelines.pipeline("base")), lambda _: True)
@@ -217,7 +217,7 @@ async def test_a_later_step_that_always_fails_does_not_spend_the_budget_on_bases
     await pipelines.check(run)
 
 
-async def test_a_run_stops_at_its_budget_and_goes_on_when_it_gets_more(pipelines: PipelineHarness) -> None:
+async def test_a_run_stops_at_its_budget_and_continues_when_the_budget_is_raised(pipelines: PipelineHarness) -> None:
     run = await pipelines.finish(await pipelines.run(await pipelines.pipeline("base"), target_leaves=5, budget=35))
     assert (run.status, run.reason, run.spent) == (RunStatus.ACTIVE, RunReason.BUDGET_SPENT, 30)
     with pytest.raises(InvalidRequest, match="already spent 30"):
@@ -228,7 +228,7 @@ async def test_a_run_stops_at_its_budget_and_goes_on_when_it_gets_more(pipelines
     await pipelines.check(run)
 
 
-async def test_a_run_whose_owner_has_no_tokens_left_says_so_and_goes_on_when_there_are(
+async def test_a_run_without_tokens_shows_the_reason_and_continues_after_a_credit(
     pipelines: PipelineHarness,
 ) -> None:
     poor = await pipelines.core.member("pool_1", tokens=15)
@@ -240,7 +240,7 @@ async def test_a_run_whose_owner_has_no_tokens_left_says_so_and_goes_on_when_the
     assert (await other.finish(run)).status is RunStatus.COMPLETED
 
 
-async def test_a_workflow_that_was_switched_off_holds_the_run_which_says_so(pipelines: PipelineHarness) -> None:
+async def test_a_run_with_a_disabled_workflow_waits_and_shows_the_reason(pipelines: PipelineHarness) -> None:
     steps = await pipelines.steps("base")
     run = await pipelines.run(await pipelines.define(steps), target_leaves=1)
     central = pipelines.core.databases.central
@@ -254,7 +254,7 @@ async def test_a_workflow_that_was_switched_off_holds_the_run_which_says_so(pipe
     assert (await pipelines.finish(run)).status is RunStatus.COMPLETED
 
 
-async def test_a_parent_whose_image_was_deleted_is_left_alone(pipelines: PipelineHarness) -> None:
+async def test_a_parent_without_its_image_gets_no_children(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=1)
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
@@ -266,7 +266,7 @@ async def test_a_parent_whose_image_was_deleted_is_left_alone(pipelines: Pipelin
     assert (await pipelines.candidates(run))[0]["child_count"] == 0
 
 
-async def test_a_paused_run_begins_nothing_and_keeps_what_was_under_way(pipelines: PipelineHarness) -> None:
+async def test_a_paused_run_starts_no_job_and_keeps_the_results_of_jobs_in_flight(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
     await pipelines.tick()
     run = await pipelines.room.runs.pause(principal_of(pipelines.ann), run.id)
@@ -278,7 +278,7 @@ async def test_a_paused_run_begins_nothing_and_keeps_what_was_under_way(pipeline
     await pipelines.check(run)
 
 
-async def test_a_canceled_run_gives_back_what_its_jobs_under_way_cost(pipelines: PipelineHarness) -> None:
+async def test_canceling_a_run_refunds_its_jobs_in_flight(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
     await pipelines.tick()
     run = await pipelines.room.runs.cancel(principal_of(pipelines.ann), run.id)
@@ -314,7 +314,7 @@ async def test_a_failed_job_of_a_run_is_not_retried_by_hand(pipelines: PipelineH
         await pipelines.core.room.retries.retry(pipelines.ann.tenant_id, started.lease.job_id, actor="user")
 
 
-async def test_a_result_that_cannot_be_kept_holds_up_no_other(
+async def test_a_result_that_cannot_be_stored_delays_no_other(
     pipelines: PipelineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await pipelines.core.member("pool_1")
@@ -352,7 +352,7 @@ async def test_active_runs_take_turns(core: Core, ann: Member, media: MediaHarne
         assert [(await pipelines.shown(run)).candidates for run in runs] == [turn] * 3
 
 
-async def test_no_more_jobs_are_under_way_than_may_be_in_total_or_of_one_run(
+async def test_the_number_of_jobs_in_flight_is_limited_in_total_and_per_run(
     core: Core, ann: Member, media: MediaHarness
 ) -> None:
     generous = open_core(core.databases, active_per_user=100)
@@ -368,7 +368,7 @@ async def test_no_more_jobs_are_under_way_than_may_be_in_total_or_of_one_run(
     assert len(await pipelines.slots(only)) == 2
 
 
-async def test_runs_of_a_tenant_at_its_limit_say_so_and_hold_up_no_other_tenant(
+async def test_runs_of_a_tenant_at_its_limit_show_the_reason_and_delay_no_other_tenant(
     core: Core, ann: Member, media: MediaHarness
 ) -> None:
     generous = open_core(core.databases, active_per_user=100)
@@ -396,7 +396,7 @@ async def test_runs_of_a_tenant_at_its_limit_say_so_and_hold_up_no_other_tenant(
     assert [(await pipelines.shown(run)).reason for run in runs] == [at_limit, None, None, at_limit]
 
 
-async def test_by_default_several_workers_have_work(core: Core, ann: Member, media: MediaHarness) -> None:
+async def test_a_run_gives_work_to_several_workers_by_default(core: Core, ann: Member, media: MediaHarness) -> None:
     pipelines = open_pipeline_harness(open_core(core.databases, active_per_user=100), ann, media)
     pipeline = await pipelines.pipeline("base")
     runs = [await pipelines.run(pipeline, target_leaves=9) for _ in range(5)]
@@ -404,7 +404,7 @@ async def test_by_default_several_workers_have_work(core: Core, ann: Member, med
     assert [len(await pipelines.slots(run)) for run in runs] == [1] * 5
 
 
-async def test_breadth_first_fills_a_step_waits_for_the_approval_and_goes_on_from_the_best(
+async def test_breadth_first_fills_a_step_waits_for_approval_and_continues_with_the_best(
     pipelines: PipelineHarness,
 ) -> None:
     steps = await pipelines.steps("base", "fix", max_children=2)
@@ -423,7 +423,7 @@ async def test_breadth_first_fills_a_step_waits_for_the_approval_and_goes_on_fro
     await pipelines.check(run)
 
 
-async def test_a_parent_that_was_killed_while_its_child_was_made_takes_the_child_with_it(
+async def test_a_child_whose_parent_was_killed_meanwhile_is_rejected(
     pipelines: PipelineHarness,
 ) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=1)
@@ -470,7 +470,7 @@ async def is_left_alone(pipelines: PipelineHarness, run: Run) -> bool:
     return bool(row["so"])
 
 
-async def test_a_run_that_waits_for_its_job_is_left_alone_until_that_ends(
+async def test_a_run_that_waits_for_its_job_is_not_examined_until_the_job_ends(
     core: Core, ann: Member, media: MediaHarness
 ) -> None:
     pipelines = open_pipeline_harness(core, ann, media, jobs_in_total=2)
@@ -488,7 +488,7 @@ async def test_a_run_that_waits_for_its_job_is_left_alone_until_that_ends(
     assert (await pipelines.finish(run)).reason is RunReason.TARGET_REACHED
 
 
-async def test_a_run_whose_job_ended_while_it_was_looked_at_is_not_left_alone(pipelines: PipelineHarness) -> None:
+async def test_a_run_whose_job_ended_during_its_tick_is_examined_again(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("one", "two", max_children=1), target_leaves=1)
     await pipelines.tick()
     await pipelines.due(run)
@@ -502,17 +502,19 @@ async def test_a_run_whose_job_ended_while_it_was_looked_at_is_not_left_alone(pi
     assert (await pipelines.finish(run)).reason is RunReason.TARGET_REACHED
 
 
-async def test_a_run_that_waits_for_an_approval_is_left_alone_until_it_is_given(pipelines: PipelineHarness) -> None:
+async def test_a_run_that_waits_for_an_approval_is_not_examined_until_then(pipelines: PipelineHarness) -> None:
     steps = await pipelines.steps("one", "two", max_children=1)
-    steps[0]["requires_approval"] = True
+    steps[0] |= {"requires_approval": True, "name": "Erster Entwurf"}
     run = await pipelines.finish(await pipelines.run(await pipelines.define(steps), target_leaves=1))
     assert run.reason is RunReason.APPROVAL_NEEDED
+    # The slug of a step is derived from its name: people know the name.
+    assert run.reason_detail == "The step 'Erster Entwurf' waits for an approval."
     assert await is_left_alone(pipelines, run)
-    await pipelines.room.guidance.branches.approve(principal_of(pipelines.ann), run.id, "one")
+    await pipelines.room.guidance.branches.approve(principal_of(pipelines.ann), run.id, "erster-entwurf")
     assert (await pipelines.finish(run)).reason is RunReason.TARGET_REACHED
 
 
-async def test_a_base_that_is_accepted_while_its_run_is_looked_at_is_not_made_again(pipelines: PipelineHarness) -> None:
+async def test_a_base_accepted_during_a_tick_of_its_run_is_not_made_again(pipelines: PipelineHarness) -> None:
     pipeline = await pipelines.pipeline("one", "two", max_children=1)
     run = await pipelines.run(pipeline, target_leaves=1, strategy=Strategy.BREADTH_FIRST)
     await pipelines.tick()

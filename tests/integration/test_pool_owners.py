@@ -220,7 +220,7 @@ async def test_central_restored_alone_takes_over_on_command_and_the_old_one_is_r
 
 
 @pytest.mark.thorough
-async def test_a_pool_restored_alone_goes_on_without_a_question(
+async def test_a_pool_restored_alone_works_without_a_confirmation(
     copied_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     ann = await copied_installation.core.member("pool_2")
@@ -242,7 +242,7 @@ async def test_a_pool_restored_alone_goes_on_without_a_question(
 
 
 @pytest.mark.thorough
-async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
+async def test_a_copy_of_all_databases_is_repointed_and_works_beside_production(
     copied_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     core = copied_installation.core
@@ -276,7 +276,7 @@ async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
         )
 
 
-async def test_repoint_takes_no_original_for_a_copy(
+async def test_repoint_does_not_mistake_an_original_for_a_copy(
     unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     central = dsn_of(unchanged_installation.copy)
@@ -318,7 +318,7 @@ async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
         assert staging.unavailable == {}
 
 
-async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
+async def test_one_of_two_centrals_gets_a_pool_without_an_owner(
     unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     dsn = await database_copies.database()
@@ -335,7 +335,7 @@ async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
     assert owner.central_database == winner.database
 
 
-async def test_the_lease_of_a_physical_copy_and_its_original(
+async def test_a_physical_copy_does_not_get_the_lease_of_its_original(
     unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
     """Both have the same id, server and database; only the start times of their servers differ."""
@@ -385,7 +385,7 @@ async def test_central_and_pool_on_one_server_need_no_lease(copied_installation:
         await claim(connection, "pool_1", await central_of(copied_installation.settings))
 
 
-async def test_status_shows_where_everything_is_and_what_does_not_match(
+async def test_status_shows_the_location_of_each_database_and_every_mismatch(
     unchanged_installation: CopiedInstallation, tmp_path: Path
 ) -> None:
     def status(settings: Settings) -> Any:

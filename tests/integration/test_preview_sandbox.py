@@ -75,7 +75,7 @@ async def test_a_video_has_a_poster_and_a_silent_clip_of_its_first_seconds(tmp_p
     assert seen.frames[0][10, 10, 2] < 90
 
 
-async def test_a_poster_is_not_the_black_that_a_video_begins_with(tmp_path: Path) -> None:
+async def test_a_poster_skips_the_black_start_of_a_video(tmp_path: Path) -> None:
     made = await previews_of(clip(tmp_path / "a.mp4", 24, picture=black_then_frames))
     assert opened(made.files[LARGE]).convert("RGB").getpixel((5, 5))[0] > 100  # type: ignore[index]
 
@@ -127,7 +127,7 @@ async def test_an_extreme_shape_has_previews_of_even_sides(tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-async def test_of_a_long_video_only_the_beginning_is_read(tmp_path: Path) -> None:
+async def test_only_the_start_of_a_long_video_is_read(tmp_path: Path) -> None:
     """Each frame is noise of 60 kB, so that it has 30 MB."""
     noise = np.random.default_rng(1)
     path = tmp_path / "long.mp4"
@@ -147,7 +147,7 @@ async def test_of_a_long_video_only_the_beginning_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-async def test_a_video_that_breaks_off_has_what_there_is_of_it(tmp_path: Path) -> None:
+async def test_a_truncated_video_has_previews_of_its_readable_part(tmp_path: Path) -> None:
     path = tmp_path / "a.ts"
     make_clip(path, 48, 12, sound=False)
     made = await previews_of(path.read_bytes()[: path.stat().st_size // 2])
@@ -204,17 +204,17 @@ async def test_sound_alone_has_no_preview(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-async def test_the_largest_image_that_is_taken_fits_into_the_memory_of_a_decoder() -> None:
+async def test_the_largest_accepted_image_fits_into_the_memory_of_a_decoder() -> None:
     made = await previews_of(square_png(7000, 8, 6, bytes((255, 0, 0, 9)) * 7000), "image")
     assert opened(made.files[LARGE]).size == (LARGE_SIDE, LARGE_SIDE)
 
 
-async def test_of_a_million_frames_one_is_looked_at() -> None:
+async def test_only_one_of_a_million_frames_is_decoded() -> None:
     assert opened((await previews_of(million_frames(), "image")).files[SMALL]).size == (8, 8)
 
 
 @pytest.mark.thorough
-async def test_a_preview_that_takes_too_much_processor_time_is_given_up() -> None:
+async def test_a_preview_that_needs_too_much_processor_time_is_stopped() -> None:
     with pytest.raises(NoPreview, match="more than 1 seconds of processor time"):
         await previews_of(endless_jpeg(), "image", effort=Effort(seconds=300, cpu_seconds=1))
 
@@ -224,10 +224,10 @@ async def test_a_busy_machine_is_distinguished_from_an_unreadable_file() -> None
         await previews_of(image(300, 300), "image", effort=Effort(seconds=0))
 
 
-async def test_a_decoder_that_closes_its_end_and_stays_is_waited_for_in_vain(
+async def test_a_decoder_that_closes_its_output_and_does_not_exit_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "program.py").write_text("import os, time; os.close(1); time.sleep(600)")
+    (tmp_path / "program.py").write_text("import os, time; os.close(0); os.close(1); time.sleep(600)")
     monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
     monkeypatch.setattr(sandbox, "ENDING_SECONDS", 0.1)
     with pytest.raises(NoPreview, match="died"):
@@ -262,9 +262,7 @@ PROGRAMS = {
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", PROGRAMS)
-async def test_a_decoder_that_was_taken_over_gets_nothing_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+async def test_wrong_output_of_a_decoder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     text, reason = PROGRAMS[name]
     (tmp_path / "program.py").write_text(text)
     monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))

@@ -123,7 +123,7 @@ async def test_images_and_videos_get_previews_and_nothing_else_does(
     assert not await stored_preview_harness.media.core.rows(stored_preview_harness.media.ann.pool, query, others)
 
 
-async def test_an_upload_is_due_when_it_is_confirmed(preview_harness: PreviewHarness) -> None:
+async def test_an_upload_is_due_for_previews_when_it_is_confirmed(preview_harness: PreviewHarness) -> None:
     content, principal = image(40, 30), principal_of(preview_harness.media.ann)
     wanted = CreateUpload(name="a.png", mime_type="image/png", size=len(content))
     file = (await preview_harness.media.room.uploads.create(principal, wanted)).file
@@ -152,7 +152,9 @@ async def test_a_preview_is_made_again_after_a_crash_and_leaves_no_object_behind
     assert await preview_harness.objects() == preview_harness.keys(file_id)
 
 
-async def test_a_preview_that_ends_its_process_each_time_is_given_up(preview_harness: PreviewHarness) -> None:
+async def test_a_preview_that_crashes_its_process_each_time_is_not_retried_forever(
+    preview_harness: PreviewHarness,
+) -> None:
     file_id = await preview_harness.file(image(50, 50))
     for attempt in range(MOST_ATTEMPTS):
         after = (CLAIM_SECONDS + 1) * attempt + 1
@@ -166,7 +168,7 @@ async def test_a_preview_that_ends_its_process_each_time_is_given_up(preview_har
     assert await preview_harness.objects() == set()
 
 
-async def test_two_control_planes_make_it_once(preview_harness: PreviewHarness) -> None:
+async def test_two_control_planes_make_a_preview_once(preview_harness: PreviewHarness) -> None:
     file_id = await preview_harness.file(image(50, 50))
     async with paused_at(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS, preview_harness.make()) as first:
         await preview_harness.make(maker=preview_harness.another())
@@ -176,7 +178,7 @@ async def test_two_control_planes_make_it_once(preview_harness: PreviewHarness) 
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_a_maker_whose_claim_expired_does_no_harm(preview_harness: PreviewHarness) -> None:
+async def test_a_process_whose_claim_expired_changes_nothing(preview_harness: PreviewHarness) -> None:
     file_id = await preview_harness.file(image(50, 50))
     async with paused_at(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW, preview_harness.make()) as slow:
         await preview_harness.make(CLAIM_SECONDS + 1, preview_harness.another())
@@ -186,7 +188,7 @@ async def test_a_maker_whose_claim_expired_does_no_harm(preview_harness: Preview
     assert await preview_harness.objects() == preview_harness.keys(file_id)
 
 
-async def test_previews_go_with_their_file(stored_preview_harness: PreviewHarness) -> None:
+async def test_previews_are_deleted_with_their_file(stored_preview_harness: PreviewHarness) -> None:
     kept, gone = await stored_preview_harness.file(image(50, 50)), await stored_preview_harness.file(image(60, 60))
     await stored_preview_harness.make()
     await stored_preview_harness.media.delete_file(gone)
@@ -231,7 +233,9 @@ async def test_hostile_files_are_marked_and_do_not_delay_others(preview_harness:
     assert [await preview_harness.status(each) for each in (hostile, gone, good)] == ["none", "none", "ready"]
 
 
-async def test_tenants_take_turns(preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_previews_are_made_for_tenants_in_turn(
+    preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many files one has, the next one's is made after the first of them."""
     bob = await preview_harness.media.core.member("pool_1")
     made: list[UUID] = []
@@ -250,7 +254,7 @@ async def test_tenants_take_turns(preview_harness: PreviewHarness, monkeypatch: 
     assert {await preview_harness.status(each) for each in many} == {"none"}
 
 
-async def test_the_newest_comes_first(preview_harness: PreviewHarness) -> None:
+async def test_the_newest_file_gets_its_preview_first(preview_harness: PreviewHarness) -> None:
     old, new = await preview_harness.file(image(50, 50)), await preview_harness.file(image(50, 50))
     await preview_harness.maker.make_due(preview_harness.media.ann.pool, datetime.now(UTC) + timedelta(seconds=1))
     assert (await preview_harness.status(old), await preview_harness.status(new)) == ("pending", "ready")
@@ -262,7 +266,7 @@ async def test_unavailable_storage_costs_no_attempt(
     file_id = await preview_harness.file(image(50, 50))
 
     async def away(*_: object) -> Any:
-        raise Unavailable("Storage does not answer.")
+        raise Unavailable("Storage does not respond.")
 
     with monkeypatch.context() as broken:
         broken.setattr(maker_module, "previews_of_object", away)
@@ -274,7 +278,7 @@ async def test_unavailable_storage_costs_no_attempt(
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_a_preview_that_was_not_made_in_time_is_tried_again(
+async def test_a_preview_that_timed_out_is_retried(
     preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy machine must not cost a file its preview for good."""
@@ -291,7 +295,7 @@ async def test_a_preview_that_was_not_made_in_time_is_tried_again(
     assert await preview_harness.status(file_id) == "ready"
 
 
-async def test_a_stop_waits_for_no_preview_and_the_next_start_makes_it(
+async def test_a_stop_does_not_wait_for_previews_and_the_next_start_makes_them(
     preview_harness: PreviewHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [await preview_harness.file(image(50, 50)) for _ in range(2)]
@@ -344,7 +348,7 @@ async def test_without_pyav_images_get_previews_and_videos_get_none(
     assert await preview_harness.status(video) == "ready"
 
 
-async def test_a_deployment_can_do_without(core: Core, tmp_path: Path) -> None:
+async def test_previews_can_be_switched_off(core: Core, tmp_path: Path) -> None:
     async with open_media_harness(core, await core.member("pool_1"), tmp_path, previews=False) as media:
         assert media.room.preview_maker is None
         assert not [loop for loop in media.room.loops if loop.name == "preview_maker"]

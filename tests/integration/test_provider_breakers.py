@@ -40,20 +40,20 @@ async def half_opened(call_harness: CallHarness) -> None:
 
 
 class TestOpening:
-    async def test_so_many_failures_in_a_row_open_it(self, call_harness: CallHarness) -> None:
+    async def test_consecutive_failures_open_the_breaker(self, call_harness: CallHarness) -> None:
         await call_harness.fail(await call_harness.new_call())
         assert (await call_harness.breaker())["open_until"] is None
         await call_harness.fail(await call_harness.new_call())
         breaker = await call_harness.breaker()
         assert (breaker["is_open"], breaker["failures"], breaker["pause_seconds"]) == (True, 2, 30)
 
-    async def test_a_success_in_between_counts_anew(self, call_harness: CallHarness) -> None:
+    async def test_a_success_resets_the_count_of_failures(self, call_harness: CallHarness) -> None:
         await call_harness.fail(await call_harness.new_call())
         await call_harness.waiting()
         await call_harness.fail(await call_harness.new_call())
         assert (await call_harness.breaker())["open_until"] is None
 
-    async def test_only_a_provider_that_does_not_answer_counts(self, call_harness: CallHarness) -> None:
+    async def test_only_an_unavailable_provider_counts_as_a_failure(self, call_harness: CallHarness) -> None:
         for _ in range(3):
             await call_harness.fail(await call_harness.new_call(), "provider_no_credit")
         assert (await call_harness.breaker())["failures"] == 0
@@ -73,7 +73,7 @@ class TestOpening:
 
 
 class TestOpen:
-    async def test_nothing_is_leased_and_no_call_is_made(self, call_harness: CallHarness) -> None:
+    async def test_an_open_breaker_prevents_leases_and_calls(self, call_harness: CallHarness) -> None:
         await opened(call_harness)
         job_id = await call_harness.submit()
         criteria = call_harness.core.criteria(providers=(PROVIDER,))
@@ -81,7 +81,7 @@ class TestOpen:
         assert await call_harness.core.status(call_harness.ann, job_id) == "queued"
         assert await call_harness.core.steps(call_harness.ann, job_id) == [">pending", "pending>queued"]
 
-    async def test_a_lease_of_a_process_that_did_not_know_is_refused_its_call(self, call_harness: CallHarness) -> None:
+    async def test_a_process_that_missed_the_pause_is_refused_its_call(self, call_harness: CallHarness) -> None:
         await opened(call_harness)
         job_id = await call_harness.submit()
         started = await call_harness.lease()
@@ -102,7 +102,9 @@ class TestOpen:
         assert pause.until is not None
         assert 0 < (pause.until - datetime.now(UTC)).total_seconds() <= 30
 
-    async def test_waiting_calls_are_not_asked_about_and_none_is_canceled(self, call_harness: CallHarness) -> None:
+    async def test_waiting_calls_are_neither_polled_nor_canceled_during_a_pause(
+        self, call_harness: CallHarness
+    ) -> None:
         handed, prediction = await call_harness.waiting()
         other, _ = await call_harness.waiting()
         call_harness.replicate.end(prediction.id, Scenario())
@@ -125,7 +127,7 @@ class TestOpen:
 
 
 class TestHalfOpen:
-    async def test_one_call_is_let_through_and_no_other(self, call_harness: CallHarness) -> None:
+    async def test_a_half_open_breaker_admits_one_call(self, call_harness: CallHarness) -> None:
         await half_opened(call_harness)
         for _ in range(2):
             await call_harness.submit()
@@ -175,7 +177,7 @@ class TestHalfOpen:
             assert (breaker["is_open"], breaker["pause_seconds"]) == (True, seconds)
             await call_harness.pause_is_over()
 
-    async def test_a_call_whose_worker_died_leaves_the_place_to_the_next(self, call_harness: CallHarness) -> None:
+    async def test_after_the_death_of_a_worker_the_next_call_is_the_trial(self, call_harness: CallHarness) -> None:
         await half_opened(call_harness)
         await call_harness.submit()
         tried = await call_harness.hand_over()
@@ -183,7 +185,7 @@ class TestHalfOpen:
         await call_harness.core.reap()
         assert await call_harness.hand_over()
 
-    async def test_a_call_that_failed_otherwise_leaves_the_place_to_the_next(self, call_harness: CallHarness) -> None:
+    async def test_after_another_kind_of_failure_the_next_call_is_the_trial(self, call_harness: CallHarness) -> None:
         await half_opened(call_harness)
         await call_harness.submit()
         await call_harness.submit()
@@ -191,14 +193,14 @@ class TestHalfOpen:
         assert (await call_harness.breaker())["open_until"] is not None
         assert await call_harness.hand_over()
 
-    async def test_with_no_job_in_the_queue_a_waiting_call_tries_it(self, call_harness: CallHarness) -> None:
+    async def test_polling_a_waiting_call_is_the_trial_if_no_job_is_queued(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         call_harness.replicate.end(prediction.id, Scenario())
         await half_opened(call_harness)
         assert await call_harness.finished(handed) == "completed"
         assert (await call_harness.breaker())["open_until"] is None
 
-    async def test_two_control_planes_racing_let_one_call_through(
+    async def test_two_control_planes_admit_one_trial_call(
         self, call_harness: CallHarness, tmp_path: Path, replicate: ReplicateServer
     ) -> None:
         other_core = open_core(call_harness.core.databases)
@@ -235,7 +237,7 @@ class TestKnowing:
         assert started is not None
         assert started.lease.job_id == job_id
 
-    async def test_waiting_workers_are_woken_once_until_a_worker_tries(self, call_harness: CallHarness) -> None:
+    async def test_waiting_workers_are_woken_once_per_trial(self, call_harness: CallHarness) -> None:
         told: list[str] = []
         call_harness.room.breakers._is_back = told.append
         await opened(call_harness)

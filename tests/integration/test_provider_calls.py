@@ -86,7 +86,7 @@ class TestStrays:
         assert await call_harness.finished(second) == "completed"
 
     @pytest.mark.parametrize("end", ["completed", "canceled"])
-    async def test_one_of_a_job_that_has_ended_is_canceled_too(self, call_harness: CallHarness, end: str) -> None:
+    async def test_a_stray_prediction_of_an_ended_job_is_canceled(self, call_harness: CallHarness, end: str) -> None:
         first = await self.overtaken(call_harness)
         second = await call_harness.hand_over()
         kept = await call_harness.provider.submit(Generation("txt2img", "a cat"), Callback(second.callback.url, False))
@@ -122,7 +122,7 @@ class TestStrays:
         await bob.call_back(others, theirs.id, PICTURE)
         assert await bob.finished(others) == "completed"
 
-    async def test_only_so_many_are_remembered(self, call_harness: CallHarness) -> None:
+    async def test_the_number_of_remembered_stray_predictions_is_limited(self, call_harness: CallHarness) -> None:
         handed, _ = await call_harness.waiting()
         for number in range(12):
             await call_harness.room.gate.record_stray(handed.started.lease.dispatch_id, f"stray-{number}")
@@ -156,7 +156,7 @@ class TestForgetting:
 
 
 class TestIntent:
-    async def test_is_written_before_a_callback_is_possible_and_does_not_store_its_url(
+    async def test_the_call_is_recorded_before_a_callback_is_possible_and_without_its_url(
         self, call_harness: CallHarness
     ) -> None:
         handed = await call_harness.new_call()
@@ -166,7 +166,9 @@ class TestIntent:
         assert handed.callback_id not in str(row)
         assert not handed.callback.may_exist
 
-    async def test_of_a_second_attempt_says_that_the_provider_may_know_it(self, call_harness: CallHarness) -> None:
+    async def test_the_record_of_a_second_attempt_says_that_the_provider_may_know_the_job(
+        self, call_harness: CallHarness
+    ) -> None:
         first = await call_harness.new_call()
         await call_harness.core.expire_lease(first.started.lease.dispatch_id)
         await call_harness.core.reap()
@@ -186,7 +188,7 @@ class TestIntent:
         assert (await call_harness.call(second)).id == submitted.id
         assert len(call_harness.replicate.submitted) == 1
 
-    async def test_a_call_that_fails_is_tried_three_times_and_then_given_back(
+    async def test_a_failing_call_is_tried_three_times_and_then_requeued(
         self, core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer
     ) -> None:
         async with open_call_harness(core, ann, tmp_path, replicate, breaker_failures=100) as call_harness:
@@ -197,7 +199,7 @@ class TestIntent:
             assert await call_harness.refunded(job_id)
             await core.check_drained()
 
-    async def test_a_provider_that_says_when_is_not_called_before(self, call_harness: CallHarness) -> None:
+    async def test_a_provider_is_not_called_before_its_retry_after_time(self, call_harness: CallHarness) -> None:
         handed = await call_harness.new_call()
         busy = Failure("provider_unavailable", "Busy.", {"retry_after_seconds": 120}, retryable=True)
         assert (await call_harness.core.room.lease_reports.fail(report(handed.started), busy)).status == "queued"
@@ -221,7 +223,7 @@ class TestIntent:
 
 
 class TestCallbacks:
-    async def test_a_callback_completes_the_job_with_what_was_made(self, call_harness: CallHarness) -> None:
+    async def test_a_callback_completes_the_job_with_its_outputs(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.call_back(handed, prediction.id, PICTURE)
         assert await call_harness.finished(handed) == "completed"
@@ -239,7 +241,7 @@ class TestCallbacks:
         assert "outputs" not in row["prediction"]
         await call_harness.core.check_drained()
 
-    async def test_several_files_and_words_come_together(self, call_harness: CallHarness) -> None:
+    async def test_a_result_may_have_several_files_and_a_text(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         made = {"film": "{files}/film.mp4", "sound": "{files}/sound.wav", "caption": "a cat on a roof"}
         await call_harness.call_back(handed, prediction.id, Scenario(output=made))
@@ -249,7 +251,7 @@ class TestCallbacks:
         job = await call_harness.core.job(call_harness.ann, handed.job_id)
         assert "a cat on a roof" in job["result"]["result"]["text"]
 
-    async def test_words_alone_are_a_result(self, call_harness: CallHarness) -> None:
+    async def test_a_text_alone_is_a_result(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.call_back(handed, prediction.id, Scenario(output=["a ", "cat"]))
         assert await call_harness.finished(handed) == "completed"
@@ -269,7 +271,7 @@ class TestCallbacks:
         await call_harness.work()
         assert await call_harness.core.status(call_harness.ann, handed.job_id) == "completed"
 
-    async def test_one_of_another_prediction_that_came_first_is_forgotten(self, call_harness: CallHarness) -> None:
+    async def test_an_early_callback_about_another_prediction_is_dropped(self, call_harness: CallHarness) -> None:
         call_harness.replicate.scenario, call_harness.replicate.deliver = HELD, "never"
         handed = await call_harness.new_call()
         early, prediction = await call_harness.call(handed), await call_harness.call(handed)
@@ -291,14 +293,14 @@ class TestCallbacks:
         assert call_harness.replicate.downloads == {"picture.png": 1}
         await call_harness.core.check_drained()
 
-    async def test_an_earlier_word_that_comes_late_changes_nothing(self, call_harness: CallHarness) -> None:
+    async def test_an_outdated_callback_that_arrives_late_changes_nothing(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.call_back(handed, prediction.id, PICTURE)
         started = {**call_harness.replicate.predictions[prediction.id], "status": "processing", "output": None}
         await call_harness.call_back(handed, prediction.id, body=started, message_id="msg_start")
         assert await call_harness.finished(handed) == "completed"
 
-    async def test_an_intermediate_one_is_the_jobs_progress(self, call_harness: CallHarness) -> None:
+    async def test_an_intermediate_callback_updates_the_progress_of_the_job(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         call_harness.replicate.progress(prediction.id, "  50%|█████     | 2/4")
         await call_harness.call_back(handed, prediction.id)
@@ -327,7 +329,7 @@ class TestCallbacks:
         assert await call_harness.refunded(handed.job_id)
         await call_harness.core.check_drained()
 
-    async def test_one_for_a_job_that_was_canceled_is_kept_and_changes_nothing(self, call_harness: CallHarness) -> None:
+    async def test_a_callback_for_a_canceled_job_is_stored_and_changes_nothing(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.core.room.cancellation.cancel(call_harness.ann.tenant_id, handed.job_id, actor="user")
         await call_harness.call_back(handed, prediction.id, PICTURE)
@@ -372,7 +374,7 @@ class TestRefusals:
         assert "webhook.refused" in logged.getvalue()
         assert handed.callback_id not in logged.getvalue()
 
-    async def test_one_about_another_prediction_is_refused(self, call_harness: CallHarness) -> None:
+    async def test_a_callback_about_another_prediction_is_refused(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         call_harness.replicate.end(prediction.id, PICTURE)
         other = {**call_harness.replicate.predictions[prediction.id], "id": new_id()}
@@ -396,7 +398,7 @@ class TestRefusals:
 
     @pytest.mark.few_forms
     @pytest.mark.parametrize("callback_id", ["A" * 43, "A" * 42, "", "../../x", "A" * 5000, "é" * 43, "'; --"])
-    async def test_an_id_that_is_not_known_is_refused(self, call_harness: CallHarness, callback_id: str) -> None:
+    async def test_a_callback_with_an_unknown_id_is_refused(self, call_harness: CallHarness, callback_id: str) -> None:
         handed, prediction = await call_harness.waiting()
         unknown = replace(handed, callback=CallbackAddress(url=f"/{callback_id}".replace("../", ""), may_exist=False))
         assert await call_harness.refused(unknown, prediction.id) == "not_found"
@@ -458,7 +460,7 @@ class TestOutputs:
         assert "must not be fetched" in await self.outcome_of(call_harness, address)
         assert "must not be fetched" in await self.outcome_of(call_harness, call_harness.replicate.redirect(address))
 
-    async def test_of_several_files_none_is_kept_where_one_is_bad(self, call_harness: CallHarness) -> None:
+    async def test_one_invalid_file_of_several_discards_all_of_them(self, call_harness: CallHarness) -> None:
         await self.outcome_of(call_harness, ["{files}/picture.png", "{files}/page.png"])
 
     @pytest.mark.parametrize("name", ["flaky.png", "broken.png", "slow.png"])
@@ -480,7 +482,7 @@ class TestOutputs:
         async with open_call_harness(core, ann, tmp_path, replicate, fetch_window_seconds=0) as call_harness:
             assert "in time" in await self.outcome_of(call_harness, "{files}/broken.png")
 
-    async def test_a_slow_download_holds_up_no_other_job(self, call_harness: CallHarness) -> None:
+    async def test_a_slow_download_delays_no_other_job(self, call_harness: CallHarness) -> None:
         slow, first = await call_harness.waiting()
         quick, second = await call_harness.waiting()
         await call_harness.call_back(slow, first.id, Scenario(output="{files}/slow.png"))
@@ -494,7 +496,7 @@ class TestOutputs:
 
 
 class TestFollowing:
-    async def test_a_callback_that_never_came_is_found_by_asking(self, call_harness: CallHarness) -> None:
+    async def test_polling_completes_a_job_whose_callback_never_arrived(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         call_harness.replicate.end(prediction.id, PICTURE)
         assert await call_harness.finished(handed) == "completed"
@@ -570,7 +572,9 @@ class TestFollowing:
             assert row["last_error"].startswith("Not canceled")
             assert replicate.predictions[prediction.id]["status"] == "processing"
 
-    async def test_a_job_its_worker_finished_by_itself_is_not_canceled(self, call_harness: CallHarness) -> None:
+    async def test_a_job_that_its_worker_finished_is_not_canceled_at_the_provider(
+        self, call_harness: CallHarness
+    ) -> None:
         handed = await call_harness.new_call()
         await call_harness.core.room.lease_reports.complete(report(handed.started), {"result": {}})
         assert await call_harness.finished(handed) == "completed"
@@ -598,9 +602,7 @@ class TestSharing:
         assert await call_harness.core.balance(call_harness.ann) == 1000 - 4 * COST
         await call_harness.core.check_drained()
 
-    async def test_a_callback_that_comes_while_the_provider_is_asked_is_not_lost(
-        self, call_harness: CallHarness
-    ) -> None:
+    async def test_a_callback_that_arrives_during_a_poll_is_not_lost(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.hurry()
         worklist = Worklist(call_harness.core.databases)

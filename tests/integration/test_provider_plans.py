@@ -117,7 +117,7 @@ INSERT INTO provider_breakers (provider, failures, open_until, pause_seconds) VA
 """
 
 
-def test_every_statement_is_looked_at() -> None:
+def test_every_statement_has_a_plan_test() -> None:
     assert CASES.keys() == SQL.keys()
 
 

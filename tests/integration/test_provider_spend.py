@@ -95,7 +95,7 @@ async def test_a_retried_job_is_charged_once(core: Core) -> None:
     assert (day.calls, day.completed, day.failed, day.tokens) == (2, 1, 1, 9)
 
 
-async def test_what_ended_while_no_control_plane_ran_is_counted_later(core: Core) -> None:
+async def test_jobs_that_ended_while_no_control_plane_ran_are_counted_later(core: Core) -> None:
     member = await core.member()
     await run_job(core, member, "replicate", 5)
     await count(core)
@@ -193,7 +193,7 @@ async def full(
 
 
 @pytest.mark.thorough
-async def test_g11_counting_reads_only_what_ended_lately(full: Databases) -> None:
+async def test_g11_counting_reads_only_recently_ended_jobs(full: Databases) -> None:
     now = datetime.now(UTC)
     values = {"since": now - timedelta(hours=1), "until": now, "step_seconds": STEP_SECONDS}
     # The index of the history names ranges of 32 pages; the whole history has 900 pages here.
@@ -208,7 +208,7 @@ async def test_g11_counting_reads_only_what_ended_lately(full: Databases) -> Non
 
 
 @pytest.mark.thorough
-async def test_g11_reading_a_month_reads_its_steps_alone(full: Databases) -> None:
+async def test_g11_reading_a_month_reads_only_its_own_rows(full: Databases) -> None:
     # 4,320 steps of each provider; neither jobs nor dispatches.
     most = 4320 * PROVIDERS // 60
     for database, sql, name in (

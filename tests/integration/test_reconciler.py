@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.dispatch.arrivals import CHANNEL
 from callsheet.dispatch.facts import DispatchEnd
+from callsheet.dispatch.queue_notifications import CHANNEL
 from callsheet.identity.audit import AuditLog
 from callsheet.jobs.discrepancies import Discrepancy
 from callsheet.jobs.operations import DispatchOperations
@@ -104,7 +104,7 @@ async def test_a_queued_job_whose_dispatch_was_lost_gets_another(core: Core, poo
 
 
 @POOLS
-async def test_a_running_job_whose_dispatch_was_lost_waits_again_and_its_old_worker_has_no_lease(
+async def test_a_running_job_whose_dispatch_was_lost_is_requeued_and_its_worker_loses_the_lease(
     core: Core, pool: str
 ) -> None:
     ann = await core.member(pool)
@@ -155,7 +155,7 @@ async def orphan(core: Core, job: Job, cycle: int = 1, job_id: UUID | None = Non
 
 
 @POOLS
-async def test_a_dispatch_of_no_job_is_closed(core: Core, pool: str) -> None:
+async def test_a_dispatch_without_a_job_is_closed(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     job = await core.submit(ann)
     stranger = await orphan(core, job)
@@ -168,7 +168,7 @@ async def test_a_dispatch_of_no_job_is_closed(core: Core, pool: str) -> None:
     await left_alone(core)
 
 
-async def test_a_dispatch_of_a_cycle_that_never_was_is_closed(core: Core, ann: Member) -> None:
+async def test_a_dispatch_of_an_unknown_charge_cycle_is_closed(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     await core.rows(core.databases.central, "UPDATE ai_job_dispatches SET charge_cycle = 7")
     assert await reconcile(core, 3) == {"orphaned_dispatch": 1, "missing_dispatch": 1}
@@ -298,7 +298,7 @@ async def test_a_job_whose_requeue_was_not_recorded_becomes_queued(core: Core, p
 
 
 @POOLS
-async def test_a_queue_that_was_restored_from_a_backup_counts_on_from_the_jobs_leases(core: Core, pool: str) -> None:
+async def test_a_queue_restored_from_a_backup_continues_the_lease_numbers_of_its_jobs(core: Core, pool: str) -> None:
     ann = await core.member(pool)
     _, first = await running_job(core, ann)
     await core.room.lease_reports.requeue(report(first), "spot")
@@ -371,7 +371,7 @@ async def test_a_recent_difference_is_left_to_the_process_that_works_on_it(core:
     assert await core.dispatch(lost.id) is None
 
 
-async def test_nothing_is_touched_before_a_second_look(core: Core, ann: Member) -> None:
+async def test_no_repair_happens_before_a_second_check(core: Core, ann: Member) -> None:
     job = await core.submit(ann)
     await lose_dispatch(core, job)
     core.room.reconciler.settle_seconds = 0
@@ -383,7 +383,7 @@ async def test_nothing_is_touched_before_a_second_look(core: Core, ann: Member) 
     assert await core.dispatch(job.id) is not None
 
 
-async def test_a_difference_that_is_gone_at_the_second_look_is_left_alone(core: Core, ann: Member) -> None:
+async def test_a_difference_that_is_gone_at_the_second_check_is_not_repaired(core: Core, ann: Member) -> None:
     job, started = await running_job(core, ann)
     await crashed(Failpoint.COMPLETE_BEFORE_CLOSE, core.complete(started))
     lost = await never_relayed(core, ann)
@@ -396,7 +396,7 @@ async def test_a_difference_that_is_gone_at_the_second_look_is_left_alone(core: 
     await core.check_drained()
 
 
-async def test_a_healthy_installation_is_left_alone_at_every_moment_of_a_life(core: Core, ann: Member) -> None:
+async def test_a_healthy_job_is_never_repaired_in_any_state(core: Core, ann: Member) -> None:
     await left_alone(core)
     job = await core.submit(ann)
     await left_alone(core)
@@ -443,7 +443,7 @@ async def test_an_unavailable_pool_does_not_prevent_repairs_in_other_pools(datab
     await core.check()
 
 
-async def test_each_heal_is_logged(core: Core, ann: Member, logged: Any) -> None:
+async def test_each_repair_is_logged(core: Core, ann: Member, logged: Any) -> None:
     job = await core.submit(ann)
     await lose_dispatch(core, job)
     await reconcile(core)

@@ -41,7 +41,7 @@ async def end(core: Core, member: Member, job_id: UUID, days_ago: int) -> None:
     )
 
 
-async def test_events_of_old_jobs_go_and_the_last_one_stays(core: Core) -> None:
+async def test_events_of_old_jobs_are_deleted_except_the_last_one(core: Core) -> None:
     ann = await core.member()
     old = [await ended_job(core, ann, days_ago=days) for days in (420, 410, 400)]
     young = await ended_job(core, ann, days_ago=300)
@@ -57,7 +57,7 @@ async def test_events_of_old_jobs_go_and_the_last_one_stays(core: Core) -> None:
     assert await core.steps(ann, young) == ["processing>completed"]
 
 
-async def test_how_earlier_cycles_ended_is_known_after_their_events_are_deleted(core: Core) -> None:
+async def test_the_outcome_of_earlier_cycles_is_known_after_their_events_are_deleted(core: Core) -> None:
     ann = await core.member()
     job = await core.submit(ann, cost=1)
     await core.fail(await core.start())
@@ -81,7 +81,7 @@ async def test_two_control_planes_take_turns_at_the_events_of_a_pool(core: Core)
     assert len(await core.steps(ann, job_id)) == 1
 
 
-async def test_old_lines_of_the_queue_go_and_a_repeated_report_on_a_young_one_is_known(core: Core) -> None:
+async def test_old_dispatch_history_is_deleted_and_a_repeated_report_on_a_recent_lease_is_known(core: Core) -> None:
     ann = await core.member()
     old = await ended_job(core, ann, days_ago=100)
     young = await ended_job(core, ann, days_ago=80)
@@ -97,7 +97,7 @@ async def test_old_lines_of_the_queue_go_and_a_repeated_report_on_a_young_one_is
     await core.check()
 
 
-async def test_sessions_of_workers_go_after_their_end_and_open_ones_stay(core: Core) -> None:
+async def test_ended_sessions_of_workers_are_deleted_and_open_ones_are_kept(core: Core) -> None:
     insert = """INSERT INTO worker_sessions (worker_id, stage, started_at, ended_at, end_reason)
                 SELECT name, 'production', now() - interval '500 days', ended, CASE WHEN ended < now() THEN 'stale' END
                 FROM (VALUES ('open', NULL), ('old', now() - interval '400 days'), ('young', now() - interval '3 days'))
@@ -110,7 +110,7 @@ async def test_sessions_of_workers_go_after_their_end_and_open_ones_stay(core: C
 
 
 @pytest.mark.parametrize(("days", "left"), [(730, {"young"}), (None, {"old", "young"})])
-async def test_lines_leave_the_audit_log(core: Core, days: int | None, left: set[str]) -> None:
+async def test_old_lines_of_the_audit_log_are_deleted(core: Core, days: int | None, left: set[str]) -> None:
     insert = """INSERT INTO audit_logs (at, actor, action, subject_type, subject_id)
                 VALUES ($1, 'x', 'user.disable', 'user', $2)"""
     await core.rows(core.databases.central, insert, NOW - timedelta(days=731), "old")

@@ -76,7 +76,7 @@ async def one_job(core: Core) -> None:
     assert (await core.status(member, job.id), await core.balance(member)) == ("completed", 0)
 
 
-def test_the_forms_here_are_those_that_the_rules_allow() -> None:
+def test_the_tested_migration_forms_are_those_that_the_rules_allow() -> None:
     for kind in FORMS:
         for migration in next_release(kind)[len(known_migrations(kind)) :]:
             assert broken_rules(migration) == []
@@ -225,7 +225,7 @@ async def test_a_new_column_changes_the_result_of_no_statement_that_jobs_pass_th
     assert [name for name in texts if before[name] != after[name]] == []
 
 
-async def test_a_transaction_that_a_new_column_interrupts_is_to_be_repeated(databases: Databases) -> None:
+async def test_a_transaction_interrupted_by_a_new_column_must_be_repeated(databases: Databases) -> None:
     pool, query = await databases.pool("pool_1"), "SELECT * FROM pipelines"
     async with pool.transaction() as connection:
         await connection.fetch(query)

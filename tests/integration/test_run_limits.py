@@ -126,7 +126,7 @@ async def test_a_rejected_candidate_shows_why_it_was_rejected(pipelines: Pipelin
     assert [each.rejection for each in shown] == ["killed", "killed_with_ancestor"]
 
 
-async def test_surplus_of_a_parent_that_was_killed_meanwhile_is_counted_as_such(pipelines: PipelineHarness) -> None:
+async def test_surplus_images_of_a_killed_parent_are_rejected_as_surplus(pipelines: PipelineHarness) -> None:
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=1)
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
@@ -175,7 +175,7 @@ async def test_a_job_without_an_image_is_a_strike_and_was_paid_for(pipelines: Pi
     assert "made no image" in (run.reason_detail or "")
 
 
-async def test_a_file_that_is_not_an_image_is_never_a_parent_and_holds_up_no_run(pipelines: PipelineHarness) -> None:
+async def test_a_file_that_is_not_an_image_never_becomes_a_parent_and_delays_no_run(pipelines: PipelineHarness) -> None:
     """A job may make a video beside its image; the next step takes images."""
     run = await pipelines.run(await pipelines.pipeline("base", "fix", max_children=1), target_leaves=2)
     await pipelines.tick()
@@ -203,7 +203,7 @@ async def test_a_first_step_that_makes_only_videos_spends_no_budget_on_more(
     await pipelines.check(run)
 
 
-async def test_no_more_than_the_best_k_go_on_also_where_votes_change_who_is_best(pipelines: PipelineHarness) -> None:
+async def test_at_most_top_k_candidates_continue_also_if_votes_change_the_ranking(pipelines: PipelineHarness) -> None:
     steps = await pipelines.steps("base", "fix", max_children=2)
     steps[0] |= {"top_k": 2}
     run = await pipelines.run(await pipelines.define(steps), target_leaves=4, strategy=Strategy.BREADTH_FIRST)
@@ -223,7 +223,7 @@ async def test_no_more_than_the_best_k_go_on_also_where_votes_change_who_is_best
     await pipelines.check(run)
 
 
-async def test_of_equals_the_oldest_go_on(pipelines: PipelineHarness) -> None:
+async def test_the_oldest_of_equally_rated_candidates_continue(pipelines: PipelineHarness) -> None:
     steps = await pipelines.steps("base", "fix", max_children=1)
     steps[0] |= {"top_k": 2}
     run = await pipelines.run(await pipelines.define(steps), target_leaves=4, strategy=Strategy.BREADTH_FIRST)
@@ -276,7 +276,7 @@ async def test_a_gate_behind_the_last_step_is_refused(pipelines: PipelineHarness
     )
 
 
-async def test_breadth_first_replaces_a_branch_that_was_left_alone(pipelines: PipelineHarness) -> None:
+async def test_breadth_first_replaces_a_branch_with_too_many_strikes(pipelines: PipelineHarness) -> None:
     pipeline = await pipelines.pipeline("base", "fix", max_children=1)
     run = await pipelines.run(pipeline, target_leaves=2, strategy=Strategy.BREADTH_FIRST)
     unlucky: list[str] = []

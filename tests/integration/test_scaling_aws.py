@@ -92,7 +92,7 @@ async def test_a_group_grows_to_the_wanted_number_and_never_above_either_maximum
     assert state(client, group)[0] == 4
 
 
-async def test_fewer_wanted_ends_no_instance(aws: str, client: Any) -> None:
+async def test_a_lower_wanted_number_ends_no_instance(aws: str, client: Any) -> None:
     group, asg = create_group(client), driver(aws)
     await asg.want(fleet(group), 3, 0)
     before = state(client, group)
@@ -100,7 +100,7 @@ async def test_fewer_wanted_ends_no_instance(aws: str, client: Any) -> None:
     assert state(client, group) == before
 
 
-async def test_exactly_the_drained_instance_goes_and_is_not_replaced(aws: str, client: Any) -> None:
+async def test_only_the_drained_instance_is_ended_and_it_is_not_replaced(aws: str, client: Any) -> None:
     group, asg = create_group(client), driver(aws)
     await asg.want(fleet(group), 3, 0)
     _, [first, drained, last] = state(client, group)
@@ -215,7 +215,7 @@ async def test_on_demand_workers_have_a_group_of_their_own(aws: str, client: Any
 
 
 @pytest.mark.thorough
-async def test_shares_go_into_the_mixed_instances_policy_once(aws: str, client: Any) -> None:
+async def test_the_mixed_instances_policy_is_written_once(aws: str, client: Any) -> None:
     group, plain = create_group(client, mixed=True), create_group(client)
     shares = {"on_demand_minimum": 1, "spot_share": 0.75}
     async with late_responses(aws) as late:
@@ -304,7 +304,7 @@ async def test_a_refusal_is_one_sentence(aws: str, client: Any, code: str, sente
 async def test_a_failure_is_one_sentence(aws: str) -> None:
     with pytest.raises(DriverError, match="AWS knows no Auto Scaling group 'nosuch'"):
         await driver(aws).actual(fleet("nosuch"))
-    with pytest.raises(DriverError, match="AWS could not be asked for describe_auto_scaling_groups"):
+    with pytest.raises(DriverError, match="The AWS request describe_auto_scaling_groups failed"):
         await driver(f"http://127.0.0.1:{free_port()}").actual(fleet("any"))
     with pytest.raises(
         DriverError, match="options of the fleet face-swap cannot be used: group: This field is required"

@@ -65,7 +65,7 @@ async def test_a_deployment_grows_to_the_wanted_number_and_never_above_the_maxim
     assert deployment.replicas == 3
 
 
-async def test_exactly_the_drained_pods_of_a_deployment_go(deployment: Cluster, driver: Kubernetes) -> None:
+async def test_only_the_drained_pods_of_a_deployment_are_ended(deployment: Cluster, driver: Kubernetes) -> None:
     [first, drained, third, also] = deployment.grow(4)
     await driver.end(fleet(), [drained, also])
     assert deployment.replicas == 4, "the controller may not have seen the marks yet"
@@ -87,13 +87,13 @@ async def test_a_deletion_cost_that_another_program_wrote_is_ignored(deployment:
     assert deployment.replicas == 2
 
 
-async def test_fewer_wanted_ends_no_pod_that_may_hold_a_job(deployment: Cluster, driver: Kubernetes) -> None:
+async def test_a_lower_wanted_number_ends_no_pod_that_may_hold_a_job(deployment: Cluster, driver: Kubernetes) -> None:
     deployment.grow(3)
     await driver.want(fleet(), 1, 0)
     assert deployment.replicas == 3
 
 
-async def test_pods_that_never_got_a_node_are_taken_back(deployment: Cluster, driver: Kubernetes) -> None:
+async def test_pods_that_never_got_a_node_are_deleted(deployment: Cluster, driver: Kubernetes) -> None:
     running = deployment.grow(2)
     await driver.want(fleet(), 5, 0)
     deployment.reconcile()
@@ -134,9 +134,7 @@ async def test_a_pod_that_is_not_ready_is_never_ended_in_place_of_a_drained_one(
     assert list(deployment.pods) == [busy]
 
 
-async def test_a_cluster_that_ends_other_pods_than_the_marked_ones_loses_one_and_no_more(
-    deployment: Cluster, driver: Kubernetes
-) -> None:
+async def test_a_cluster_that_ends_an_unmarked_pod_loses_only_one(deployment: Cluster, driver: Kubernetes) -> None:
     deployment.ignores_cost = True
     [*others, drained] = deployment.grow(4)
     for _ in range(2):
@@ -175,7 +173,7 @@ async def test_a_call_whose_response_was_lost_is_repeated_without_acting_again(
     assert deployment.requests.count(written) == 1
 
 
-async def test_the_highest_pods_of_a_stateful_set_go_in_their_order(stateful: Cluster, driver: Kubernetes) -> None:
+async def test_the_highest_pods_of_a_stateful_set_are_ended_in_order(stateful: Cluster, driver: Kubernetes) -> None:
     await driver.want(STATEFUL, 3, 0)
     stateful.reconcile()
     stateful.run_pods()
@@ -193,15 +191,13 @@ async def test_the_highest_pods_of_a_stateful_set_go_in_their_order(stateful: Cl
     assert stateful.replicas == 0
 
 
-async def test_fewer_wanted_ends_no_pod_of_a_stateful_set(stateful: Cluster, driver: Kubernetes) -> None:
+async def test_a_lower_wanted_number_ends_no_pod_of_a_stateful_set(stateful: Cluster, driver: Kubernetes) -> None:
     stateful.grow(3)
     await driver.want(STATEFUL, 1, 0)
     assert stateful.replicas == 3
 
 
-async def test_the_documented_role_is_all_it_needs_and_each_right_is_needed(
-    deployment: Cluster, driver: Kubernetes
-) -> None:
+async def test_the_documented_role_has_exactly_the_needed_permissions(deployment: Cluster, driver: Kubernetes) -> None:
     [first, _] = deployment.grow(2)
     for _ in range(2):
         await driver.end(fleet(), [first])
@@ -242,7 +238,7 @@ async def test_a_failure_is_one_sentence(deployment: Cluster, driver: Kubernetes
     await other.close()
 
 
-def test_an_option_that_cannot_be_is_named_in_words(driver: Kubernetes) -> None:
+def test_an_invalid_option_is_named_with_the_reason(driver: Kubernetes) -> None:
     with pytest.raises(OptionError, match="name: Use a Kubernetes name"):
         driver.checked({"name": "Face_Swap"})
     assert driver.checked({"name": "face-swap"}) == {"kind": "deployment", "name": "face-swap"}

@@ -91,7 +91,7 @@ async def test_a_fleet_whose_image_lacks_a_model_starts_no_worker_until_an_opera
     assert len(scaling.cloud.of(fleet.id)) == 3
 
 
-async def test_after_some_hours_one_worker_tries_whether_the_image_was_corrected(
+async def test_one_worker_is_started_after_some_hours_to_test_a_corrected_image(
     scaling: ScalingHarness, core: Core, ann: Member
 ) -> None:
     fleet = await scaling.fleet()

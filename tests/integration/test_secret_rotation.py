@@ -19,10 +19,10 @@ from callsheet.plumbing.reseal import read_seals
 from callsheet.plumbing.secrets import master_secret, seal, unseal
 from callsheet.settings import Settings
 from callsheet.toolbox.signing import KeyPair, SigningKeys
+from tests.support.accounts import People, Person, sign_in
 from tests.support.commands import Callsheet
 from tests.support.core import open_core
 from tests.support.installation import changed
-from tests.support.people import People, Person, sign_in
 
 _numbers = itertools.count(1)
 OLD, NEW = "the old key, with more than 32 characters", "the new key, with more than 32 characters"

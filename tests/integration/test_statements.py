@@ -52,7 +52,7 @@ async def check(connection: asyncpg.Connection, statement: Statement) -> None:
     assert len(prepared.get_parameters()) == len(statement.parameters)
 
 
-def test_there_are_statements_of_both_kinds() -> None:
+def test_both_kinds_of_databases_have_statements() -> None:
     assert {statement.database for statement in STATEMENTS.values()} == {"central", "pool"}
 
 
@@ -79,7 +79,7 @@ READS_PAYLOADS = {
     "jobs_to_describe": "a hundred jobs from before an upgrade, once, without large ones",
     "ancestors": "one job for each step of a pipeline",
     "steps_of_pipeline": "the steps of one pipeline, with their own payloads",
-    "steps_of_versions": "the steps of at most twenty versions of one pipeline, with their own payloads",
+    "steps_of_versions": "as many bytes as a page may have",
     "steps_of_run": "the steps of one run, with their own payloads",
     "read_steps": "the steps of one run, with their own payloads",
 }
@@ -377,7 +377,7 @@ async def test_rows_are_read_into_their_class(postgres: EmbeddedPostgres) -> Non
         await connection.close()
 
 
-def test_code_asks_only_for_statements_that_exist_and_none_is_forgotten() -> None:
+def test_code_uses_only_statements_that_exist_and_every_statement_is_used() -> None:
     existing = {(str(file), statement.name) for file in FILES for statement in parse(file.read_text("utf-8"))}
     used = {(file, name) for _, file, name in uses()}
     assert used - existing == set()
@@ -415,7 +415,7 @@ async def test_run_returns_how_many_rows_were_changed(postgres: EmbeddedPostgres
         await connection.close()
 
 
-def test_both_ways_to_close_a_dispatch_differ_only_where_its_line_is_there_already() -> None:
+def test_both_statements_that_close_a_dispatch_differ_only_if_its_history_line_exists() -> None:
     texts = {each.name: each.text for file in FILES for each in parse(file.read_text("utf-8"))}
     without_comments = {name: re.sub(r"^--.*\n", "", texts[name], flags=re.MULTILINE) for name in texts}
     assert without_comments["close_returned"].replace("ON CONFLICT DO NOTHING\n", "") == without_comments["close"]

@@ -68,7 +68,7 @@ async def test_finished_jobs_are_counted_once_however_often_they_are_counted(cor
         assert completed(await read(core, time_range)) == 3
 
 
-async def test_an_end_that_is_committed_late_is_counted(core: Core) -> None:
+async def test_a_job_end_that_is_committed_late_is_counted(core: Core) -> None:
     async with core.databases.central.connection() as late:
         transaction = late.transaction()
         await transaction.start()
@@ -206,7 +206,7 @@ SELECT 60, at + interval '1 minute', 0, 0, 0, 0, 0, 0 FROM fleet_samples WHERE s
 """
 
 
-async def test_how_busy_a_worker_was_is_added_up_once_a_minute(core: Core) -> None:
+async def test_the_busy_time_of_a_worker_is_added_up_once_a_minute(core: Core) -> None:
     await core.submit(await core.member(), cost=1)
     await core.start()
     [worker] = await core.rows(core.databases.central, REGISTERED)

@@ -75,7 +75,7 @@ async def test_unmarked_storage_is_marked_as_owned_by_the_installation(media: Me
     assert await elsewhere.head(KEY) is not None
 
 
-async def test_nothing_is_deleted_in_storage_of_another_installation_until_an_operator_says_whose_it_is(
+async def test_storage_of_another_installation_is_not_deleted_until_an_operator_confirms_it(
     media: MediaHarness, elsewhere: Storage
 ) -> None:
     other, own = uuid4(), await installation_of(media.core)
@@ -100,7 +100,7 @@ async def test_nothing_is_deleted_in_storage_of_another_installation_until_an_op
     assert media.room.owner.problem is None
 
 
-async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(media: MediaHarness, elsewhere: Storage) -> None:
+async def test_an_unreadable_marker_prevents_every_deletion(media: MediaHarness, elsewhere: Storage) -> None:
     await elsewhere.put(KEY, b"{}", content_type="application/json")
     await media.delete_file(await media.upload())
     with pytest.raises(Unavailable, match="callsheet db adopt --storage"):
@@ -109,7 +109,7 @@ async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(media: Media
 
 
 @pytest.mark.thorough
-async def test_a_copy_learns_that_its_storage_belongs_to_the_original_and_may_take_it_over(
+async def test_a_copy_detects_that_its_storage_belongs_to_the_original_and_may_take_it_over(
     settings: Settings, postgres: EmbeddedPostgres, tmp_path: Path
 ) -> None:
     databases = await open_databases(settings)

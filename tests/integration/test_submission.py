@@ -150,7 +150,7 @@ async def test_the_database_counts_a_job_as_the_code_does(
     assert row["it"] == counted_as(run, actor, kind)
 
 
-async def test_the_cap_counts_what_is_pending_queued_or_processing_and_nothing_that_has_ended(
+async def test_the_cap_counts_only_pending_queued_and_processing_jobs(
     shared_databases: Databases,
 ) -> None:
     core = await open_core(shared_databases, active_per_user=3).prepare()
@@ -340,7 +340,7 @@ async def test_relaying_twice_or_after_the_job_has_ended_makes_no_second_dispatc
     await core.check_drained()
 
 
-async def test_a_batch_of_the_relay_is_taken_up_again_while_there_is_more(core: Core) -> None:
+async def test_the_relay_continues_while_there_are_more_rows(core: Core) -> None:
     core.room.relay.batch = 3
     first = await core.member("pool_1")
     members = [first, *[await core.member(tenant=first) for _ in range(6)]]
@@ -376,7 +376,9 @@ async def test_the_same_job_id_in_two_pools_is_two_jobs(core: Core) -> None:
     await core.check_drained()
 
 
-async def test_quotas_of_all_who_submit_together_are_read_at_once(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quotas_of_concurrent_submits_are_read_in_one_statement(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
     members = [await core.member() for _ in range(3)]
     quotas = Quotas(core.databases, QuotaSettings(user_storage_files=7))
     await Quotas(core.databases, QuotaSettings()).change(

@@ -25,7 +25,7 @@ async def test_a_declared_limit_is_written_again_only_if_it_changes(core: Core) 
     assert await limit_of(core, "gpu") == 3
 
 
-async def test_a_limit_an_admin_took_away_comes_back_after_a_while(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_limit_that_an_admin_removed_is_restored_later(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = Limits(core.room.overview)
     await limits.declare("gpu", 2)
     await core.room.overview.set_limit("gpu", None, "admin")

@@ -16,11 +16,11 @@ from callsheet.pipelines import thumbnails
 from callsheet.pipelines.thumbnails import CLAIM_SECONDS, ThumbnailMaker, thumbnail_key
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
+from tests.support.candidate_trees import Tree
 from tests.support.core import Core
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.race_control import paused_at
-from tests.support.trees import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ async def thumbnail_harness(core: Core, tmp_path: Path) -> AsyncIterator[Thumbna
         await maker.stop()
 
 
-async def test_each_candidate_gets_one(thumbnail_harness: ThumbnailHarness) -> None:
+async def test_each_candidate_gets_one_thumbnail(thumbnail_harness: ThumbnailHarness) -> None:
     first, second = await thumbnail_harness.candidate("1.png"), await thumbnail_harness.candidate("2.png")
     assert not await thumbnail_harness.make(1)
     assert await thumbnail_harness.thumbnails() == sorted([thumbnail_harness.key(first), thumbnail_harness.key(second)])
@@ -95,7 +95,7 @@ async def test_a_thumbnail_is_made_again_after_a_crash_and_leaves_no_object_behi
     assert folder == {thumbnail_harness.key(candidate)}
 
 
-async def test_two_that_make_the_same_one_write_one(thumbnail_harness: ThumbnailHarness) -> None:
+async def test_two_processes_that_make_the_same_thumbnail_write_it_once(thumbnail_harness: ThumbnailHarness) -> None:
     """One was so slow that its claim ran out."""
     candidate = await thumbnail_harness.candidate()
     async with paused_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, thumbnail_harness.make(1)) as slow:
@@ -107,7 +107,9 @@ async def test_two_that_make_the_same_one_write_one(thumbnail_harness: Thumbnail
     await thumbnail_harness.media.core.check()
 
 
-async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(thumbnail_harness: ThumbnailHarness) -> None:
+async def test_a_missing_object_or_one_of_another_backend_is_not_waited_for(
+    thumbnail_harness: ThumbnailHarness,
+) -> None:
     gone = await thumbnail_harness.candidate("gone.png")
     await thumbnail_harness.media.room.files.storage.delete(
         f"tenants/{thumbnail_harness.tree.ann.tenant_id}/runs/{thumbnail_harness.tree.folder}/base/gone.png"
@@ -139,7 +141,7 @@ async def test_an_unexpected_error_costs_one_candidate_its_thumbnail_and_no_othe
     assert (await thumbnail_harness.tree.row(poison))["thumbnail_due_at"] is None
 
 
-async def test_where_previews_are_made_the_small_one_is_waited_for_and_copied(
+async def test_the_thumbnail_is_copied_from_the_small_preview_if_previews_are_made(
     core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = await core.member("pool_1")

@@ -27,9 +27,7 @@ async def take(core: Core, other: int, cold: Cold | None = None, worker: str = "
     return started
 
 
-async def test_of_one_users_jobs_those_with_loaded_models_go_first_up_to_a_limit(
-    core: Core, ann: Member, other: int
-) -> None:
+async def test_jobs_of_one_user_with_loaded_models_go_first_up_to_a_limit(core: Core, ann: Member, other: int) -> None:
     cold = await core.submit(ann, workflow_id=other)
     given = []
     # There are always warm ones.
@@ -45,14 +43,14 @@ async def test_of_one_users_jobs_those_with_loaded_models_go_first_up_to_a_limit
     await core.check()
 
 
-async def test_a_worker_that_says_nothing_is_served_in_turn(core: Core, ann: Member, other: int) -> None:
+async def test_a_worker_that_reports_no_models_is_served_in_turn(core: Core, ann: Member, other: int) -> None:
     first = await core.submit(ann, workflow_id=other)
     await core.submit(ann)
     assert (await take(core, other, {})).lease.job_id == first.id
     assert core.room.queue.warm.preferred == 0
 
 
-async def test_a_setting_turns_it_off(core: Core, ann: Member, other: int) -> None:
+async def test_a_setting_turns_warm_leases_off(core: Core, ann: Member, other: int) -> None:
     queue = Queue(core.databases.central, affinity=Limits(look_ahead=0))
     criteria = core.criteria(core.workflow, other)
     assert await queue.lease(criteria, "gpu-1") is None
@@ -64,7 +62,7 @@ async def test_a_setting_turns_it_off(core: Core, ann: Member, other: int) -> No
     assert lease.job_id == first.id
 
 
-async def test_where_others_took_the_warm_job_the_next_one_is_given(core: Core, ann: Member, other: int) -> None:
+async def test_the_next_job_is_leased_if_another_worker_took_the_warm_job(core: Core, ann: Member, other: int) -> None:
     """What is known of lanes may be behind what another control plane has taken."""
     cold = await core.submit(ann, workflow_id=other)
     await core.submit(ann)

@@ -117,7 +117,7 @@ async def test_the_average_of_a_workflow_follows_its_last_runs(core: Core) -> No
     assert samples == 61
 
 
-async def test_of_runs_that_end_together_the_last_is_the_effects_last(core: Core) -> None:
+async def test_the_last_of_concurrent_runs_sets_the_last_time_of_the_effect(core: Core) -> None:
     audit, effect = Audit(core.databases), await new_effect(core)
     # The first runs alone, the others wait for it and go together.
     await asyncio.gather(*(audit.record(ended(core, None, "completed", 1, n, effect)) for n in (1, 9, 3, 7)))
@@ -125,7 +125,7 @@ async def test_of_runs_that_end_together_the_last_is_the_effects_last(core: Core
     assert row["last_processing_time_seconds"] == 7
 
 
-async def test_an_effect_or_session_that_is_gone_stops_nothing(core: Core) -> None:
+async def test_a_deleted_effect_or_session_causes_no_error(core: Core) -> None:
     audit = Audit(core.databases)
     await audit.record(ended(core, 999_999_999, "completed", 1, 5, uuid7()))
     assert await timing(core, core.workflow) == (5, 1)
@@ -146,7 +146,7 @@ async def test_a_lease_that_ran_out_is_in_its_workers_log(core: Core) -> None:
     await core.check()
 
 
-async def test_a_line_that_cannot_be_written_is_in_the_log_and_undoes_nothing(core: Core, logged: io.StringIO) -> None:
+async def test_a_line_that_cannot_be_written_is_logged_and_undoes_nothing(core: Core, logged: io.StringIO) -> None:
     audit = Audit(core.databases)
     await asyncio.gather(
         audit.note(Event("gpu-1", None, "leased", "worker:gpu-1", 1, {"text": "no text of PostgreSQL\0"})),
@@ -174,7 +174,7 @@ async def test_a_crash_before_the_line_of_a_report_loses_the_line_and_nothing_el
     await core.check()
 
 
-async def test_old_lines_go_a_piece_at_a_time_and_young_ones_stay(core: Core) -> None:
+async def test_old_lines_are_deleted_in_batches_and_recent_ones_are_kept(core: Core) -> None:
     insert = """INSERT INTO worker_audit_logs (worker_id, event, actor, at)
                 SELECT 'gpu-1', 'leased', 'test', now() - make_interval(days => 95 - n) FROM generate_series(1, 10) n"""
     await core.rows(core.databases.central, insert)

@@ -158,7 +158,7 @@ async def test_both_tokens_of_a_rotation_get_registration_expired(registry_harne
     assert [await refusal_of(registry_harness, token) for token in (old, new)] == ["registration_expired"] * 2
 
 
-async def test_hashes_of_removed_tokens_are_forgotten_after_a_month(registry_harness: RegistryHarness) -> None:
+async def test_hashes_of_removed_tokens_are_deleted_after_a_month(registry_harness: RegistryHarness) -> None:
     first = await registry_harness.join("gpu-1")
     await registry_harness.silent_for(SILENT, "gpu-1")
     await registry_harness.room.sweeper.sweep()
@@ -184,7 +184,7 @@ async def test_workers_that_were_seen_recently_and_revoked_workers_stay(registry
     )
 
 
-async def test_an_approved_worker_that_never_came_back_is_forgotten_in_the_end(
+async def test_an_approved_worker_that_never_returned_is_deleted_in_the_end(
     registry_harness: RegistryHarness,
 ) -> None:
     await registry_harness.join()
@@ -315,7 +315,9 @@ async def test_a_crash_after_a_registration_leaves_the_old_leases_to_the_next_or
     ]
 
 
-async def test_when_a_worker_was_seen_is_written_behind_and_never_moved_back(registry_harness: RegistryHarness) -> None:
+async def test_the_time_a_worker_was_seen_is_written_later_and_never_moved_back(
+    registry_harness: RegistryHarness,
+) -> None:
     registered = await registry_harness.join()
     await registry_harness.silent_for(1000)
     presence = registry_harness.room.authentication.presence
@@ -336,7 +338,7 @@ async def test_when_a_worker_was_seen_is_written_behind_and_never_moved_back(reg
     assert still["last_seen_at"] == after["last_seen_at"]
 
 
-async def test_presence_that_could_not_be_written_is_written_later_and_at_the_end(
+async def test_presence_that_could_not_be_written_is_written_later_and_at_the_stop(
     registry_harness: RegistryHarness,
 ) -> None:
     registered = await registry_harness.join()
@@ -352,7 +354,7 @@ async def test_presence_that_could_not_be_written_is_written_later_and_at_the_en
     assert row["ago"].total_seconds() < 60
 
 
-async def test_the_drain_of_a_stale_worker_stays_and_that_of_a_control_planes_own_worker_goes(
+async def test_a_stale_worker_keeps_its_drain_and_a_control_planes_own_worker_loses_it(
     registry_harness: RegistryHarness,
 ) -> None:
     own = f"{OWN_PREFIX}host:1"

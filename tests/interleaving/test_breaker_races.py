@@ -29,7 +29,7 @@ async def leased(race: Race, core: Core) -> Call:
     return Call(PROVIDER, started.lease.tenant_id, started.lease.dispatch_id, started.lease.lease_seq)
 
 
-async def test_of_two_calls_at_once_the_second_waits_and_is_refused(race: Race) -> None:
+async def test_the_second_of_two_concurrent_calls_waits_and_is_refused(race: Race) -> None:
     await race.one.rows(race.one.databases.central, HALF_OPEN, PROVIDER)
     first, second = await leased(race, race.one), await leased(race, race.two)
     async with race.one.databases.central.transaction() as connection:
@@ -39,7 +39,7 @@ async def test_of_two_calls_at_once_the_second_waits_and_is_refused(race: Race) 
         await task
 
 
-async def test_a_call_that_waited_while_the_first_one_closed_it_goes_ahead(race: Race) -> None:
+async def test_a_call_that_waited_while_the_trial_closed_the_breaker_is_admitted(race: Race) -> None:
     await race.one.rows(race.one.databases.central, HALF_OPEN, PROVIDER)
     first, second = await leased(race, race.one), await leased(race, race.two)
     async with race.one.databases.central.transaction() as connection:
@@ -66,7 +66,7 @@ async def test_failures_that_are_reported_at_once_are_all_counted(race: Race) ->
     assert row["failures"] == 3
 
 
-async def test_a_lease_that_was_put_back_meanwhile_leaves_its_place(race: Race) -> None:
+async def test_a_requeued_lease_frees_the_place_of_the_trial(race: Race) -> None:
     await race.one.rows(race.one.databases.central, HALF_OPEN, PROVIDER)
     await race.one.submit(race.ann, provider=PROVIDER)
     started = await race.one.start(criteria=race.one.criteria(providers=(PROVIDER,)))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.bulk import BulkHarness, counts
+from tests.support.bulk_actions import BulkHarness, counts
 from tests.support.race import Race
 from tests.support.race_control import paused_at
 
@@ -97,7 +97,7 @@ async def test_stopping_while_a_batch_runs_counts_every_job_that_was_changed(
     await race.one.check()
 
 
-async def test_of_two_stops_one_is_recorded(race: Race, one: BulkHarness, two: BulkHarness) -> None:
+async def test_one_of_two_concurrent_stops_is_recorded(race: Race, one: BulkHarness, two: BulkHarness) -> None:
     action = await one.start("retry", tenant_id=str(race.ann.tenant_id))
     await asyncio.gather(one.stop(action), two.stop(action))
     lines = await race.one.rows(

@@ -20,12 +20,12 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
 from callsheet.wire.candidates import Verdict, Vote
 from callsheet.wire.errors import Conflict, NotFound, WrongState
+from tests.support.candidate_trees import COST, Tree, Voter
 from tests.support.core import Row, report
 from tests.support.crashes import crashed_at
 from tests.support.media_harness import MediaHarness, open_media_harness
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, paused_at, start_blocked
-from tests.support.trees import COST, Tree, Voter
 
 HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
 HOLD_RUN = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
@@ -69,7 +69,7 @@ async def voters(race: Race, tmp_path: Path) -> AsyncIterator[TwoVoters]:
         yield TwoVoters(race, tree, one, two, first, collector)
 
 
-async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(voters: TwoVoters) -> None:
+async def test_two_concurrent_votes_on_the_same_pair_count_one_after_the_other(voters: TwoVoters) -> None:
     """Each from what the other left: two votes from the same start would give 16 twice."""
     tree, race = voters.tree, voters.race
     a, b, c = [await tree.candidate() for _ in range(3)]
@@ -93,7 +93,7 @@ async def test_a_vote_that_is_sent_twice_at_once_counts_once(voters: TwoVoters) 
     assert await voters.count() == 1
 
 
-async def test_of_two_different_verdicts_on_a_pair_at_once_one_counts(voters: TwoVoters) -> None:
+async def test_one_of_two_concurrent_verdicts_on_a_pair_counts(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
@@ -105,7 +105,7 @@ async def test_of_two_different_verdicts_on_a_pair_at_once_one_counts(voters: Tw
     assert await voters.count() == 1
 
 
-async def test_of_two_opposite_votes_at_once_one_is_a_conflict(voters: TwoVoters) -> None:
+async def test_one_of_two_opposite_concurrent_votes_is_a_conflict(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     async with open_transaction(race.pool, HOLD, race.ann.tenant_id, [a, b]):
@@ -116,7 +116,7 @@ async def test_of_two_opposite_votes_at_once_one_is_a_conflict(voters: TwoVoters
     assert await voters.count() == 1
 
 
-async def test_a_vote_taken_back_twice_at_once_is_given_back_once(voters: TwoVoters) -> None:
+async def test_two_concurrent_undos_of_a_vote_undo_it_once(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     a, b = [await tree.candidate() for _ in range(2)]
     vote = await voters.one.vote(a, b)
@@ -141,7 +141,7 @@ async def test_a_vote_that_waited_for_a_kill_is_refused_and_moves_nothing(voters
     assert await voters.count() == 0
 
 
-async def test_votes_undone_votes_and_kills_in_any_order_meet_no_deadlock_and_lose_no_point(voters: TwoVoters) -> None:
+async def test_concurrent_votes_undos_and_kills_cause_no_deadlock_and_lose_no_points(voters: TwoVoters) -> None:
     tree, random = voters.tree, Random(7)
     bases = [await tree.candidate() for _ in range(6)]
     children = [await tree.candidate(parent) for parent in bases for _ in range(2)]
@@ -168,7 +168,7 @@ async def test_votes_undone_votes_and_kills_in_any_order_meet_no_deadlock_and_lo
     assert sum(votes) == 2 * await voters.count()
 
 
-async def test_a_kill_rejects_the_branch_and_refunds_what_was_made_for_it(voters: TwoVoters) -> None:
+async def test_a_kill_rejects_the_branch_and_refunds_its_jobs_in_flight(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     killed, spared = await tree.candidate(), await tree.candidate()
     child = await tree.candidate(killed)
@@ -189,7 +189,7 @@ async def test_a_kill_rejects_the_branch_and_refunds_what_was_made_for_it(voters
     await race.one.check()
 
 
-async def test_a_kill_that_crashed_before_its_cancels_is_brought_to_its_end(voters: TwoVoters) -> None:
+async def test_a_kill_that_crashed_before_its_cancels_is_completed_later(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     job = await tree.begin(parent)
@@ -211,7 +211,9 @@ async def grown(tree: Tree) -> UUID:
     return base
 
 
-async def test_a_large_branch_is_killed_in_pieces_and_whole(voters: TwoVoters, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_branch_is_killed_completely_in_batches(
+    voters: TwoVoters, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree = voters.tree
     base, spared = await grown(tree), await grown(tree)
     for piece in (3, 4):
@@ -227,7 +229,7 @@ async def test_a_large_branch_is_killed_in_pieces_and_whole(voters: TwoVoters, m
     assert await voters.kills() == []
 
 
-async def test_a_kill_that_crashed_between_two_pieces_holds_the_run_and_is_brought_to_its_end(
+async def test_a_kill_that_crashed_between_two_batches_pauses_the_run_and_is_completed_later(
     voters: TwoVoters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree, race = voters.tree, voters.race
@@ -255,7 +257,7 @@ async def test_a_kill_that_crashed_between_two_pieces_holds_the_run_and_is_broug
     await race.one.check()
 
 
-async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_too(
+async def test_a_child_accepted_between_two_batches_of_a_kill_is_killed_too(
     voters: TwoVoters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree, race = voters.tree, voters.race
@@ -288,7 +290,7 @@ async def test_a_job_whose_submit_waited_for_a_kill_is_not_started(voters: TwoVo
     await race.one.check()
 
 
-async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(voters: TwoVoters) -> None:
+async def test_a_kill_that_waited_for_a_submit_cancels_the_submitted_job(voters: TwoVoters) -> None:
     tree, race = voters.tree, voters.race
     parent = await tree.candidate()
     async with open_transaction(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
@@ -325,7 +327,7 @@ async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_
     await race.one.check()
 
 
-async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orphan(voters: TwoVoters) -> None:
+async def test_a_concurrent_kill_and_acceptance_of_a_child_leave_no_active_orphan(voters: TwoVoters) -> None:
     """Whichever has the run's lock first, the other sees what it did."""
     tree, race = voters.tree, voters.race
     for killed_first in (True, False):
@@ -360,7 +362,7 @@ async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_b
         assert {parent, late} <= await tree.active()
 
 
-async def test_a_kill_that_is_taken_back_brings_back_what_it_rejected_and_nothing_else(voters: TwoVoters) -> None:
+async def test_undoing_a_kill_restores_only_the_candidates_it_rejected(voters: TwoVoters) -> None:
     tree, one = voters.tree, voters.one
     base = await tree.candidate()
     first, second = await tree.candidate(base), await tree.candidate(base)
@@ -406,7 +408,7 @@ async def test_tokens_of_a_killed_job_return_to_the_budget_of_its_run(voters: Tw
     assert (row["in_flight"], row["failure_count"], row["child_count"]) == (0, 0, 0)
 
 
-async def test_a_branch_of_any_shape_is_killed_whole_and_nothing_else(voters: TwoVoters) -> None:
+async def test_a_kill_rejects_exactly_the_branch_of_any_shape(voters: TwoVoters) -> None:
     tree, random = voters.tree, Random(11)
     parents: dict[UUID, UUID | None] = {}
     for _ in range(40):

@@ -99,7 +99,7 @@ async def test_an_effect_that_waits_for_a_change_of_its_workflow_is_checked_agai
     assert len(effects.items) == (0 if isinstance(created, InvalidRequest) else 1)
 
 
-async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: TwoCatalogs) -> None:
+async def test_a_change_of_a_workflow_that_waits_for_a_new_effect_sees_it(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     async with catalogs.databases.central.transaction() as connection:
         # An effect of the other control plane, checked and not committed yet.
@@ -117,7 +117,7 @@ async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: TwoCatalogs) 
         await change
 
 
-async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_is_refused(
+async def test_the_second_of_two_changes_of_the_same_effect_version_is_refused(
     catalogs: TwoCatalogs,
 ) -> None:
     effect = catalogs.effect(await catalogs.workflow(), overrides={"prompt": "a dog"})
@@ -142,7 +142,7 @@ async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_i
     assert (renamed.version, renamed.overrides) == (3, made.overrides)
 
 
-async def test_two_changes_of_a_workflow_are_both_there(catalogs: TwoCatalogs) -> None:
+async def test_two_concurrent_changes_of_a_workflow_are_both_kept(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     graph = copy.deepcopy(PLAIN)
     graph["5"]["inputs"]["steps"] = 30
@@ -156,7 +156,7 @@ async def test_two_changes_of_a_workflow_are_both_there(catalogs: TwoCatalogs) -
     assert (now.name, now.graph, now.properties[4].limits.max) == ("Renamed", graph, 8)
 
 
-async def test_of_two_changes_made_of_the_same_version_of_a_workflow_the_second_is_refused(
+async def test_the_second_of_two_changes_of_the_same_workflow_version_is_refused(
     catalogs: TwoCatalogs,
 ) -> None:
     slug = await catalogs.workflow()
@@ -177,7 +177,7 @@ async def test_of_two_changes_made_of_the_same_version_of_a_workflow_the_second_
     assert [each.version for each in listed.items] == [2, 1]
 
 
-async def test_a_workflow_of_a_name_is_made_once(catalogs: TwoCatalogs) -> None:
+async def test_concurrent_requests_create_a_workflow_once(catalogs: TwoCatalogs) -> None:
     request = catalogs.request()
     works = [room.workflows.create(request, ACTOR) for room in (catalogs.one, catalogs.two)]
     made = await asyncio.gather(*works, return_exceptions=True)
@@ -259,7 +259,7 @@ async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: TwoCatalogs
             assert (await catalogs.one.effects.get(effect.slug)).has_jobs
 
 
-async def test_two_changes_of_an_effect_are_both_there(catalogs: TwoCatalogs) -> None:
+async def test_two_concurrent_changes_of_an_effect_are_both_kept(catalogs: TwoCatalogs) -> None:
     slug = await catalogs.workflow()
     effect = await catalogs.one.effects.create(catalogs.effect(slug), ACTOR)
     lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"

@@ -50,7 +50,7 @@ async def dispatches(race: Race) -> list[tuple[str, str | None, int, int]]:
     return [(row["status"], row["worker_id"], row["attempts"], row["lease_seq"]) for row in rows]
 
 
-async def test_a_lease_that_began_before_the_drain_was_committed_gives_nothing(race: Race) -> None:
+async def test_a_lease_that_started_before_the_drain_was_committed_returns_no_job(race: Race) -> None:
     """Its statement has looked at the queue as it was before; the drain is committed before it leases."""
     await race.submit()
     async with draining(race):
@@ -61,7 +61,7 @@ async def test_a_lease_that_began_before_the_drain_was_committed_gives_nothing(r
     assert other is not None
 
 
-async def test_a_drain_waits_for_a_lease_under_way_which_stays_the_workers(race: Race, room: FleetRoom) -> None:
+async def test_a_drain_waits_for_a_lease_in_progress_and_the_worker_keeps_it(race: Race, room: FleetRoom) -> None:
     await race.submit()
     [dispatch_id] = [
         row["dispatch_id"]
@@ -85,7 +85,7 @@ async def test_a_drain_waits_for_a_lease_under_way_which_stays_the_workers(race:
     assert await dispatches(race) == [("leased", WORKER, 1, 1)]
 
 
-async def test_of_polls_that_share_a_statement_only_the_drained_one_gets_nothing(race: Race) -> None:
+async def test_only_the_drained_worker_of_polls_in_one_statement_gets_no_job(race: Race) -> None:
     for _ in range(3):
         await race.submit()
     async with draining(race):
@@ -112,7 +112,7 @@ async def test_a_drained_worker_among_locked_heads_does_not_stop_the_search(race
 
 
 @pytest.mark.parametrize("identifier", ["", "studio"])
-async def test_a_job_that_would_begin_at_a_drained_worker_is_to_be_queued(race: Race, identifier: str) -> None:
+async def test_a_synchronous_job_for_a_drained_worker_must_be_queued(race: Race, identifier: str) -> None:
     job = await race.submit()
     entry = await race.entry(job, charge_cycle=2, concurrency_identifier=identifier)
     async with draining(race):
@@ -129,7 +129,7 @@ async def test_a_worker_that_registers_while_it_is_drained_is_drained(race: Race
     assert (await first.authentication.of(bearer(registered.token))).is_draining
 
 
-async def test_of_two_drains_at_once_both_succeed_and_the_first_is_on_record(race: Race, room: FleetRoom) -> None:
+async def test_two_concurrent_drains_both_succeed_and_the_first_is_recorded(race: Race, room: FleetRoom) -> None:
     lock = "SELECT pg_advisory_xact_lock_shared(hashtextextended('callsheet drains', 0))"
     other = registry(race.one.databases, race.one.room.lease_reports)
     async with open_transaction(race.central, lock):

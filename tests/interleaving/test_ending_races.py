@@ -77,7 +77,7 @@ async def test_complete_between_the_two_halves_of_a_reap_wins(race: Race) -> Non
     assert await race.finished(job.id) == [(1, "completed")]
 
 
-async def test_a_report_between_the_two_halves_of_a_reap_learns_that_the_job_is_queued(race: Race) -> None:
+async def test_a_report_between_the_two_halves_of_a_reap_returns_queued(race: Race) -> None:
     job, started = await race.started()
     await race.two.expire_lease(started.lease.dispatch_id)
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
@@ -87,7 +87,7 @@ async def test_a_report_between_the_two_halves_of_a_reap_learns_that_the_job_is_
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-async def test_a_reap_between_the_two_halves_of_complete_closes_for_it(race: Race, attempts: int) -> None:
+async def test_a_reap_between_the_two_halves_of_complete_closes_the_dispatch(race: Race, attempts: int) -> None:
     job, started = await race.started(max_attempts=attempts)
     async with paused_at(Failpoint.COMPLETE_BEFORE_CLOSE, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
@@ -98,7 +98,7 @@ async def test_a_reap_between_the_two_halves_of_complete_closes_for_it(race: Rac
     assert await race.finished(job.id) == [(1, "completed")]
 
 
-async def test_complete_after_the_reaper_failed_the_job_adopts_that(race: Race) -> None:
+async def test_complete_after_the_reaper_failed_the_job_adopts_the_failure(race: Race) -> None:
     job, started = await race.started(max_attempts=1)
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await race.two.expire_lease(started.lease.dispatch_id)
@@ -170,7 +170,7 @@ async def test_a_complete_that_waits_for_an_open_start_of_a_newer_lease_is_refus
     assert await race.one.ledger(race.ann, job.id) == [RESERVE]
 
 
-async def test_cancel_while_the_lease_stalls_before_start(race: Race) -> None:
+async def test_a_cancel_before_a_stalled_start_wins(race: Race) -> None:
     job = await race.submit()
     async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease()) as leasing:
         await cancel(race.two, race, job)
@@ -206,7 +206,7 @@ async def test_fail_after_the_pool_half_of_complete_adopts_it(race: Race) -> Non
     await race.is_as(job.id, [*COMPLETED, "completed!failed"], CONSUMED)
 
 
-async def test_a_retryable_failure_before_the_pool_half_of_complete_gives_the_lease_away(race: Race) -> None:
+async def test_a_retryable_failure_before_the_pool_half_of_complete_ends_the_lease(race: Race) -> None:
     job, started = await race.started()
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert (await race.two.fail(started, retryable=True)).status == "queued"
@@ -226,7 +226,7 @@ async def test_two_completes_with_one_token_consume_once(race: Race) -> None:
     assert (await race.one.job(race.ann, job.id))["result"]["n"] == 1
 
 
-async def test_complete_after_the_deadline_ended_the_job_adopts_that(race: Race) -> None:
+async def test_complete_after_the_deadline_expired_the_job_adopts_the_expiry(race: Race) -> None:
     job, started = await race.started()
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         await enforce_far_ahead(race.two, race)
@@ -234,7 +234,7 @@ async def test_complete_after_the_deadline_ended_the_job_adopts_that(race: Race)
     await race.is_as(job.id, [*STARTED, "processing>expired", "expired!completed"], REFUNDED)
 
 
-async def test_the_deadline_leaves_alone_what_completed_while_it_waited(race: Race) -> None:
+async def test_the_deadline_does_not_expire_a_job_that_completed_while_it_waited(race: Race) -> None:
     job, started = await race.started()
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [enforcing] = await start_blocked(race.pool, enforce_far_ahead(race.one, race))
@@ -243,7 +243,7 @@ async def test_the_deadline_leaves_alone_what_completed_while_it_waited(race: Ra
     await race.is_as(job.id, COMPLETED, CONSUMED)
 
 
-async def test_the_deadline_of_a_waiting_job_does_not_fail_what_started_meanwhile(race: Race) -> None:
+async def test_the_deadline_of_a_waiting_job_does_not_fail_a_job_that_started_meanwhile(race: Race) -> None:
     job = await race.submit()
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         [enforcing] = await start_blocked(race.pool, enforce_far_ahead(race.one, race))
@@ -313,7 +313,7 @@ async def test_callback_and_expiry_of_a_wait_settle_once(race: Race) -> None:
 
 
 @pytest.mark.parametrize("kind", ["queued", "leased", "waiting"])
-async def test_retry_while_the_old_dispatch_is_still_there(race: Race, kind: str) -> None:
+async def test_a_retry_works_while_the_old_dispatch_still_exists(race: Race, kind: str) -> None:
     """The process that ended the first cycle died before it updated central."""
     job = await race.submit()
     started = await race.one.start() if kind != "queued" else None
@@ -382,7 +382,7 @@ async def test_a_retry_that_waits_for_a_submit_at_the_cap_counts_it(race: Race) 
 
 
 @pytest.mark.parametrize("poison", ["result", "settlement"])
-async def test_of_twenty_completions_with_one_poisoned_nineteen_settle(race: Race, poison: str) -> None:
+async def test_one_poisoned_completion_of_twenty_leaves_nineteen_settled(race: Race, poison: str) -> None:
     """They share one statement; what it cannot do for one of them must not keep the others."""
     jobs = [await race.submit() for _ in range(20)]
     started = {found.lease.job_id: found for found in [await race.one.start(f"w{n}") for n in range(20)]}

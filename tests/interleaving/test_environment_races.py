@@ -50,7 +50,9 @@ async def catalog_and_fleet(race: Race, tmp_path: Path) -> AsyncIterator[Catalog
     await storage.close()
 
 
-async def test_the_second_transaction_sees_the_first(catalog_and_fleet: CatalogAndFleet) -> None:
+async def test_a_registration_and_a_workflow_change_see_each_other_in_either_order(
+    catalog_and_fleet: CatalogAndFleet,
+) -> None:
     async with open_transaction(catalog_and_fleet.race.central, LOCK):
         tasks = await start_blocked(
             catalog_and_fleet.race.central,
@@ -73,7 +75,7 @@ async def test_the_second_transaction_sees_the_first(catalog_and_fleet: CatalogA
     assert not await catalog_and_fleet.may_run(joined.token), "the worker came second and found the changed workflow"
 
 
-async def test_an_environment_that_a_worker_is_taking_is_not_forgotten(catalog_and_fleet: CatalogAndFleet) -> None:
+async def test_an_environment_that_a_worker_is_about_to_use_is_not_deleted(catalog_and_fleet: CatalogAndFleet) -> None:
     worker = await join(catalog_and_fleet.fleet, "gpu-1", "raced", environment=BARE)
     await catalog_and_fleet.fleet.registry.deregister(
         await catalog_and_fleet.fleet.authentication.of(bearer(worker.token)), "bye"

@@ -14,7 +14,7 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 from tests.support.race_control import open_transaction, start_blocked
 
 SESSION = "css_of-this-test"
@@ -49,7 +49,7 @@ async def living_keys(databases: Databases, person: Person) -> int:
         return int(await connection.fetchval(query, person.user.id))
 
 
-async def test_a_key_that_comes_first_is_revoked(
+async def test_a_key_created_before_a_password_change_is_revoked(
     shared_databases: Databases, other_databases: Databases, ann: Person
 ) -> None:
     fresh = await Passwords().hash("another long password")
@@ -62,7 +62,7 @@ async def test_a_key_that_comes_first_is_revoked(
     assert await living_keys(shared_databases, ann) == 0
 
 
-async def test_a_key_that_comes_second_is_not_created(
+async def test_a_key_is_not_created_after_a_concurrent_password_change(
     shared_databases: Databases, other_databases: Databases, ann: Person
 ) -> None:
     fresh = await Passwords().hash("another long password")

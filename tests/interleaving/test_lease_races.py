@@ -54,7 +54,7 @@ async def test_a_locked_head_gives_the_other_poller_the_next_row(race: Race) -> 
     await race.one.check()
 
 
-async def test_locked_heads_deeper_than_the_first_look_do_not_make_the_queue_look_empty(race: Race) -> None:
+async def test_a_queue_with_many_locked_heads_does_not_look_empty(race: Race) -> None:
     for _ in range(11):
         await race.submit()
     ids = await dispatch_ids(race)
@@ -113,7 +113,7 @@ async def test_a_stalled_start_overtaken_by_a_newer_lease_does_not_win(race: Rac
     await race.is_as(job.id, COMPLETED, CONSUMED)
 
 
-async def test_a_stalled_start_that_comes_first_after_all_is_fenced_by_its_token(race: Race) -> None:
+async def test_an_old_lease_that_starts_before_the_newer_lease_is_refused_by_its_token(race: Race) -> None:
     job = await race.submit()
     async with paused_at(Failpoint.LEASE_BEFORE_START, race.one.lease("stalled")) as stalled:
         await race.two.expire_lease((await dispatch_ids(race))[0])
@@ -229,7 +229,7 @@ async def closing(race: Race, found: Lease) -> AsyncIterator[None]:
         yield
 
 
-async def test_a_heartbeat_that_waits_for_a_put_back_or_a_close_finds_its_lease_gone(race: Race) -> None:
+async def test_a_heartbeat_that_waits_for_a_requeue_or_a_close_finds_its_lease_gone(race: Race) -> None:
     for change in (putting_back, closing):
         await race.submit()
         found = await lease(race.one, "w")
@@ -241,7 +241,7 @@ async def test_a_heartbeat_that_waits_for_a_put_back_or_a_close_finds_its_lease_
         assert await beat is None
 
 
-async def test_a_put_back_that_waits_for_a_close_puts_nothing_back(race: Race) -> None:
+async def test_a_requeue_that_waits_for_a_close_requeues_nothing(race: Race) -> None:
     await race.submit()
     found = await lease(race.one, "w")
     assert found is not None
@@ -253,7 +253,7 @@ async def test_a_put_back_that_waits_for_a_close_puts_nothing_back(race: Race) -
 
 
 @pytest.mark.parametrize("with_token", [True, False])
-async def test_a_close_that_waits_for_a_put_back_closes_only_without_a_token(race: Race, with_token: bool) -> None:
+async def test_a_close_that_waits_for_a_requeue_closes_only_without_a_token(race: Race, with_token: bool) -> None:
     await race.submit()
     found = await lease(race.one, "w")
     assert found is not None
@@ -264,7 +264,7 @@ async def test_a_close_that_waits_for_a_put_back_closes_only_without_a_token(rac
     assert await dispatch_ids(race) == ([found.dispatch_id] if with_token else [])
 
 
-async def test_two_put_backs_of_one_lease_are_one(race: Race) -> None:
+async def test_two_concurrent_requeues_of_one_lease_requeue_it_once(race: Race) -> None:
     await race.submit()
     found = await lease(race.one, "w")
     assert found is not None
@@ -290,7 +290,7 @@ async def test_an_end_that_waits_for_a_lease_marks_it_instead_of_closing_it(race
     assert beat.cancel_requested
 
 
-async def test_a_row_whose_end_is_under_way_is_not_leased(race: Race) -> None:
+async def test_a_row_that_is_being_closed_is_not_leased(race: Race) -> None:
     job = await race.submit()
     async with race.central.transaction() as connection:
         await SQL["end_for_jobs"].rows(
@@ -299,7 +299,7 @@ async def test_a_row_whose_end_is_under_way_is_not_leased(race: Race) -> None:
         assert await lease(race.one, "w") is None
 
 
-async def test_requeue_and_reap_of_one_lease_put_it_back_once(race: Race) -> None:
+async def test_a_concurrent_requeue_and_reap_requeue_a_lease_once(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     async with open_transaction(race.central, LOCK, [started.lease.dispatch_id]):
@@ -311,7 +311,7 @@ async def test_requeue_and_reap_of_one_lease_put_it_back_once(race: Race) -> Non
     await race.is_as(job.id, [*STARTED, "processing>queued"], [RESERVE], hot="queued")
 
 
-async def test_a_requeue_after_the_reaper_put_it_back_in_central_changes_nothing(race: Race) -> None:
+async def test_a_requeue_after_the_reaper_requeued_in_central_changes_nothing(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     async with paused_at(Failpoint.REQUEUE_BEFORE_POOL, race.two.reap()) as reaping:
@@ -405,7 +405,7 @@ async def test_a_slot_freed_while_a_poller_waits_for_the_limit_is_seen(race: Rac
     assert len(await polling) == 2
 
 
-async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_on(race: Race) -> None:
+async def test_a_limit_lowered_during_a_lease_applies_from_its_commit_on(race: Race) -> None:
     await limited(race, 3)
     async with race.central.transaction() as connection:
         await lock_limits(connection, "gpu")
@@ -435,7 +435,7 @@ async def test_a_lane_opened_while_a_lease_waits_for_its_limits_is_left_to_the_n
     await race.one.check()
 
 
-async def test_waiting_for_a_callback_and_the_reaper_cannot_both_have_the_lease(race: Race) -> None:
+async def test_a_defer_and_the_reaper_cannot_both_end_the_lease(race: Race) -> None:
     job, started = await race.started()
     await race.one.expire_lease(started.lease.dispatch_id)
     later = datetime.now(UTC) + timedelta(hours=1)

@@ -47,7 +47,7 @@ async def leased_then_raised(race: Race) -> Requeue:
     return Requeue(first.dispatch_id, first.lease_token, attempt_counts=False)
 
 
-async def test_a_mark_raised_before_a_put_back_is_lowered_by_it(race: Race) -> None:
+async def test_a_requeue_lowers_a_mark_that_was_raised_before(race: Race) -> None:
     back = await leased_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
@@ -91,7 +91,7 @@ async def test_requeueing_behind_others_locks_the_lanes_before_the_dispatch(race
     assert (lease.dispatch_id, lease.wedges) == (back.dispatch_id, 1)
 
 
-async def test_a_lease_that_was_lost_meanwhile_does_not_go_behind(race: Race) -> None:
+async def test_a_lost_lease_is_not_requeued_behind_others(race: Race) -> None:
     back = await wedged_then_raised(race)
     async with race.central.transaction() as connection:
         await raising(connection)
@@ -105,7 +105,7 @@ async def test_a_lease_that_was_lost_meanwhile_does_not_go_behind(race: Race) ->
     assert (row["priority"], row["wedges"]) == (0, 0)
 
 
-async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(race: Race) -> None:
+async def test_raising_marks_skips_a_lane_with_a_requeue_in_progress(race: Race) -> None:
     back = await leased_then_raised(race)
     async with race.central.transaction() as connection:
         entry = {"dispatch_id": back.dispatch_id, "token": str(back.token), "attempt_counts": False}
@@ -116,7 +116,7 @@ async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(
     await everything_is_leased(race, 2)
 
 
-async def test_a_mark_raised_while_a_lease_is_open_does_not_pass_what_a_rollback_gives_back(race: Race) -> None:
+async def test_raising_a_mark_during_a_lease_does_not_skip_a_row_that_is_rolled_back(race: Race) -> None:
     for _ in range(2):
         await race.submit()
     async with rolled_back_transaction(race.central) as connection:
@@ -182,7 +182,7 @@ async def test_a_delayed_row_that_waits_for_a_raised_mark_lowers_it_when_it_join
     await everything_is_leased(race, 2)
 
 
-async def test_a_mark_raised_while_a_delayed_row_joins_passes_its_lane_over(race: Race) -> None:
+async def test_raising_marks_skips_a_lane_that_a_delayed_row_is_joining(race: Race) -> None:
     delayed = await delayed_then_raised(race)
     async with race.central.transaction() as connection:
         assert await SQL["promote"].rows(connection, now=datetime.now(UTC) + FAR, limit=10)
@@ -209,7 +209,7 @@ async def test_two_promotes_at_once_let_a_row_in_once_and_not_before_a_new_delay
     await everything_is_leased(race, 2)
 
 
-async def test_the_end_of_a_delayed_job_does_not_slip_a_row_below_the_mark(race: Race) -> None:
+async def test_ending_a_delayed_job_leaves_no_row_below_the_mark(race: Race) -> None:
     """`end_for_jobs` and the close behind it are two commits; a crash between them must not hide the row."""
     delayed = await delayed_then_raised(race)
     [row] = await race.one.rows(race.central, "SELECT * FROM ai_job_dispatches WHERE dispatch_id = $1", delayed)
@@ -222,7 +222,7 @@ async def test_the_end_of_a_delayed_job_does_not_slip_a_row_below_the_mark(race:
     assert await race.finished(row["tenant_job_id"]) == [(1, "failed")]
 
 
-async def test_two_keepers_raise_marks_at_once(race: Race) -> None:
+async def test_two_control_planes_can_raise_marks_at_once(race: Race) -> None:
     for priority in range(4):
         await race.submit(priority=priority)
     await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 2)
@@ -231,7 +231,7 @@ async def test_two_keepers_raise_marks_at_once(race: Race) -> None:
     await everything_is_leased(race, 2)
 
 
-async def test_put_backs_of_many_lanes_take_the_lanes_in_order(race: Race) -> None:
+async def test_requeues_of_many_lanes_lock_the_lanes_in_order(race: Race) -> None:
     for priority in (0, 1, 2):
         await race.submit(priority=priority)
     leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)

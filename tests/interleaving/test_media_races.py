@@ -104,7 +104,7 @@ async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names
 
 
 @pytest.mark.parametrize("deleted_first", [True, False])
-async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(
+async def test_either_the_deletion_of_a_file_or_the_creation_of_its_video_succeeds(
     media_harnesses: TwoMediaHarnesses, deleted_first: bool
 ) -> None:
     file_id = await media_harnesses.one.upload()
@@ -125,7 +125,7 @@ async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(
         assert len(await media_harnesses.one.paths()) == 1
 
 
-async def test_two_deletions_of_one_video_are_one(media_harnesses: TwoMediaHarnesses) -> None:
+async def test_two_concurrent_deletions_of_a_video_delete_it_once(media_harnesses: TwoMediaHarnesses) -> None:
     video = await media_harnesses.one.video()
     async with media_harnesses.wallet_held():
         works = [media.delete_video(video.id) for media in (media_harnesses.one, media_harnesses.two)]
@@ -135,7 +135,7 @@ async def test_two_deletions_of_one_video_are_one(media_harnesses: TwoMediaHarne
     assert isinstance(second, NotFound)
 
 
-async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race, tmp_path: Path) -> None:
+async def test_an_old_video_that_got_a_new_job_meanwhile_is_kept(race: Race, tmp_path: Path) -> None:
     async with open_media_harness(race.one, race.ann, tmp_path, retention_days=30) as media:
         video = await media.video()
         aged = "UPDATE videos SET created_at = now() - interval '31 days', updated_at = now() - interval '31 days'"
@@ -153,7 +153,7 @@ async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race
         assert await race.one.rows(race.pool, "SELECT * FROM videos WHERE id = $1", video.id) == []
 
 
-async def test_two_confirmations_at_once_answer_the_same(media_harnesses: TwoMediaHarnesses) -> None:
+async def test_two_concurrent_confirmations_return_the_same(media_harnesses: TwoMediaHarnesses) -> None:
     file_id = await media_harnesses.one.upload(confirmed=False)
     async with open_transaction(media_harnesses.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
         works = [media.confirm(file_id) for media in (media_harnesses.one, media_harnesses.two)]
@@ -161,7 +161,7 @@ async def test_two_confirmations_at_once_answer_the_same(media_harnesses: TwoMed
     assert await asyncio.gather(*tasks) == ["ready", "ready"]
 
 
-async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(
+async def test_bytes_uploaded_during_the_confirmation_do_not_become_the_file(
     media_harnesses: TwoMediaHarnesses,
 ) -> None:
     file_id = await media_harnesses.one.upload(confirmed=False)
@@ -176,7 +176,7 @@ async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(
     assert row["sha256"] == hashlib.sha256(CLIP).hexdigest()
 
 
-async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
+async def test_bytes_uploaded_between_the_first_check_and_the_copy_are_checked_too(
     media_harnesses: TwoMediaHarnesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file_id = await media_harnesses.one.upload(confirmed=False)
@@ -204,7 +204,7 @@ async def test_the_slower_of_two_confirmations_finds_the_file_ready(media_harnes
     assert await media_harnesses.one.paths() == {row["path"]}
 
 
-async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(
+async def test_an_upload_deleted_during_its_confirmation_is_not_ready(
     media_harnesses: TwoMediaHarnesses,
 ) -> None:
     file_id = await media_harnesses.one.upload(confirmed=False)

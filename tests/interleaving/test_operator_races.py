@@ -15,7 +15,7 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.errors import WrongState
 from callsheet.wire.identity import Role
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 from tests.support.race_control import open_transaction, start_blocked
 
 Change = Callable[[UserManagement, Person], Awaitable[object]]
@@ -56,10 +56,9 @@ async def test_the_last_operator_stays(shared_databases: Databases, change: str)
     assert await operators(shared_databases) == {other.user.id}
 
 
-@pytest.mark.few_forms
 @pytest.mark.parametrize("second", CHANGES)
 @pytest.mark.parametrize("first", CHANGES)
-async def test_of_two_operators_who_shut_each_other_out_one_stays(
+async def test_one_of_two_operators_who_disable_each_other_stays(
     shared_databases: Databases, other_databases: Databases, first: str, second: str
 ) -> None:
     people = people_of(shared_databases)

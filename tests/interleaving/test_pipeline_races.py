@@ -53,7 +53,7 @@ async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
         yield Planes(*harnesses)
 
 
-async def test_a_control_plane_that_stood_still_while_another_took_over_begins_no_second_base(planes: Planes) -> None:
+async def test_a_frozen_control_plane_starts_no_second_base_after_another_took_over(planes: Planes) -> None:
     run = await planes.run("base")
     async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
@@ -66,7 +66,7 @@ async def test_a_control_plane_that_stood_still_while_another_took_over_begins_n
     await planes.one.check(run)
 
 
-async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_other(planes: Planes) -> None:
+async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_second_child(planes: Planes) -> None:
     run = await planes.with_base()
     async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
         await planes.two.due(run)
@@ -79,7 +79,7 @@ async def test_a_control_plane_that_wakes_up_after_the_child_was_made_makes_no_o
 
 
 @pytest.mark.parametrize("what", ["kill", "pause", "cancel"])
-async def test_an_action_of_a_user_counts_for_a_job_that_was_chosen_before_it(planes: Planes, what: str) -> None:
+async def test_an_action_of_a_user_applies_to_a_job_that_was_chosen_before(planes: Planes, what: str) -> None:
     run = await planes.with_base()
     ann = principal_of(planes.two.ann)
     async with paused_at(CHOSEN, planes.one.room.scheduler.tick(NOW)) as stopped:
@@ -95,7 +95,7 @@ async def test_an_action_of_a_user_counts_for_a_job_that_was_chosen_before_it(pl
     await planes.one.check(run)
 
 
-async def test_of_two_results_of_one_job_that_are_written_at_once_one_is_kept(planes: Planes) -> None:
+async def test_one_of_two_concurrent_results_of_a_job_is_kept(planes: Planes) -> None:
     run = await planes.run("base")
     await planes.one.tick()
     await planes.one.deliver(await planes.one.start(), pictures=2)
@@ -109,7 +109,7 @@ async def test_of_two_results_of_one_job_that_are_written_at_once_one_is_kept(pl
     await planes.one.check(run)
 
 
-async def test_a_crash_between_the_copy_and_the_candidate_leaves_nothing_but_what_the_next_look_writes(
+async def test_a_crash_between_copy_and_candidate_leaves_only_what_the_next_tick_writes(
     planes: Planes,
 ) -> None:
     run = await planes.run("base")
@@ -125,9 +125,7 @@ async def test_a_crash_between_the_copy_and_the_candidate_leaves_nothing_but_wha
 
 
 @pytest.mark.parametrize("point", [CHOSEN, Failpoint.SUBMIT_BEFORE_RELAY, Failpoint.RELAY_BEFORE_QUEUED])
-async def test_a_crash_while_a_job_is_started_loses_no_place_and_fills_none_twice(
-    planes: Planes, point: Failpoint
-) -> None:
+async def test_a_crash_during_a_submit_loses_no_slot_and_fills_none_twice(planes: Planes, point: Failpoint) -> None:
     run = await planes.run("base", "fix")
     assert await crashed_at(point, planes.one.room.scheduler.tick(NOW))
     await planes.two.core.relay()
@@ -137,7 +135,7 @@ async def test_a_crash_while_a_job_is_started_loses_no_place_and_fills_none_twic
     await planes.two.check(run)
 
 
-async def test_jobs_of_a_run_whose_cancel_crashed_are_canceled_by_the_next_look(planes: Planes) -> None:
+async def test_jobs_of_a_run_whose_cancel_crashed_are_canceled_by_the_next_tick(planes: Planes) -> None:
     run = await planes.run("base")
     await planes.one.tick()
     canceling = planes.one.room.runs.cancel(principal_of(planes.one.ann), run.id)
@@ -147,9 +145,7 @@ async def test_jobs_of_a_run_whose_cancel_crashed_are_canceled_by_the_next_look(
     await planes.two.check(run)
 
 
-async def test_two_control_planes_begin_no_more_jobs_of_different_runs_than_may_be_under_way(
-    race: Race, planes: Planes
-) -> None:
+async def test_two_control_planes_together_keep_the_limit_of_jobs_in_flight(race: Race, planes: Planes) -> None:
     one, two = [
         open_pipeline_harness(pipelines.core, pipelines.ann, pipelines.media, jobs_in_total=1)
         for pipelines in (planes.one, planes.two)
@@ -183,7 +179,7 @@ async def test_two_control_planes_at_once_make_the_tree_that_one_would(planes: P
         await planes.one.check(run)
 
 
-async def test_the_database_itself_refuses_a_place_that_is_taken(planes: Planes) -> None:
+async def test_the_database_refuses_a_slot_that_is_taken(planes: Planes) -> None:
     run = await planes.with_base()
     [slot] = await planes.one.slots(run)
     columns = "run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed, tenant_id"
@@ -198,8 +194,7 @@ async def test_the_database_itself_refuses_a_place_that_is_taken(planes: Planes)
     await planes.one.check(run)
 
 
-@pytest.mark.thorough
-async def test_runs_take_turns_whichever_control_plane_looks(race: Race, planes: Planes) -> None:
+async def test_runs_take_turns_across_control_planes(race: Race, planes: Planes) -> None:
     harnesses = [plane.media for plane in (planes.one, planes.two)]
     looking = [
         open_pipeline_harness(core, race.ann, media, jobs_in_total=1)

@@ -73,7 +73,7 @@ async def test_a_mark_that_is_being_raised_is_waited_for_and_lowered(race: Race)
     await everything_is_leased(race, 1)
 
 
-async def test_a_mark_raised_while_a_row_joins_passes_its_lane_over(race: Race) -> None:
+async def test_raising_marks_skips_a_lane_that_a_row_is_joining(race: Race) -> None:
     moved = await two_lanes(race)
     async with race.central.transaction() as connection:
         assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
@@ -81,7 +81,7 @@ async def test_a_mark_raised_while_a_row_joins_passes_its_lane_over(race: Race) 
     await everything_is_leased(race, 1)
 
 
-async def test_a_lease_that_comes_first_wins_and_the_order_stays(race: Race) -> None:
+async def test_a_lease_that_commits_first_wins_over_a_priority_change(race: Race) -> None:
     job = await race.submit()
     moved = await dispatch_id(race, job.id)
     async with race.central.transaction() as connection:
@@ -115,7 +115,7 @@ async def test_a_lease_passes_over_a_row_that_is_being_moved_and_the_next_one_ta
     await everything_is_leased(race, 1)
 
 
-async def test_a_change_that_is_rolled_back_leaves_the_row_where_it_was(race: Race) -> None:
+async def test_a_rolled_back_priority_change_leaves_the_row_in_its_lane(race: Race) -> None:
     moved = await two_lanes(race)
     async with rolled_back_transaction(race.central) as connection:
         assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
@@ -161,7 +161,7 @@ async def test_changes_leases_and_marks_all_at_once_lose_nothing_and_lease_nothi
     await everything_is_leased(race, 12 - len(leased))
 
 
-async def test_a_put_back_of_a_leased_row_is_not_crossed_by_a_change(race: Race) -> None:
+async def test_the_priority_of_a_leased_row_changes_only_after_its_requeue(race: Race) -> None:
     """Only what waits in the queue moves: who holds a row puts it back into the lane it came from."""
     job, started = await race.started()
     moved = await dispatch_id(race, job.id)

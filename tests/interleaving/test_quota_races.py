@@ -21,9 +21,9 @@ from callsheet.wire.errors import QuotaExceeded
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from callsheet.wire.media import CreatedUpload, CreateUpload
 from callsheet.wire.quotas import ChangeQuotas
+from tests.support.accounts import People
 from tests.support.core import Member
 from tests.support.media_harness import MediaHarness, open_media_harness, principal_of
-from tests.support.people import People
 from tests.support.race import Race
 from tests.support.race_control import open_transaction, start_blocked
 
@@ -71,7 +71,7 @@ async def outcomes(*tasks: Awaitable[Any]) -> list[type]:
 
 
 @pytest.mark.parametrize("quota", ["tenant_storage_bytes", "tenant_storage_files"])
-async def test_of_two_users_the_last_room_of_their_tenant_goes_to_one(uploaders: Uploaders, quota: str) -> None:
+async def test_one_of_two_users_gets_the_last_room_of_their_tenant(uploaders: Uploaders, quota: str) -> None:
     await uploaders.limit(**{quota: 2 * SIZE + 10 if quota.endswith("bytes") else 2})
     ann = uploaders.race.ann
     await uploaders.create(uploaders.one, ann)
@@ -85,7 +85,7 @@ async def test_of_two_users_the_last_room_of_their_tenant_goes_to_one(uploaders:
     assert await uploaders.usage() == [(2, 2 * SIZE)]
 
 
-async def test_of_two_uploads_of_a_user_the_last_room_goes_to_one(uploaders: Uploaders) -> None:
+async def test_one_of_two_concurrent_uploads_of_a_user_gets_the_last_room(uploaders: Uploaders) -> None:
     await uploaders.limit(user_storage_bytes=SIZE)
     ann = uploaders.race.ann
     async with open_transaction(uploaders.race.pool, "SELECT wallet_lock($1, $2)", ann.tenant_id, ann.user_id):
@@ -96,7 +96,9 @@ async def test_of_two_uploads_of_a_user_the_last_room_goes_to_one(uploaders: Upl
     assert await uploaders.usage() == [(1, SIZE)]
 
 
-async def test_of_two_keys_the_last_goes_to_one(shared_databases: Databases, other_databases: Databases) -> None:
+async def test_one_of_two_concurrent_requests_gets_the_last_key(
+    shared_databases: Databases, other_databases: Databases
+) -> None:
     limited = QuotaSettings(keys_per_user=2)
     one, two = (Keys(each, Quotas(each, limited)) for each in (shared_databases, other_databases))
     person = await People(Accounts(shared_databases, Passwords()), one).user()

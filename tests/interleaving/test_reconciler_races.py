@@ -32,7 +32,7 @@ async def lose_dispatch(race: Race, job_id: object) -> None:
     await race.one.rows(race.central, query, job_id, race.ann.tenant_id)
 
 
-async def test_a_submit_that_stalls_before_its_relay_is_the_relays(race: Race) -> None:
+async def test_the_reconciler_leaves_a_submit_stalled_before_its_relay_to_the_relay(race: Race) -> None:
     async with paused_at(Failpoint.SUBMIT_BEFORE_RELAY, race.one.submit(race.ann)) as submitting:
         assert await reconcile(race.two, 3) == 0
     job = await submitting
@@ -41,7 +41,7 @@ async def test_a_submit_that_stalls_before_its_relay_is_the_relays(race: Race) -
     await race.one.check()
 
 
-async def test_a_relay_that_stalls_between_central_and_pool_is_the_relays(race: Race) -> None:
+async def test_the_reconciler_leaves_a_relay_stalled_between_central_and_pool_to_the_relay(race: Race) -> None:
     async with paused_at(Failpoint.RELAY_BEFORE_QUEUED, race.one.submit(race.ann)) as submitting:
         assert await reconcile(race.two, 3) == 0
     job = await submitting
@@ -59,7 +59,7 @@ async def test_a_completion_that_stalls_before_its_close_still_closes(race: Race
     await race.is_as(job.id, COMPLETED, CONSUMED)
 
 
-async def test_a_completion_that_stalls_before_its_pool_is_not_taken_for_lost(race: Race) -> None:
+async def test_a_completion_that_stalls_before_its_pool_does_not_count_as_lost(race: Race) -> None:
     job, started = await race.started()
     async with paused_at(Failpoint.COMPLETE_BEFORE_POOL, race.one.complete(started)) as completing:
         assert await reconcile(race.two, 3) == 0
@@ -94,7 +94,7 @@ async def test_a_lease_that_stalls_before_its_start_is_left_alone(race: Race) ->
     await race.is_as(job.id, STARTED, [RESERVE], hot="leased")
 
 
-async def test_a_job_that_is_canceled_while_its_dispatch_is_made_again_leaves_none_behind(race: Race) -> None:
+async def test_a_job_canceled_while_its_dispatch_is_recreated_has_no_dispatch(race: Race) -> None:
     job = await race.submit()
     await lose_dispatch(race, job.id)
     await hasty(race.two).tick(datetime.now(UTC))
@@ -105,7 +105,7 @@ async def test_a_job_that_is_canceled_while_its_dispatch_is_made_again_leaves_no
     await race.is_as(job.id, [*QUEUED, "queued>canceled"], REFUNDED)
 
 
-async def test_a_job_that_is_canceled_before_its_dispatch_is_made_again_leaves_none_behind(race: Race) -> None:
+async def test_a_job_canceled_before_its_dispatch_is_recreated_has_no_dispatch(race: Race) -> None:
     """The cancel found no dispatch to close; the one that comes after it must not stay."""
     job = await race.submit()
     await lose_dispatch(race, job.id)
@@ -122,7 +122,7 @@ async def test_a_job_that_is_canceled_before_its_dispatch_is_made_again_leaves_n
     await race.one.check()
 
 
-async def test_a_dispatch_made_again_that_is_leased_at_once_runs(race: Race) -> None:
+async def test_a_recreated_dispatch_that_is_leased_at_once_runs(race: Race) -> None:
     job, started = await race.started()
     await lose_dispatch(race, job.id)
     await hasty(race.two).tick(datetime.now(UTC))

@@ -90,7 +90,7 @@ async def both(two_registries: TwoRegistries, *registries: tuple[WorkerRegistry,
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_of_two_registrations_of_one_id_one_is_accepted(two_registries: TwoRegistries) -> None:
+async def test_one_of_two_registrations_of_the_same_id_is_accepted(two_registries: TwoRegistries) -> None:
     answers = await both(two_registries, (two_registries.one.registry, "gpu-1"), (two_registries.two.registry, "gpu-1"))
     assert kinds(answers) == ["AlreadyRegistered", "RegisterAnswer"]
     assert await two_registries.sessions() == [None]
@@ -98,7 +98,7 @@ async def test_of_two_registrations_of_one_id_one_is_accepted(two_registries: Tw
     assert (await two_registries.two.authentication.of(bearer(accepted.token))).worker_id == "gpu-1"
 
 
-async def test_of_two_registrations_for_the_last_place_one_is_accepted(two_registries: TwoRegistries) -> None:
+async def test_one_of_two_registrations_for_the_last_place_is_accepted(two_registries: TwoRegistries) -> None:
     one, two = [
         registry(core.databases, core.room.lease_reports, max_workers=1)
         for core in (two_registries.race.one, two_registries.race.two)
@@ -109,7 +109,7 @@ async def test_of_two_registrations_for_the_last_place_one_is_accepted(two_regis
     assert count["count"] == 1
 
 
-async def test_two_agents_that_take_over_a_dead_one_put_its_job_back_once(two_registries: TwoRegistries) -> None:
+async def test_two_agents_that_take_over_a_dead_agent_requeue_its_job_once(two_registries: TwoRegistries) -> None:
     await two_registries.race.submit()
     await two_registries.join()
     await two_registries.race.one.start("gpu-1")
@@ -162,7 +162,7 @@ async def test_a_worker_cannot_join_a_fleet_that_is_being_deleted(two_registries
         await joining
 
 
-async def test_a_lease_given_before_a_revocation_is_taken_back_by_it(two_registries: TwoRegistries) -> None:
+async def test_a_revocation_requeues_a_lease_given_before(two_registries: TwoRegistries) -> None:
     job = await two_registries.race.submit()
     registered = await two_registries.join()
     await two_registries.one.authentication.of(bearer(registered.token), for_poll=True)
@@ -239,7 +239,7 @@ async def test_two_first_uses_of_a_new_token_are_both_accepted_and_replace_the_o
         assert (await room.authentication.of(bearer(new))).worker_id == "gpu-1"
 
 
-async def test_a_new_token_whose_first_use_meets_a_revocation_opens_nothing(two_registries: TwoRegistries) -> None:
+async def test_a_new_token_first_used_during_a_revocation_is_refused(two_registries: TwoRegistries) -> None:
     old = (await two_registries.join()).token
     await two_registries.one.workers.rotate_token("gpu-1", "operator")
     new = (await two_registries.one.authentication.of(bearer(old))).rotated_token
@@ -255,7 +255,7 @@ async def test_a_new_token_whose_first_use_meets_a_revocation_opens_nothing(two_
         await using
 
 
-async def test_two_rotations_at_once_are_one(two_registries: TwoRegistries) -> None:
+async def test_two_concurrent_rotations_of_a_worker_token_count_as_one(two_registries: TwoRegistries) -> None:
     old = (await two_registries.join()).token
     async with open_transaction(two_registries.central, LOCK_WORKER, "gpu-1"):
         tasks = await start_blocked(
@@ -301,7 +301,7 @@ async def test_a_sweep_waits_for_a_lease_under_way_and_leaves_its_worker(two_reg
     assert (await two_registries.two.authentication.of(bearer(registered.token))).worker_id == "gpu-1"
 
 
-async def test_a_lease_that_waits_for_a_sweep_is_put_back_by_the_next_one(two_registries: TwoRegistries) -> None:
+async def test_a_lease_that_waits_for_a_sweep_is_requeued_by_the_next_sweep(two_registries: TwoRegistries) -> None:
     """Its poll was let in before the worker was removed."""
     job = await two_registries.race.submit()
     await two_registries.join()
@@ -340,7 +340,7 @@ async def test_a_heartbeat_on_its_way_keeps_the_worker_of_a_lease_that_is_about_
     assert await two_registries.dispatch() == ("leased", 1)
 
 
-async def test_of_two_that_take_the_same_lease_back_one_writes_it_down(two_registries: TwoRegistries) -> None:
+async def test_one_of_two_processes_that_requeue_the_same_lease_logs_it(two_registries: TwoRegistries) -> None:
     await two_registries.race.submit()
     await two_registries.join()
     await two_registries.race.one.start("gpu-1")
@@ -359,7 +359,7 @@ async def test_of_two_that_take_the_same_lease_back_one_writes_it_down(two_regis
     assert (await two_registries.one.workers.get("gpu-1")).revoked_at is not None
 
 
-async def test_a_lease_that_another_worker_has_by_now_is_left_to_it(two_registries: TwoRegistries) -> None:
+async def test_a_lease_that_another_worker_has_by_now_is_not_requeued(two_registries: TwoRegistries) -> None:
     job = await two_registries.race.submit()
     await two_registries.join()
     await two_registries.race.one.start("gpu-1")
@@ -422,7 +422,7 @@ async def test_an_id_that_deregisters_may_register_again_at_once(two_registries:
             await join(two_registries.two, "gpu-1", two_registries.slug)
     await leaving
     await join(two_registries.two, "gpu-1", two_registries.slug)
-    assert await two_registries.sessions() == ["deregistered: it said good-bye", None]
+    assert await two_registries.sessions() == ["deregistered: the worker deregistered", None]
 
 
 async def test_two_control_planes_that_write_about_the_same_sessions_do_not_stop_each_other(
@@ -462,7 +462,7 @@ async def new_fleet_token(two_registries: TwoRegistries) -> tuple[CreatedFleetTo
     return created, TokenCredential(hash_token(created.token))
 
 
-async def test_a_registration_under_a_revocation_of_its_token_is_refused(two_registries: TwoRegistries) -> None:
+async def test_a_registration_during_a_revocation_of_its_token_is_refused(two_registries: TwoRegistries) -> None:
     token, credential = await new_fleet_token(two_registries)
     async with open_transaction(
         two_registries.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id
@@ -494,7 +494,9 @@ async def test_a_registration_before_a_revocation_of_its_token_is_valid(two_regi
     assert revoked.workers == 1
 
 
-async def test_a_token_that_is_rotated_while_a_worker_registers_lets_it_in(two_registries: TwoRegistries) -> None:
+async def test_a_worker_that_registers_during_a_rotation_of_its_token_is_accepted(
+    two_registries: TwoRegistries,
+) -> None:
     token, credential = await new_fleet_token(two_registries)
     async with open_transaction(
         two_registries.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id
@@ -509,7 +511,7 @@ async def test_a_token_that_is_rotated_while_a_worker_registers_lets_it_in(two_r
     await join(two_registries.one, "gpu-2", credential=TokenCredential(hash_token(rotated.token)))
 
 
-async def test_a_token_that_is_rotated_without_overlap_keeps_out_who_registers_behind_it(
+async def test_a_worker_that_registers_after_a_rotation_without_overlap_is_refused(
     two_registries: TwoRegistries,
 ) -> None:
     token, credential = await new_fleet_token(two_registries)
@@ -525,7 +527,7 @@ async def test_a_token_that_is_rotated_without_overlap_keeps_out_who_registers_b
     assert isinstance(refused, NotAuthenticated)
 
 
-async def test_of_two_rotations_of_a_token_one_makes_its_successor(two_registries: TwoRegistries) -> None:
+async def test_one_of_two_concurrent_rotations_creates_the_next_token(two_registries: TwoRegistries) -> None:
     token, _ = await new_fleet_token(two_registries)
     async with open_transaction(
         two_registries.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id
@@ -556,7 +558,7 @@ async def test_a_worker_that_registers_under_another_id_while_it_is_revoked_with
     assert isinstance(refused, NotAuthenticated)
 
 
-async def test_a_fleet_that_is_deleted_while_a_worker_registers_with_its_token_ends_in_one_of_both(
+async def test_either_the_deletion_of_a_fleet_or_a_registration_with_its_token_succeeds(
     two_registries: TwoRegistries,
 ) -> None:
     token, credential = await new_fleet_token(two_registries)

@@ -52,7 +52,7 @@ async def runs_of(pipelines: PipelineHarness) -> int:
     return len(await pipelines.core.rows(pipelines.ann.pool, query, pipelines.ann.tenant_id))
 
 
-async def test_a_double_click_begins_one_run(race: Race, planes: Planes) -> None:
+async def test_a_double_click_starts_one_run(race: Race, planes: Planes) -> None:
     pipeline = await planes[0].pipeline("base")
     request = {"idempotency_key": "once"}
     (first, was_first_there), (second, was_there) = await at_once(race, planes, pipeline, request, request)
@@ -63,7 +63,7 @@ async def test_a_double_click_begins_one_run(race: Race, planes: Planes) -> None
     assert await runs_of(planes[0]) == 1
 
 
-async def test_of_two_different_requests_with_one_key_the_later_is_refused(race: Race, planes: Planes) -> None:
+async def test_the_later_of_two_different_requests_with_one_key_is_refused(race: Race, planes: Planes) -> None:
     pipeline = await planes[0].pipeline("base")
     requests = [{"idempotency_key": "once", "budget": budget} for budget in (10, 20)]
     answers = await at_once(race, planes, pipeline, *requests)
@@ -73,7 +73,7 @@ async def test_of_two_different_requests_with_one_key_the_later_is_refused(race:
     assert await runs_of(planes[0]) == 1
 
 
-async def test_of_two_runs_started_at_once_the_one_too_many_is_refused(race: Race, planes: Planes) -> None:
+async def test_the_second_of_two_concurrent_runs_above_the_limit_is_refused(race: Race, planes: Planes) -> None:
     pipeline = await planes[0].pipeline("base")
     paused, _ = await begin(planes[0], pipeline)
     ann = principal_of(planes[0].ann)
@@ -88,7 +88,7 @@ async def test_of_two_runs_started_at_once_the_one_too_many_is_refused(race: Rac
     assert (await planes[1].room.runs.resume(ann, paused.id)).status == "active"
 
 
-async def test_the_twin_of_the_last_run_that_may_be_gets_that_run_and_no_refusal(race: Race, planes: Planes) -> None:
+async def test_a_repeated_request_for_the_last_allowed_run_returns_that_run(race: Race, planes: Planes) -> None:
     pipeline = await planes[0].pipeline("base")
     await begin(planes[0], pipeline)
     request = {"idempotency_key": "once"}

@@ -38,7 +38,7 @@ async def an_idle_worker(scaling: ScalingHarness) -> tuple[Fleet, str]:
     return fleet, worker
 
 
-async def test_of_two_autoscalers_one_acts_and_the_other_follows_when_it_dies(
+async def test_one_of_two_autoscalers_acts_and_the_other_takes_over_when_it_dies(
     scaling: ScalingHarness, race: Race
 ) -> None:
     fleet = await scaling.fleet(minimum=1)
@@ -100,7 +100,7 @@ async def test_a_process_that_is_paused_loses_the_lock(race: Race) -> None:
 
 
 @pytest.mark.parametrize("point", [Failpoint.SCALING_RECORDED_BEFORE_DRIVER, Failpoint.SCALING_ORDERED_BEFORE_END])
-async def test_after_a_crash_the_next_one_does_what_was_decided_once(
+async def test_the_next_autoscaler_executes_a_decision_once_after_a_crash(
     scaling: ScalingHarness, race: Race, point: Failpoint
 ) -> None:
     fleet = await scaling.fleet(maximum=2)
@@ -118,7 +118,7 @@ async def test_after_a_crash_the_next_one_does_what_was_decided_once(
     assert await scaling.causes(fleet) == [("first_job", 2), ("at_maximum", 2)], "decided once"
 
 
-async def test_after_a_crash_before_an_end_the_next_one_ends_the_worker(scaling: ScalingHarness, race: Race) -> None:
+async def test_the_next_autoscaler_ends_the_worker_after_a_crash(scaling: ScalingHarness, race: Race) -> None:
     fleet, worker = await an_idle_worker(scaling)
     await scaling.look()
     assert await crashed_at(Failpoint.SCALING_RECORDED_BEFORE_DRIVER, scaling.autoscaler.tick(NOW))
@@ -226,7 +226,7 @@ async def test_a_person_who_undrains_after_the_end_is_recorded_is_refused(scalin
         assert await reinstate(connection, [worker]) == []
 
 
-async def test_rules_that_change_during_a_decision_win(scaling: ScalingHarness, race: Race) -> None:
+async def test_rules_that_change_during_a_decision_apply(scaling: ScalingHarness, race: Race) -> None:
     """The decision by the old rules is dropped, and made again by the new ones at the next look."""
     fleet = await scaling.fleet(minimum=1)
 

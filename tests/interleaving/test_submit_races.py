@@ -59,7 +59,7 @@ async def test_two_submits_with_one_key_that_wait_for_the_same_wallet_make_one_j
     await race.one.check()
 
 
-async def test_of_two_different_requests_with_one_key_the_later_is_refused(race: Race) -> None:
+async def test_the_later_of_two_different_requests_with_one_key_is_refused(race: Race) -> None:
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         works = [
             race.one.submitted(race.ann, idempotency_key="once", cost=3),
@@ -72,7 +72,7 @@ async def test_of_two_different_requests_with_one_key_the_later_is_refused(race:
     await race.one.check()
 
 
-async def test_the_twin_of_a_submit_that_took_the_last_tokens_gets_the_same_job_not_a_refusal(race: Race) -> None:
+async def test_a_repeated_submit_that_took_the_last_tokens_returns_the_same_job(race: Race) -> None:
     carl = await race.one.member("pool_1", tokens=10)
     one, two = capped(race.one, 1), capped(race.two, 1)
     async with open_transaction(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
@@ -201,7 +201,7 @@ async def test_the_first_credit_of_a_wallet_given_twice_at_once_opens_one_wallet
     await race.one.check()
 
 
-async def test_of_submits_that_share_a_commit_a_poisoned_one_fails_alone(race: Race) -> None:
+async def test_a_poisoned_submit_in_a_shared_commit_fails_alone(race: Race) -> None:
     """Also where it is a user's second of the batch, and the first of it went well."""
     payloads = [{"text": "fine"}, {"text": "PostgreSQL has no \0 in jsonb"}, {"text": "fine"}]
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):

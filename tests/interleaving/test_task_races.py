@@ -6,8 +6,6 @@ import asyncio
 from random import Random
 from typing import Any
 
-import pytest
-
 from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.reader import require_job
 from callsheet.plumbing.failpoints import Failpoint
@@ -37,7 +35,7 @@ async def submit_at_once(core: Core, race: Race, **changes: Any) -> StartedLease
     return (await core.room.synchronous.submit(new, "plane"))[1]
 
 
-async def test_twenty_loops_that_ask_together_fill_a_limit_exactly_each_time(race: Race) -> None:
+async def test_twenty_loops_that_poll_together_fill_a_limit_exactly(race: Race) -> None:
     """Never over, never stuck below, whatever ended the tasks before."""
     await race.one.room.overview.declare_limit("gpu", LIMIT)
     for _ in range(30):
@@ -59,8 +57,7 @@ async def test_twenty_loops_that_ask_together_fill_a_limit_exactly_each_time(rac
     await race.one.check()
 
 
-@pytest.mark.thorough
-async def test_twenty_loops_never_have_more_than_the_limit_out_and_finish_everything(race: Race) -> None:
+async def test_twenty_loops_never_exceed_the_limit_and_finish_every_job(race: Race) -> None:
     """Free running: queued tasks, synchronous ones born beside them, leases that are lost on the way."""
     await race.one.room.overview.declare_limit("gpu", LIMIT)
     for _ in range(TASKS):
@@ -132,7 +129,7 @@ async def test_a_synchronous_job_that_the_relay_queued_first_is_leased_once(race
     await race.one.check_drained()
 
 
-async def test_two_control_planes_that_bear_the_same_job_give_it_to_one(race: Race) -> None:
+async def test_two_control_planes_that_start_the_same_synchronous_job_start_it_once(race: Race) -> None:
     assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, submit_at_once(race.one, race))
     [row] = await race.one.outbox(race.ann.pool)
     entry = (await require_job(race.ann.pool, race.ann.tenant_id, row["job_id"])).entry
@@ -159,7 +156,7 @@ async def test_a_synchronous_job_canceled_before_its_start_is_not_run(race: Race
     await race.one.check_drained()
 
 
-async def test_a_provider_follows_its_own_limit_until_an_admin_says_otherwise(race: Race) -> None:
+async def test_a_provider_has_its_declared_limit_until_an_admin_sets_another(race: Race) -> None:
     overview = race.one.room.overview
 
     async def limit() -> int | None:
@@ -202,7 +199,7 @@ async def test_control_planes_that_start_together_make_each_actors_workflows_onc
     assert len(await race.one.rows(race.central, query)) == len(slugs)
 
 
-async def test_a_synchronous_job_like_any_other_is_charged_once_and_leaves_the_other_pool_alone(race: Race) -> None:
+async def test_a_synchronous_job_is_charged_once_and_only_in_its_own_pool(race: Race) -> None:
     job = await race.submit(kind="effect")
     new = race.one.new_job(race.ann, kind="copy")
     submitted, started = await race.one.room.synchronous.submit(new, "plane")

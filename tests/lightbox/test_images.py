@@ -55,7 +55,7 @@ async def test_invert_is_255_minus_every_value(image_runs: ImageRuns, input_imag
     assert np.array_equal(await image_runs.changed(("ImageInvert", {})), 255 - input_image)
 
 
-async def test_crop_takes_the_very_pixels(image_runs: ImageRuns, input_image: Pixels) -> None:
+async def test_crop_keeps_pixels_unchanged(image_runs: ImageRuns, input_image: Pixels) -> None:
     cropped = await image_runs.changed(("ImageCrop", {"width": 20, "height": 10, "x": 30, "y": 15}))
     assert np.array_equal(cropped, input_image[15:25, 30:50])
     outside = await image_runs.changed(("ImageCrop", {"width": 9999, "height": 9999, "x": 60, "y": 40}))
@@ -104,7 +104,7 @@ def graded(**values: float) -> Step:
     return ("LightboxColorGrade", {**neutral, **values})
 
 
-async def test_a_grade_of_one_changes_nothing_and_others_do_what_they_say(
+async def test_a_grade_of_one_changes_nothing_and_other_grades_change_the_image(
     image_runs: ImageRuns, input_image: Pixels
 ) -> None:
     assert np.array_equal(await image_runs.changed(graded()), input_image)
@@ -138,7 +138,7 @@ async def test_blend_mixes_as_its_mode_says(
     assert np.abs(mixed - wanted).max() <= 2
 
 
-async def test_an_overlay_lies_where_it_is_put_and_nowhere_else(
+async def test_an_overlay_covers_exactly_its_place(
     image_runs: ImageRuns, input_image: Pixels, lightbox_engine: RunningLightbox
 ) -> None:
     logo = Image.new("RGBA", (16, 16), (255, 0, 0, 255))
@@ -188,7 +188,7 @@ def imagined(text: str, seed: int, **values: Any) -> Graph:
     }
 
 
-async def test_words_and_seed_decide_the_image(image_runs: ImageRuns, lightbox_client: httpx.AsyncClient) -> None:
+async def test_prompt_and_seed_decide_the_image(image_runs: ImageRuns, lightbox_client: httpx.AsyncClient) -> None:
     first = await image_runs.image(imagined("a red sunset", 1))
     await lightbox_client.post("/free", json={"free_memory": True})
     assert np.array_equal(first, await image_runs.image(imagined("a red sunset", 1)))

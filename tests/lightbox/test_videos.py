@@ -173,7 +173,7 @@ async def test_an_untouched_video_is_copied_without_a_loss(video_runs: VideoRuns
     assert after.sound_seconds == pytest.approx(before.sound_seconds, abs=0.05)
 
 
-async def test_sound_after_a_hole_stays_with_its_image(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
+async def test_sound_after_a_gap_stays_in_sync(video_runs: VideoRuns, lightbox_engine: RunningLightbox) -> None:
     make_clip(lightbox_engine.folders.input / "hole.mkv", hole=(0.5, 1.5))
     after = await video_runs.seen(video_graph("hole.mkv", ("ImageInvert", {})))
     assert len(after.frames) == 24
@@ -230,7 +230,7 @@ def length(picture: Image.Image) -> float:
 
 
 @pytest.mark.parametrize("codec", ["vp9", "av1"])
-async def test_images_become_a_webm_without_a_word_of_the_encoder(
+async def test_images_become_a_webm_without_output_of_the_encoder(
     codec: str, video_runs: VideoRuns, capfd: pytest.CaptureFixture[str]
 ) -> None:
     after = await video_runs.seen(saved_as("SaveWEBM", codec=codec, fps=24.0, crf=30.0))

@@ -20,7 +20,7 @@ from tests.support.clips import make_image
 from tests.support.commands import Callsheet
 from tests.support.graphs import node
 from tests.support.installation import installation
-from tests.support.leftovers import tied
+from tests.support.left_over_programs import tied
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.wheels import ROOT, fresh_environment, run, uv
 
@@ -81,7 +81,7 @@ def test_no_database_and_no_server_package_is_installed(environment: Path) -> No
 
 
 @pytest.mark.thorough
-def test_everything_a_worker_needs_can_be_imported(environment: Path, tmp_path: Path) -> None:
+def test_every_module_that_a_worker_needs_can_be_imported(environment: Path, tmp_path: Path) -> None:
     ended = run(environment / "python", "-I", "-W", "error", "-c", IMPORT_WHAT_A_WORKER_NEEDS, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     answer = json.loads(ended.stdout)
@@ -92,7 +92,7 @@ def test_everything_a_worker_needs_can_be_imported(environment: Path, tmp_path: 
 
 
 @pytest.mark.thorough
-def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Path, tmp_path: Path) -> None:
+def test_the_command_works_and_names_missing_packages_for_other_commands(environment: Path, tmp_path: Path) -> None:
     callsheet = environment / "callsheet"
     assert run(callsheet, "version", cwd=tmp_path).stdout == f"{__version__}\n"
     assert "serve" in run(callsheet, "--help", cwd=tmp_path).stdout
@@ -127,7 +127,7 @@ async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path:
 
 
 @pytest.mark.thorough
-def test_a_worker_of_it_does_a_job_and_its_submit_fetches_the_result(
+def test_a_worker_of_the_base_install_completes_a_job_that_its_submit_command_fetches(
     environment: Path, plane: Callsheet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = {"1": node("LoadImage", image="a.png"), "2": node("ImageInvert", image=["1", 0])}

@@ -17,10 +17,10 @@ from pydantic import SecretStr
 
 from callsheet.app import running_control_plane
 from callsheet.settings import Settings
+from tests.support.accounts import People
 from tests.support.actor_harness import ActorHarness
 from tests.support.installation import changed
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People
 from tests.support.plugin_wheel import NAME, plugin_wheel, unpacked_plugin
 from tests.support.wheels import fresh_environment, run
 
@@ -65,7 +65,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fresh_environment(directory / "venv", wheel, plugin_wheel(directory))
 
 
-def test_a_provider_and_an_actor_of_others_run_beside_the_base_install(environment: Path, tmp_path: Path) -> None:
+def test_a_provider_and_an_actor_of_another_package_run_in_the_base_install(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "callsheet.toml").write_text("[providers.plugins.tiny]\nsignature = 'in the corner'\n")
     ended = run(environment / "python", "-W", "error", "-c", RUN_WHAT_THE_PACKAGE_BRINGS, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr

@@ -40,7 +40,7 @@ def test_the_lock_installs_exactly_the_declared_versions() -> None:
 
 
 @pytest.mark.thorough
-def test_the_wheel_serves_it_without_node(wheel: Path, settings: Settings, tmp_path: Path) -> None:
+def test_the_wheel_serves_the_web_application_without_node(wheel: Path, settings: Settings, tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "callsheet/web/static/index.html" in names
     assert not [name for name in names if "node_modules" in name or name.endswith((".ts", ".tsx"))]

@@ -22,9 +22,9 @@ from callsheet.providers.media import Concurrency, Finish, Generation, MadeFile
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import Settings
 from callsheet.wire.errors import FieldProblem, InvalidRequest
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import PNG, CatalogApi
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
 from tests.support.waiting import until
 
 PRODUCT = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -12,13 +13,13 @@ from callsheet.jobs.new_jobs import NewTask
 from callsheet.wire.candidates import CastVote
 from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
 from callsheet.wire.tasks import task_id_of
+from tests.support.accounts import PASSWORD, People, Person, session_of
+from tests.support.candidate_trees import Tree
 from tests.support.catalog_api import MP4, CatalogApi
 from tests.support.core import Core, Member
 from tests.support.fleet_api import FleetApi, forget_revocations
 from tests.support.jobs_api import JobsApi
 from tests.support.media_harness import principal_of
-from tests.support.people import PASSWORD, People, Person, session_of
-from tests.support.trees import Tree
 
 # Set up in another database, so that nothing is started for it.
 SCALED = """INSERT INTO fleet_scaling (
@@ -129,6 +130,7 @@ class AuthorizationSetup:
                 "tenant": owner.tenant.slug,
                 "invitation_id": invitation["id"],
                 "bulk_action_id": bulk_action["id"],
+                "mail_id": await _waiting_mail(plane),
                 "fingerprint": "0123456789abcdef",
                 "token": "csl_" + "A" * 43,
                 "key": "tenants/nobody/has/this.mp4",
@@ -165,6 +167,13 @@ class AuthorizationSetup:
             await answer.aread()
         await answer.aclose()
         return answer
+
+
+async def _waiting_mail(plane: ControlPlane) -> str:
+    """It stays: no mail server is configured."""
+    async with plane.databases.central.connection() as connection:
+        query = "INSERT INTO mails (reset_email) VALUES ($1) RETURNING id"
+        return str(await connection.fetchval(query, f"{uuid4().hex}@example.com"))
 
 
 async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from callsheet.app import ControlPlane
-from tests.support.people import People, Person
+from tests.support.accounts import People, Person
 
 _numbers = itertools.count(1)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
@@ -88,6 +92,29 @@ class Callsheet:
         )
         assert "Traceback" not in ended.stderr, ended.stderr
         return Result(ended.returncode, ended.stdout, ended.stderr)
+
+    def at_terminal(self, *arguments: str, typed: str = "", columns: int = 80) -> Result:
+        """In a process whose streams are a terminal, which mixes output and errors and echoes `typed`."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        environment = {name: value for name, value in self._environment().items() if name not in ("COLUMNS", "LINES")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "callsheet", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self._directory,
+            env={**environment, "TERM": "dumb"},
+        )
+        os.close(theirs)
+        shown = b""
+        with process, open(ours, "r+b", buffering=0) as terminal:
+            terminal.write(typed.encode())
+            # Linux raises an error where the process has ended; other systems return nothing.
+            with suppress(OSError):
+                while piece := terminal.read(65_536):
+                    shown += piece
+        return Result(process.returncode, shown.decode().replace("\r\n", "\n"), "")
 
     def succeed(self, *arguments: str, input: str | None = None) -> Result:
         result = self.run(*arguments, input=input)

@@ -29,7 +29,7 @@ from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.graphs import with_own_outputs
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine, EngineError, NodeState, Output, Run
-from tests.support.breaking_line import BreakingLine, breaking_line_to
+from tests.support.breakable_proxy import BreakableProxy, breakable_proxy_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node
 from tests.support.lightbox import lightbox_here
@@ -200,7 +200,7 @@ class EngineSetup:
     """A provider, the engine it drives, and the line between them."""
 
     engine_server: EngineServer
-    line: BreakingLine
+    line: BreakableProxy
     engine: Engine
     seen: RecordingWatcher = field(default_factory=RecordingWatcher)
     others: list[Engine] = field(default_factory=list)
@@ -259,7 +259,7 @@ async def _as_list(outputs: Any) -> list[Output]:
     return list(await outputs)
 
 
-def provider_for(engine_server: EngineServer, line: BreakingLine, **seconds: float) -> Engine:
+def provider_for(engine_server: EngineServer, line: BreakableProxy, **seconds: float) -> Engine:
     patience = Patience(**{"stall": 3600, "absent": 20, "poll": 0.05, "idle": 3600, **seconds})
     if engine_server.as_cloud:
         return ComfyCloud(line.url, KEY, patience=patience)
@@ -310,7 +310,7 @@ async def open_engine_setup(provider: str, engine: str, directory: Path) -> Asyn
             engine_server = LightboxServer(directory / "lightbox", as_cloud)
             await engine_server.start()
             stack.push_async_callback(engine_server.kill)
-        line = await stack.enter_async_context(breaking_line_to(engine_server.url))
+        line = await stack.enter_async_context(breakable_proxy_to(engine_server.url))
         engine_setup = EngineSetup(engine_server, line, provider_for(engine_server, line))
         stack.push_async_callback(engine_setup.close)
         await engine_setup.engine.describe()

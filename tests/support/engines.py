@@ -1,4 +1,4 @@
-"""Engines that answer with what a real ComfyUI was recorded to say, message by message; also as Comfy Cloud.
+"""Engines that respond with what a real ComfyUI was recorded to say, message by message; also as Comfy Cloud.
 
 The recordings' own ids and folders are replaced by those of the run; everything else is verbatim.
 

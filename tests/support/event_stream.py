@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.people import Person
+from tests.support.accounts import Person
 from tests.support.waiting import PATIENCE_SECONDS
 
 

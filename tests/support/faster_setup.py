@@ -11,7 +11,7 @@ from unittest.mock import patch
 import certifi
 from argon2 import PasswordHasher
 
-from tests.support.people import PASSWORD
+from tests.support.accounts import PASSWORD
 
 # The password of every user in these tests, and the one that each control plane checks for unknown users.
 KNOWN = {PASSWORD.encode(), b"nobody has this password", "nobody has this password"}

@@ -11,8 +11,8 @@ import httpx
 
 from callsheet.app import ControlPlane
 from callsheet.jobs.outcomes import StartedLease
+from tests.support.accounts import People, Person
 from tests.support.core import Core
-from tests.support.people import People, Person
 
 _numbers = itertools.count(1)
 

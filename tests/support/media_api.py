@@ -16,9 +16,9 @@ from callsheet.jobs.outcomes import StartedLease
 from callsheet.jobs.transition_requests import Output
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
+from tests.support.accounts import People, Person
 from tests.support.core import Member, report
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
 
 CLIP = b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8
 # 64 by 64 pixels, says its header.

@@ -9,7 +9,7 @@ from typing import Any
 
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, Statement
-from tests.support.profiles import AS_ORDINARY, ordinary_texts
+from tests.support.connection_profiles import AS_ORDINARY, ordinary_texts
 from tests.support.race_control import rolled_back_transaction
 
 # On an ordinary connection the planner scans a table as long as that costs less than an index of it.

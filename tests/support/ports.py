@@ -1,7 +1,7 @@
 """Ports that a server of a test can be sure of, from the moment one is chosen until it listens, and again after it was
 killed.
 
-Port 0 gives any that is free at this moment: the next server that asks for one, or the next connection that anybody
+Port 0 gives any that is free at this moment: the next server that asks for one, or the next connection that a program
 opens, may be given the same before it is used, and who tries a closed one for long can end up connected to himself. So
 these lie below the range that systems give out, beside that of the embedded PostgreSQL, and each process of a test run
 has its own.

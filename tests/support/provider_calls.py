@@ -29,8 +29,8 @@ from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
 from callsheet.wire.worker import CallbackAddress
 from tests.support.core import Core, Member, Row, report
+from tests.support.provider_services import LOCAL, service_settings
 from tests.support.replicate_server import ReplicateServer, Scenario, signed_headers
-from tests.support.services import LOCAL, service_settings
 
 SECRET = b"a secret of at least thirty-two bytes"
 PROVIDER = "replicate"
@@ -111,7 +111,7 @@ class CallHarness:
         return handed, prediction
 
     async def fail(self, handed: SubmittedCall, error_type: str = ProviderUnavailable.TYPE) -> Outcome:
-        failure = Failure(error_type, "It did not answer.", retryable=True)
+        failure = Failure(error_type, "It did not respond.", retryable=True)
         outcome = await self.core.room.lease_reports.fail(report(handed.started), failure)
         if outcome.settled is not None:
             await self.room.gate.record(CallReport("failed", outcome.settled, failure.type, failure.message))

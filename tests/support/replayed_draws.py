@@ -15,7 +15,7 @@ from uuid import UUID
 from callsheet.pipelines.selection import Draw, Mode, RunState, StepState, next_group
 from callsheet.settings.pipelines import PipelineSettings
 from callsheet.wire.pipelines import Strategy
-from tests.support.exact_trees import Tree
+from tests.support.tree_invariants import Tree
 
 Row = Mapping[str, Any]
 

@@ -44,6 +44,11 @@ class MemoryDriver:
     ordered: int | None = None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
+    about: str = "Keeps names in memory."
+
+    def options_schema(self) -> Mapping[str, object]:
+        return {}
+
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
         return options
 

@@ -15,10 +15,10 @@ import httpx
 from callsheet.app import ControlPlane
 from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
+from tests.support.accounts import People, Person
 from tests.support.core import Row
 from tests.support.fleet_api import forget_revocations
 from tests.support.jobs_api import JobsApi
-from tests.support.people import People, Person
 from tests.support.scripted_worker import ScriptedWorker
 from tests.support.waiting import until
 

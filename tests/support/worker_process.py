@@ -13,7 +13,7 @@ from pathlib import Path
 from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import Settings
-from tests.support.leftovers import tied
+from tests.support.left_over_programs import tied
 
 
 @dataclass

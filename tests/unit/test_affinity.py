@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.catalog.warmth import cold_shares
+from callsheet.catalog.models_to_load import cold_shares
 from callsheet.dispatch.affinity import Cold, Limits, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.fairness import Ranking, Share, Turn
@@ -82,7 +82,7 @@ def test_in_flight_priority_and_limits_come_before_warm_models() -> None:
     assert made.draw_warm(AFTER_ONE, LIMITS) is None, "what is bounded goes the ordinary way"
 
 
-def test_nothing_is_drawn_where_nothing_would_change() -> None:
+def test_no_warm_lane_is_chosen_if_the_order_would_not_change() -> None:
     for lanes in ([], [lane(0)], [lane(0), lane(1)], [lane(0), lane(1, workflow=2)], [lane(0, workflow=2)]):
         made = view(*lanes)
         assert made.draw_warm(AFTER_ONE, LIMITS) is None
@@ -92,7 +92,7 @@ def test_nothing_is_drawn_where_nothing_would_change() -> None:
 
 
 @given(st.integers(1, 6), st.lists(st.sampled_from([1, 2]), min_size=1, max_size=200))
-def test_of_a_users_jobs_one_of_so_many_is_the_oldest(most_passed: int, ran: list[int]) -> None:
+def test_the_oldest_job_of_a_user_is_skipped_only_a_limited_number_of_times(most_passed: int, ran: list[int]) -> None:
     """Both workflows always have work: how often in a row only a part of the lanes is asked."""
     made, in_a_row = view(lane(0, workflow=1), lane(0, workflow=2)), 0
     for workflow in ran:
@@ -122,7 +122,7 @@ def test_newcomers_overtake_a_tenant_no_more_often_than_allowed(most_passed: int
 
 
 @given(st.integers(1, 6), st.integers(0, 1000))
-def test_neither_do_new_users_of_a_tenant(most_passed: int, seed: int) -> None:
+def test_new_users_overtake_a_user_no_more_often_than_allowed(most_passed: int, seed: int) -> None:
     made, choice = view(lane(0, 0, workflow=2)), random.Random(seed)
     newcomers, passed = 0, 0
     while True:
@@ -142,7 +142,7 @@ def test_neither_do_new_users_of_a_tenant(most_passed: int, seed: int) -> None:
 @pytest.mark.few_forms
 @pytest.mark.parametrize("slots", [1, 8, 30])
 @pytest.mark.parametrize("weights", [{0: 1.0, 1: 1.0, 2: 1.0}, {0: 3.0, 1: 1.0}, {0: 0.5, 1: 2.0, 2: 2.5}])
-def test_shares_are_those_of_the_weights_whatever_is_warm(weights: dict[int, float], slots: int) -> None:
+def test_shares_follow_the_weights_whatever_models_are_warm(weights: dict[int, float], slots: int) -> None:
     """Every worker has the models of its last job loaded; tenants have different workflows, and two users each."""
     draws, choice = 4000, random.Random(7)
     lanes = [lane(tenant, user, 1 + (tenant + user) % 3) for tenant in weights for user in range(2)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any, get_args
 
 import pytest
 
 from callsheet.alerts.guide import GUIDE
-from callsheet.alerts.messages import KeptAlert, email, message, signature
+from callsheet.alerts.messages import TEST_GUIDE, KeptAlert, email, message, signature, webhook_body
+from callsheet.alerts.messages import test_message as make_test_message
 from callsheet.alerts.rules import (
     AlertFacts,
     EngineKiller,
@@ -19,7 +21,7 @@ from callsheet.alerts.rules import (
     alerts,
 )
 from callsheet.identity.mail_sender import UnsentMails
-from callsheet.pipelines.numbers import MOST_SETTLED, RunCounts, numbers_view
+from callsheet.pipelines.run_figures import MOST_SETTLED, RunCounts, numbers_view
 from callsheet.wire.operations import AlertCode, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
@@ -129,6 +131,7 @@ def test_each_fact_raises_its_alert(facts: AlertFacts, found: list[tuple[str, st
     raised = alerts(facts)
     assert [(alert.code, alert.severity, alert.subject) for alert in raised] == found
     assert all(alert.message.endswith(".") and alert.action.endswith(".") for alert in raised)
+    assert [alert.code for alert in raised if "/api/" in alert.action] == []
 
 
 def test_the_critical_ones_come_first() -> None:
@@ -144,7 +147,7 @@ def test_a_long_wait_is_written_in_words(seconds: float, text: str) -> None:
     assert text in alert.message
 
 
-def test_of_more_jobs_than_are_looked_at_the_last_ones_are_counted_over_their_own_time() -> None:
+def test_the_rate_of_many_jobs_is_computed_over_the_time_of_the_last_ones() -> None:
     few, many = runs(MOST_SETTLED - 2, 1), runs(MOST_SETTLED - 1, 1)
     assert (few.window_seconds, many.window_seconds) == (3600, 600)
     assert many.jobs_per_minute == MOST_SETTLED / 10
@@ -157,6 +160,10 @@ def test_every_alert_has_a_guide_in_whole_sentences() -> None:
     ] == []
 
 
+def test_guides_name_pages_and_commands_and_no_calls_of_the_api() -> None:
+    assert [code for code, guide in GUIDE.items() if "/api/" in guide.steps] == []
+
+
 def test_an_email_has_a_subject_of_one_line_and_says_what_to_do() -> None:
     alert = KeptAlert("", "long_wait", "upscale", "warning", "It has\nwaited.", "Add workers.", datetime.now(UTC))
     subject, text = email(message("started", alert, "https://callsheet.example.com"))
@@ -164,6 +171,36 @@ def test_an_email_has_a_subject_of_one_line_and_says_what_to_do() -> None:
     assert "What to do: Add workers." in text
     assert GUIDE["long_wait"].meaning in text
     assert "https://callsheet.example.com/operate" in text
+
+
+@pytest.mark.parametrize("code", GUIDE)
+def test_a_webhook_gets_the_meaning_and_the_steps_as_fields_and_in_the_text(code: AlertCode) -> None:
+    alert = KeptAlert("", code, "upscale", "warning", "It has waited.", "Add workers.", datetime.now(UTC))
+    content = message("started", alert, "https://callsheet.example.com")
+    sent = json.loads(webhook_body(7, content))
+    guide = GUIDE[code]
+    assert (sent["meaning"], sent["steps"]) == (guide.meaning, guide.steps)
+    assert sent["text"].splitlines() == [
+        "Callsheet warning alert: It has waited.",
+        "What to do: Add workers.",
+        f"What it means: {guide.meaning}",
+        f"Steps: {guide.steps}",
+        "https://callsheet.example.com/operate",
+    ]
+
+
+def test_the_text_of_an_alert_that_ended_is_one_line() -> None:
+    alert = KeptAlert("", "long_wait", "upscale", "warning", "It has waited.", "Add workers.", datetime.now(UTC))
+    sent = message("ended", alert, "https://callsheet.example.com")
+    assert sent["text"] == "Callsheet warning alert ended: It has waited."
+    assert sent["steps"] == GUIDE["long_wait"].steps
+
+
+def test_a_test_message_has_the_same_fields_as_an_alert() -> None:
+    sent = make_test_message(datetime.now(UTC), "https://callsheet.example.com")
+    assert (sent["meaning"], sent["steps"]) == (TEST_GUIDE.meaning, TEST_GUIDE.steps)
+    assert TEST_GUIDE.meaning in sent["text"]
+    assert TEST_GUIDE.steps in sent["text"]
 
 
 def test_a_signature_differs_with_the_secret_the_time_and_the_body() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.all_jobs.filters import Resolved, fitting, id_in
+from callsheet.all_jobs.filters import ResolvedFilter, fitting, id_in
 from callsheet.all_jobs.lists import JobRow, PoolPage, merged
 from callsheet.wire.all_jobs import BulkActionKind, JobFilter
 from callsheet.wire.jobs import JobStatus
@@ -16,7 +16,7 @@ ONE, TWO = UUID(int=1), UUID(int=2)
 
 
 def source(**wanted: Any) -> str:
-    return Resolved(JobFilter.model_validate(wanted)).source
+    return ResolvedFilter(JobFilter.model_validate(wanted)).source
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_the_source_with_the_fewest_jobs_is_read(wanted: dict[str, Any], expecte
 
 def test_ids_of_several_filters_are_intersected() -> None:
     wanted = JobFilter(job_id=[ONE, TWO], q=str(TWO))
-    assert Resolved(wanted).job_ids == [TWO]
-    assert Resolved(wanted, worker_job_ids=frozenset({ONE})).job_ids == []
-    assert Resolved(JobFilter(), worker_job_ids=frozenset()).source == "ids"
+    assert ResolvedFilter(wanted).job_ids == [TWO]
+    assert ResolvedFilter(wanted, worker_job_ids=frozenset({ONE})).job_ids == []
+    assert ResolvedFilter(JobFilter(), worker_job_ids=frozenset()).source == "ids"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_ids_of_several_filters_are_intersected() -> None:
         ("{" + "0" * 30 + "}", None),
     ],
 )
-def test_an_id_in_the_search_field_is_taken_as_one(text: str | None, found: UUID | None) -> None:
+def test_an_id_in_the_search_field_is_read_as_an_id(text: str | None, found: UUID | None) -> None:
     assert id_in(text) == found
 
 

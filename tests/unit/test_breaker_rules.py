@@ -22,20 +22,20 @@ def failed(breaker: Breaker, *calls: tuple[UUID, int], several: bool = True) -> 
     return breaker
 
 
-def test_jobs_of_one_tenant_shut_it_for_this_tenant() -> None:
+def test_failing_jobs_of_one_tenant_open_the_breaker_for_this_tenant() -> None:
     breaker = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3))
     assert (breaker.is_open, breaker.shut_for, breaker.failures) == (True, ANN, 3)
     assert breaker.concerns(ANN)
     assert not breaker.concerns(BOB)
 
 
-def test_jobs_of_two_tenants_shut_it_for_all() -> None:
+def test_failing_jobs_of_two_tenants_open_the_breaker_for_all() -> None:
     breaker = failed(Breaker(), (ANN, 1), (ANN, 2), (BOB, 3))
     assert (breaker.is_open, breaker.shut_for) == (True, None)
     assert breaker.concerns(EVE)
 
 
-def test_where_there_is_one_tenant_only_it_is_shut_for_all() -> None:
+def test_the_breaker_opens_for_all_if_there_is_only_one_tenant() -> None:
     breaker = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3), several=False)
     assert (breaker.is_open, breaker.shut_for) == (True, None)
 
@@ -45,7 +45,7 @@ def test_a_job_that_is_tried_again_and_again_counts_once() -> None:
     assert (breaker.is_open, breaker.failures) == (False, 1)
 
 
-def test_the_failure_of_another_tenant_shuts_it_for_all() -> None:
+def test_a_failure_of_another_tenant_opens_the_breaker_for_all() -> None:
     shut = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3))
     wide = failed(shut, (BOB, 4))
     assert (wide.shut_for, wide.pause_seconds) == (None, shut.pause_seconds)
@@ -57,7 +57,7 @@ def test_calls_from_before_the_breaker_opened_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(("several", "shut_for"), [(True, EVE), (False, None)])
-def test_a_trial_that_fails_says_something_of_its_own_tenant_only(several: bool, shut_for: UUID | None) -> None:
+def test_a_failed_trial_affects_only_its_own_tenant(several: bool, shut_for: UUID | None) -> None:
     """Else one tenant whose jobs always fail could hold up all others for ever, once all were held up."""
     half_open = replace(failed(Breaker(), (ANN, 1), (BOB, 2), (BOB, 3)), trial=(9, 1))
     again, begins = after_failure(half_open, Call("replicate", EVE, 9, 1), LIMITS, several_tenants=several)
@@ -69,7 +69,7 @@ def test_a_trial_that_fails_says_something_of_its_own_tenant_only(several: bool,
 
 
 @given(st.lists(st.integers(min_value=1, max_value=30), max_size=60), st.booleans())
-def test_no_order_of_one_tenants_failures_shuts_out_another(dispatches: list[int], tries: bool) -> None:
+def test_failures_of_one_tenant_in_any_order_do_not_affect_another(dispatches: list[int], tries: bool) -> None:
     breaker = Breaker()
     for dispatch_id in dispatches:
         if tries and breaker.is_open:

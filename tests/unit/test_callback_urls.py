@@ -33,7 +33,7 @@ def test_a_call_keeps_its_url_while_the_secret_is_rotated() -> None:
     assert before != after
 
 
-def test_every_cycle_job_tenant_and_installation_has_another_one() -> None:
+def test_every_cycle_job_tenant_and_installation_has_its_own_callback_url() -> None:
     addresses, others = CallbackUrls(SECRET, ""), CallbackUrls(SECRET[::-1], "")
     ids = {
         addresses.id_of(TENANT, JOB, 1),
@@ -47,5 +47,5 @@ def test_every_cycle_job_tenant_and_installation_has_another_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "a" * 42, "a" * 44, "a" * 42 + "\n", "é" * 43, "a" * 42 + "/"])
-def test_a_text_that_cannot_be_an_id_has_no_hash(text: str) -> None:
+def test_a_text_that_is_not_an_id_has_no_hash(text: str) -> None:
     assert hash_of(text) is None

@@ -13,6 +13,7 @@ from tools.check_words import (
     comments_of_python,
     comments_of_typescript,
     files,
+    hash_comments,
     markdown_texts,
     names_in_tests,
     python_texts,
@@ -150,3 +151,20 @@ def test_literals_of_the_web_application_are_checked_in_texts_only(
     file.write_text('// Nobody calls it.\nexport const text = "told by the worker";\n')
     assert files() == [file]
     assert {int(line.split(":")[1]) for line in violations(WORDS, file)} == set(lines)
+
+
+def test_comments_of_shell_make_and_toml_are_checked_and_their_code_is_not() -> None:
+    source = "#!/bin/sh told\n# It is told.\nname=told#told  # nobody\n`told` # `told`\n"
+    assert [(text.line, found(text.words)) for text in hash_comments(source)] == [
+        (2, ["told"]),
+        (3, ["nobody"]),
+        (4, []),
+    ]
+    names = {str(file.relative_to(check_words.ROOT)) for file in files()}
+    assert {"Makefile", ".ci/run", "pyproject.toml", "tools/run-uv", "deploy/systemd/install"} <= names
+    assert {"deploy/systemd/callsheet.service", "deploy/kubernetes/workers.yaml"} <= names
+
+
+def test_the_verb_is_found_and_the_noun_is_left_alone() -> None:
+    assert found("Servers that do not answer") == ["do not answer"]
+    assert found("The answer is lost.") == []

@@ -35,12 +35,12 @@ def test_origins_are_comma_separated(text: str, origins: tuple[str, ...]) -> Non
         ],
     ],
 )
-def test_an_origin_that_no_browser_sends_is_refused(text: str) -> None:
+def test_an_origin_in_a_form_that_no_browser_sends_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="cors_origins"):
         ServerSettings(cors_origins=text)  # type: ignore[arg-type]
 
 
-def test_cookies_need_origins_with_names() -> None:
+def test_cookies_require_listed_origins() -> None:
     with pytest.raises(ValidationError, match="name each origin"):
         ServerSettings(cors_origins="*", cors_credentials=True)  # type: ignore[arg-type]
     assert ServerSettings(cors_origins="https://a.example", cors_credentials=True).cors_credentials  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ def test_texts_of_users_are_distinguished_from_texts_of_the_graph(
     assert texts_in(node(text), node(value), ["{{prompt}}", "{{style}}"]) == found
 
 
-def test_a_node_that_is_gone_says_nothing() -> None:
+def test_a_missing_node_has_no_description() -> None:
     assert texts_in(node("{{prompt}}"), {}, ["{{prompt}}"]) == {}
 
 

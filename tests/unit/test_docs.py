@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from callsheet.providers.registry import open_registry
+from callsheet.settings import Settings, load_settings
 from tests.support.commands import whole_command
 from tools.generate_docs import pages
 
@@ -21,6 +25,7 @@ COMMAND = re.compile(r"(?:^|(?<=[`\x22\[]))callsheet((?: +[^\s`\x22#\])]+)+)", r
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 GUARANTEE = re.compile(r"^## (G\d+): ", re.MULTILINE)
 THREAT = re.compile(r"^### (.+)$", re.MULTILINE)
+TOML = re.compile(r"^```toml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MAKE = re.compile(r"(?<![\w-])make((?: [a-z][a-z-]*)+)")
 
 
@@ -38,7 +43,7 @@ PAGES = pages()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_generated_page_is_what_the_code_says(page: Path) -> None:
+def test_generated_pages_match_the_code(page: Path) -> None:
     assert page.read_text(encoding="utf-8") == PAGES[page], f"{name_of(page)} is stale: run `make docs`"
 
 
@@ -49,6 +54,11 @@ def test_every_document_is_reached_from_the_readme() -> None:
         reached.add(document)
         waiting += [file for file, _ in links_of(document) if file.suffix == ".md" and file not in reached]
     assert [name_of(document) for document in DOCUMENTS if document not in reached] == []
+
+
+def test_the_readme_stays_short() -> None:
+    """A new user reads all of it."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
 def test_every_link_leads_somewhere(document: Path) -> None:
@@ -79,12 +89,43 @@ def test_every_guarantee_names_tests_that_prove_it() -> None:
     assert [guarantee for guarantee, tests in proofs.items() if not tests] == []
 
 
-def test_every_threat_names_tests_that_show_its_answer() -> None:
+def test_every_threat_names_tests_of_its_countermeasure() -> None:
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     _, *parts = THREAT.split(text.partition("\n## Threats\n")[2].partition("\n## ")[0])
     shown = dict(zip(parts[::2], map(TEST.findall, parts[1::2]), strict=True))
     assert len(shown) >= 20
     assert [threat for threat, tests in shown.items() if not tests] == []
+
+
+async def test_every_settings_file_in_the_documents_is_accepted(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with the providers that it describes. The other TOML on the pages is of packages."""
+    for text in settings_on(document):
+        settings = loaded(text, tmp_path / "callsheet.toml", monkeypatch)
+        await open_registry(settings.providers).close()
+
+
+def settings_on(document: Path) -> list[str]:
+    text = document.read_text(encoding="utf-8").replace("…64 digits…", 32 * "4f").replace("…", "x")
+    return [block for block in TOML.findall(text) if "project" not in tomllib.loads(block)]
+
+
+def loaded(text: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    file.write_text(text)
+    monkeypatch.setenv("CALLSHEET_CONFIG", str(file))
+    return load_settings(home=file.parent, **needed_by(text))
+
+
+def needed_by(text: str) -> dict[str, Any]:
+    """What a page says elsewhere: alerts by e-mail need a mail server, providers their secrets."""
+    needed: dict[str, Any] = (
+        {"mail": {"host": "smtp.example.com", "sender": "a@example.com"}} if "emails" in text else {}
+    )
+    services = tomllib.loads(text).get("providers", {}).get("http", {})
+    if services:
+        needed["providers"] = {"http": {name: {**table, "secret": "s"} for name, table in services.items()}}
+    return needed
 
 
 def test_a_test_that_does_not_exist_would_be_found() -> None:

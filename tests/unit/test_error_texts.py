@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
@@ -58,3 +62,59 @@ def test_a_missing_field_is_named_as_required() -> None:
     with pytest.raises(ValidationError) as invalid:
         SubmitEffectJob.model_validate({})
     assert "This field is required." in {reason_of(error) for error in invalid.value.errors()}
+
+
+SOURCE = Path(__file__).parents[2] / "src" / "callsheet"
+
+
+def test_every_reason_in_the_code_is_a_whole_sentence() -> None:
+    found = [
+        (f"{path.relative_to(SOURCE)}:{line}", reason)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if "FieldProblem(" in (source := path.read_text(encoding="utf-8")) or "InvalidRequest.field(" in source
+        for line, reason in reasons_in(source)
+    ]
+    assert len(found) > 100
+    assert [each for each in found if not is_sentence(each[1])] == []
+
+
+def reasons_in(source: str) -> Iterator[tuple[int, str]]:
+    """The literal reasons, with \0 for what is inserted."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("FieldProblem", "InvalidRequest.field"):
+            continue
+        given = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "reason")]
+        for value in given:
+            if isinstance(value, ast.Constant | ast.JoinedStr):
+                parts = value.values if isinstance(value, ast.JoinedStr) else [value]
+                yield node.lineno, "".join(str(p.value) if isinstance(p, ast.Constant) else "\0" for p in parts)
+
+
+def is_sentence(reason: str) -> bool:
+    begins = reason[0].isupper() or reason[0] in "\0'`"
+    return begins and reason[-1] in ".\0" and " " in reason.strip("\0")
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_whole"),
+    [
+        ("This slug is already in use.", True),
+        ("\0 is not a slug.", True),
+        ("There are: \0", True),
+        ("is already in use.", False),
+        ("This slug is already in use", False),
+        ("Required.", False),
+    ],
+)
+def test_a_part_of_a_sentence_would_be_found(reason: str, is_whole: bool) -> None:
+    assert is_sentence(reason) is is_whole
+
+
+def test_reasons_are_found_in_both_calls() -> None:
+    source = """
+FieldProblem("slug", "One.")
+InvalidRequest.field(name, f"Two {value} three.")
+FieldProblem(name, reason)
+InvalidRequest.field(field=name, reason="Four.")
+"""
+    assert [reason for _, reason in reasons_in(source)] == ["One.", "Two \0 three.", "Four."]

@@ -53,7 +53,7 @@ def members_named_in(file: Path, *, only_in_hit: bool) -> set[str]:
     }
 
 
-def test_every_failpoint_is_hit_by_the_product_and_crashed_at_by_a_test() -> None:
+def test_every_failpoint_is_used_by_the_product_and_by_a_test() -> None:
     every = {point.name for point in Failpoint}
     in_product = [members_named_in(file, only_in_hit=True) for file in SOURCE.rglob("*.py")]
     in_tests = [
@@ -69,7 +69,7 @@ async def test_a_point_that_is_not_armed_does_nothing() -> None:
     assert await hit(OTHER) is None
 
 
-async def test_a_crash_is_nothing_that_handlers_of_exceptions_catch() -> None:
+async def test_exception_handlers_do_not_catch_a_simulated_crash() -> None:
     with armed({SOME: crash}), pytest.raises(Crashed) as crashed:
         await hit(SOME)
     assert crashed.value.args == (SOME,)

@@ -57,7 +57,7 @@ class BusyQueue:
 @pytest.mark.few_forms
 @pytest.mark.parametrize("slots", [1, 30, 300])
 @pytest.mark.parametrize("weights", [{0: 1.0, 1: 1.0, 2: 1.0}, {0: 3.0, 1: 1.0}, {0: 0.5, 1: 2.0, 2: 2.5}])
-def test_shares_are_those_of_the_weights(weights: dict[int, float], slots: int) -> None:
+def test_shares_follow_the_weights(weights: dict[int, float], slots: int) -> None:
     served = Counter(tenant_id for tenant_id, _ in BusyQueue(weights, slots).draw())
     for tenant, weight in weights.items():
         assert abs(served[uuid(tenant)] / DRAWS - weight / sum(weights.values())) < 0.05
@@ -75,7 +75,7 @@ def test_users_of_a_tenant_share_alike_and_do_not_make_its_share_larger() -> Non
 
 
 @pytest.mark.parametrize("slots", [1, 8])
-def test_a_newcomer_waits_for_one_job_of_the_flood_at_most(slots: int) -> None:
+def test_a_new_tenant_waits_for_at_most_one_job_of_a_flood(slots: int) -> None:
     busy_queue = BusyQueue({0: 1.0, 1: 1.0}, slots)
     busy_queue.view.leave(lane(1))
     busy_queue.draw(500)
@@ -99,7 +99,7 @@ def test_no_tenant_starves(tenants: int, slots: int, seed: int) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["serve", "end", "leave", "arrive"]), st.integers(0, 7)), max_size=80))
-def test_the_first_of_a_contest_is_the_smallest(steps: list[tuple[str, int]]) -> None:
+def test_the_first_of_a_tournament_is_the_smallest(steps: list[tuple[str, int]]) -> None:
     shares = [Share() for _ in range(8)]
     turn = Turn()
     ranking: Ranking[int] = Ranking()

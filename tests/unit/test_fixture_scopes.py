@@ -12,6 +12,8 @@ TESTS = Path(__file__).parents[1]
 
 def fixtures_of(source: str) -> Iterator[tuple[str, str]]:
     """The name and the scope of each fixture in a module."""
+    if "fixture" not in source:
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:

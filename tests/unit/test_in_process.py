@@ -51,7 +51,7 @@ def runner_of(doors: Doors, directory: Path) -> TaskRunner:
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), Refused(403, "forbidden", "revoked"), KeyError("a bug")])
-async def test_whatever_keeps_it_from_starting_it_is_tried_again(tmp_path: Path, error: Exception) -> None:
+async def test_an_in_process_runner_that_cannot_start_is_retried(tmp_path: Path, error: Exception) -> None:
     doors = Doors([error, error])
     doors.pause = lambda failures, error=None: 0.0  # type: ignore[method-assign]
     runner = runner_of(doors, tmp_path)

@@ -39,11 +39,11 @@ def row(actor: str, reason: str | None = None) -> EventRow:
         ("worker", "worker"),
     ],
 )
-def test_operators_and_workers_have_no_names(actor: str, shown: str) -> None:
+def test_events_do_not_show_names_of_operators_and_workers(actor: str, shown: str) -> None:
     assert event_view(row(actor)).actor == shown
 
 
-def test_a_worker_that_speaks_of_itself_has_no_name_either() -> None:
+def test_the_name_of_a_worker_is_removed_from_its_own_reasons() -> None:
     said = event_view(row("worker:gpu-1", "gpu-1 is shutting down, unlike gpu-11 and my-gpu-1"))
     assert said.reason == "the worker is shutting down, unlike gpu-11 and my-gpu-1"
 

@@ -38,7 +38,7 @@ def test_new_migrations_keep_the_rules() -> None:
         "-- needs code: 0090\nALTER TABLE ai_jobs DROP COLUMN color",
     ],
 )
-def test_allowed_forms(text: str) -> None:
+def test_allowed_migration_forms_are_accepted(text: str) -> None:
     assert broken_rules(Migration(99, "next", text)) == []
 
 

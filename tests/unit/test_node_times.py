@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfy.following import Following
+from callsheet.providers.comfy.run_messages import Following
 from callsheet.providers.comfy.socket import EngineSocket
-from callsheet.providers.comfy.socket_images import Keepsakes
+from callsheet.providers.comfy.socket_images import SocketImages
 from callsheet.providers.engine import Run
 from tests.support.engine_setups import RecordingWatcher
 from tests.support.engines import sample
@@ -20,7 +20,7 @@ RUN = "r"
 
 def hear(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -> RecordingWatcher:
     seen = RecordingWatcher()
-    following = Following(Run(prompt_id, {}), seen, Keepsakes())
+    following = Following(Run(prompt_id, {}), seen, SocketImages())
     socket = EngineSocket("ws://engine")
     with socket.following(following):
         for name, data in messages:
@@ -105,7 +105,7 @@ def test_nodes_may_run_beside_each_other_and_again() -> None:
     assert states(seen) == {"1": ["started", "finished", "started", "finished"], "2": ["started", "finished"]}
 
 
-def test_odd_messages_time_nothing() -> None:
+def test_unusual_messages_have_no_effect_on_node_times() -> None:
     odd = [
         ("execution_cached", of_run(nodes="1")),
         ("progress", of_run(node=None, value=1, max=2)),

@@ -122,13 +122,13 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
         (Facts(JobStatus.PENDING, NOW), BUSY, "accepted", "The job was accepted and will be in the queue in a moment."),
     ],
 )
-def test_a_job_that_waits_says_what_for(facts: Facts, capacity: NoWorkers, code: str, message: str) -> None:
+def test_a_waiting_job_gives_its_reason(facts: Facts, capacity: NoWorkers, code: str, message: str) -> None:
     why = outlook(facts, capacity).why_waiting
     assert why is not None
     assert (why.code, why.message) == (code, message)
 
 
-def test_the_reason_carries_its_numbers() -> None:
+def test_the_reason_includes_its_numbers() -> None:
     later = NOW + timedelta(seconds=5)
     reasons = [
         outlook(queued(1001), BUSY).why_waiting,
@@ -164,7 +164,7 @@ def test_a_running_job_waits_for_nothing() -> None:
         (running(None, percent=50.0, said_at=NOW), None),
     ],
 )
-def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
+def test_the_estimated_end_of_a_running_job_is_correct(facts: Facts, eta: int | None) -> None:
     assert outlook(facts).eta_seconds == eta
 
 
@@ -193,7 +193,7 @@ def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
         (Facts(JobStatus.PENDING, NOW, average_seconds=60.0), BUSY, None),
     ],
 )
-def test_when_a_waiting_job_is_done(facts: Facts, capacity: NoWorkers, eta: int | None) -> None:
+def test_the_estimated_end_of_a_waiting_job_is_correct(facts: Facts, capacity: NoWorkers, eta: int | None) -> None:
     assert outlook(facts, capacity).eta_seconds == eta
 
 

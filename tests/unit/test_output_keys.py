@@ -46,7 +46,7 @@ def test_each_lease_and_each_name_has_keys_of_its_own_and_always_the_same() -> N
 
 
 @given(st.text(max_size=200))
-def test_whatever_an_output_is_called_its_key_is_a_valid_one(name: str) -> None:
+def test_an_output_of_any_name_has_a_valid_key(name: str) -> None:
     validate_key(output_key(TENANT, JOB, LEASE, name, extension_of(name)))
 
 
@@ -63,7 +63,7 @@ def test_whatever_an_output_is_called_its_key_is_a_valid_one(name: str) -> None:
         (".mp4", "mp4"),
     ],
 )
-def test_the_extension_is_the_names(name: str, extension: str) -> None:
+def test_the_extension_of_a_key_comes_from_the_name(name: str, extension: str) -> None:
     assert extension_of(name) == extension
 
 
@@ -140,7 +140,7 @@ CLAIM = Claim("output", "key", "output.mp4", "video/mp4", 5, "a" * 64, {})
         (CLAIM, 5, None, f"The uploaded output has the SHA-256 None, but {'a' * 64} was declared."),
     ],
 )
-def test_a_claim_holds_only_when_the_object_is_what_was_said(
+def test_an_output_is_accepted_only_if_the_object_matches_the_report(
     claim: Claim, size: int | None, sha256: str | None, reason: str | None
 ) -> None:
     assert judge(claim, size, sha256) == reason
@@ -163,7 +163,7 @@ def test_a_claim_holds_only_when_the_object_is_what_was_said(
         ("text/plain", PNG, None),
     ],
 )
-def test_first_bytes_speak_against_a_type_where_they_clearly_are_another(
+def test_the_first_bytes_contradict_a_type_if_they_clearly_are_another(
     mime_type: str, start: bytes, found: str | None
 ) -> None:
     assert oddity(mime_type, start) == found
@@ -198,7 +198,7 @@ def test_paths_in_storage_are_replaced_by_urls_and_nothing_else_changes() -> Non
 
 
 @pytest.mark.parametrize("assets", [None, {}, "text", [], [7]])
-def test_odd_assets_are_handed_over_as_they_are(assets: object) -> None:
+def test_unusual_assets_are_passed_on_unchanged(assets: object) -> None:
     payload = {"workflow": {}, "assets": assets}
     assert with_urls(payload, {}) == payload
     assert fresh_inputs(payload, {}) == []

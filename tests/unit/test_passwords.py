@@ -5,7 +5,7 @@ from __future__ import annotations
 from callsheet.identity.passwords import NOBODY, Passwords
 
 
-async def test_an_unknown_user_costs_as_much_as_a_known_one() -> None:
+async def test_verifying_an_unknown_user_costs_as_much_as_a_known_one() -> None:
     passwords = Passwords()
     # The same parameters, so the same work; and no password opens an account that does not exist.
     assert not passwords.needs_rehash(NOBODY)

@@ -30,7 +30,7 @@ def test_a_tenant_admin_stays_in_its_tenant_and_makes_no_tokens() -> None:
     assert MANAGED[Role.TENANT_ADMIN] == {Role.USER, Role.TENANT_ADMIN}
 
 
-def test_a_user_has_what_is_their_own() -> None:
+def test_a_user_has_permissions_for_their_own_data_only() -> None:
     assert GRANTED[Role.USER].keys() == {Permission.READ_OWN, Permission.WRITE_OWN}
 
 
@@ -42,7 +42,7 @@ def test_the_old_name_of_an_operator_is_understood(name: str, role: Role) -> Non
     assert request.role is role
 
 
-def test_whatever_is_not_about_ones_own_things_takes_a_key_of_administration_but_for_one_number() -> None:
+def test_every_other_permission_requires_the_admin_scope_except_the_fleet_size() -> None:
     own = {
         Permission.READ_OWN: KeyScope.READ,
         Permission.WRITE_OWN: KeyScope.SUBMIT,
@@ -51,7 +51,7 @@ def test_whatever_is_not_about_ones_own_things_takes_a_key_of_administration_but
     assert {each: key_scope_for(each) for each in Permission} == dict.fromkeys(Permission, KeyScope.ADMIN) | own
 
 
-def test_the_scopes_of_a_role_are_those_that_allow_it_something() -> None:
+def test_a_role_has_only_scopes_that_allow_something() -> None:
     assert {role: set(key_scopes_of(role)) for role in Role} == {
         Role.USER: {KeyScope.READ, KeyScope.SUBMIT},
         Role.TENANT_ADMIN: set(KeyScope),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -55,14 +54,14 @@ def test_a_poll_only_narrows_the_providers_that_were_registered() -> None:
     assert criteria_of(WORKER, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
     assert criteria_of(WORKER, poll(providers=["replicate"])).providers == ()
     # Worker programs of the source design name none when they register, and their engine's when they poll.
-    unsaid = replace(WORKER, providers=("self_hosted",), names_providers=False)
+    unsaid = WORKER._replace(providers=("self_hosted",), names_providers=False)
     assert criteria_of(unsaid, poll()).providers == ("self_hosted",)
     assert criteria_of(unsaid, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
 
 
 @pytest.mark.parametrize(("registered", "asked", "counts"), [(2, None, 2), (2, 1, 1), (2, 2, 2), (2, 2**31 - 1, 2)])
 def test_a_poll_only_narrows_the_capacity_that_was_registered(registered: int, asked: int | None, counts: int) -> None:
-    assert capacity(replace(WORKER, max_concurrency=registered), poll(max_concurrency=asked)) == counts
+    assert capacity(WORKER._replace(max_concurrency=registered), poll(max_concurrency=asked)) == counts
 
 
 @pytest.mark.parametrize(
@@ -75,13 +74,15 @@ def test_a_poll_only_narrows_the_capacity_that_was_registered(registered: int, a
         ({"workflow_ids": ()}, "no_workflows"),
     ],
 )
-def test_a_reason_not_to_give_anything_whatever_the_load(changes: dict[str, Any], reason: str | None) -> None:
-    worker = replace(WORKER, **changes)
+def test_a_worker_that_may_not_get_jobs_gets_the_reason_at_any_load(
+    changes: dict[str, Any], reason: str | None
+) -> None:
+    worker = WORKER._replace(**changes)
     assert reason_against(worker, criteria_of(worker, poll())) == reason
 
 
 @pytest.mark.parametrize(("said", "known", "counts"), [(None, 0, 0), (2, 1, 2), (0, 3, 3), (1, 1, 1)])
-def test_the_load_is_what_is_known_or_said_whichever_is_more(said: int | None, known: int, counts: int) -> None:
+def test_the_load_is_the_larger_of_known_and_reported_load(said: int | None, known: int, counts: int) -> None:
     assert load(poll(current_load=said), known) == counts
 
 
@@ -105,10 +106,10 @@ def test_the_load_is_what_is_known_or_said_whichever_is_more(said: int | None, k
         ({"held": (held(A),), "workflow_ids": (5,)}, {}, "no_workflows"),
     ],
 )
-def test_after_a_wait_the_worker_is_judged_again(
+def test_a_worker_is_checked_again_after_a_wait(
     changes: dict[str, Any], request_: dict[str, Any], reason: str | None
 ) -> None:
-    assert reason_after_wait(replace(WORKER, **changes), poll(**request_), lease(A)) == reason
+    assert reason_after_wait(WORKER._replace(**changes), poll(**request_), lease(A)) == reason
 
 
 def test_a_repeated_poll_finds_its_lease() -> None:

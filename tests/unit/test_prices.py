@@ -94,6 +94,6 @@ async def test_a_missing_price_is_known_before_a_job_is_submitted() -> None:
 
 
 @pytest.mark.parametrize("name", ["Replicate", "replicate/", "replicate/flux/1", "/flux", "a b", ""])
-def test_a_price_of_nothing_that_could_be_asked_for_stops_the_start(name: str) -> None:
+def test_an_invalid_name_of_a_price_stops_the_start(name: str) -> None:
     with pytest.raises(ValidationError, match="must be an actor like copy"):
         TaskSettings(costs={name: 1})

@@ -144,7 +144,7 @@ def test_every_bounded_field_of_a_message_is_on_the_page() -> None:
         "run_waiting",
         "refresh_inputs",
     }
-    # A trace that is too large is dropped, not refused: tests/unit/test_traces.py.
+    # A trace that is too large is dropped, not refused: tests/unit/test_run_traces.py.
     without |= {"output", "result", "metadata", "error_message", "expires_at", "trace"}
     fields = {(message, name) for message, (model, _) in MODELS.items() for name in model.model_fields}
     assert {(message, name) for message, name in fields if name not in without} == named

@@ -61,7 +61,7 @@ def test_workers_are_approved_automatically_by_the_rules(
         ("", False),
     ],
 )
-def test_which_names_are_this_machines_own(host: str, here: bool) -> None:
+def test_names_of_this_machine_are_recognized(host: str, here: bool) -> None:
     assert is_loopback(host) is here
 
 
@@ -75,7 +75,7 @@ def test_which_names_are_this_machines_own(host: str, here: bool) -> None:
         ("http://:8400", False),
     ],
 )
-def test_which_urls_are_this_machines_own(url: str, here: bool) -> None:
+def test_urls_of_this_machine_are_recognized(url: str, here: bool) -> None:
     assert is_loopback_url(url) is here
 
 

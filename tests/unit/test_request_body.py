@@ -66,7 +66,7 @@ class TestPace:
             pace.record(1024, 1.0)
             assert pace.seconds_left > 0
 
-    def test_silence_is_forgiven_for_the_grace_time_only(self) -> None:
+    def test_a_silent_body_is_tolerated_only_for_the_grace_time(self) -> None:
         pace = Pace(30.0, 1024)
         pace.record(10, 29.0)
         assert pace.seconds_left == pytest.approx(1.0)
@@ -96,7 +96,7 @@ class TestRequestBody:
         with pytest.raises(BodyTooSlow, match="within 0 seconds"):
             await body.receive()
 
-    async def test_after_the_body_a_request_may_wait_for_as_long_as_it_likes(self) -> None:
+    async def test_a_request_may_wait_without_limit_after_its_body(self) -> None:
         """A long poll, or a stream, waits for its client to leave."""
         gone = asyncio.Event()
         messages = iter([piece(b"{}")])
@@ -116,7 +116,7 @@ class TestRequestBody:
         gone.set()
         assert (await waiting)["type"] == "http.disconnect"
 
-    async def test_nothing_of_a_large_body_is_read_without_valid_credentials(self) -> None:
+    async def test_a_large_body_is_not_read_without_valid_credentials(self) -> None:
         sender = Sender([piece(b"x" * 101)])
         with pytest.raises(NotAuthenticated):
             await RequestBody(sender.receive, RULES, unknown, declared=101).receive()
@@ -130,7 +130,7 @@ class TestRequestBody:
             await body.receive()
         assert sender.taken == 2
 
-    async def test_the_caller_of_a_large_body_is_asked_for_once(self) -> None:
+    async def test_the_caller_of_a_large_body_is_authenticated_once(self) -> None:
         asked = 0
 
         async def vouch() -> None:
@@ -219,7 +219,7 @@ class TestRequestsInProgress:
         with requesting(counts, "203.0.113.9", []):
             pass
 
-    def test_a_trusted_proxy_is_not_its_customers(self) -> None:
+    def test_requests_through_a_trusted_proxy_count_for_their_clients(self) -> None:
         settings = ServerSettings.model_validate({"connections_per_address": 1, "trusted_proxies": "10.0.0.0/8"})
         counts = RequestsInProgress(settings)
         with (
@@ -242,7 +242,7 @@ class TestRequestsInProgress:
         ):
             pass
 
-    async def test_one_request_too_many_is_refused_and_the_others_go_on(self) -> None:
+    async def test_a_request_above_the_limit_is_refused_and_the_others_continue(self) -> None:
         proceed = asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -28,7 +28,7 @@ def refusal(**overrides: object) -> str:
     return str(refused.value)
 
 
-def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
+def test_the_defaults_apply_without_any_source(tmp_path: Path) -> None:
     settings = load_settings()
     assert settings.home == tmp_path / ".callsheet"
     assert settings.public_url == "http://127.0.0.1:8400"
@@ -306,7 +306,7 @@ def environment_reads(tree: ast.Module) -> Iterator[str]:
             yield node.attr
 
 
-def test_nothing_else_reads_the_environment() -> None:
+def test_only_the_settings_module_reads_the_environment() -> None:
     # Whatever reads it has one of these words, and most files have none and need no parsing.
     words = re.compile("environ|getenv|dotenv")
     texts = {file: file.read_text("utf-8") for file in SOURCE.rglob("*.py")}
@@ -332,7 +332,7 @@ def test_psql_gets_the_environment_and_no_code_reads_it() -> None:
 
 @pytest.mark.parametrize("word", ["null", "none"])
 @pytest.mark.parametrize("source", ["environment", "dotenv", "file", "command line"])
-def test_a_setting_that_may_have_no_value_can_be_set_to_null_everywhere(
+def test_an_optional_setting_can_be_set_to_null_in_every_source(
     monkeypatch: pytest.MonkeyPatch, word: str, source: str
 ) -> None:
     given: dict[str, Any] = {}
@@ -367,7 +367,7 @@ def test_the_names_of_other_comfyui_clients_are_settings_of_the_engine(monkeypat
         monkeypatch.setenv(f"COMFYUI_{name}", value)
     settings = load_settings()
     engine = settings.engine
-    assert (engine.timeout_seconds, engine.max_retries, engine.poll_seconds) == (300, 5, 7)
+    assert (engine.run_limit_seconds, engine.max_retries, engine.poll_seconds) == (300, 5, 7)
     assert settings.pipelines.submit_seconds == 11
     monkeypatch.setenv("CALLSHEET_ENGINE__POLL_SECONDS", "3")
     assert load_settings().engine.poll_seconds == 3

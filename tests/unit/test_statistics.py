@@ -94,7 +94,7 @@ def test_points_have_no_gaps_and_a_missing_sample_differs_from_an_empty_queue() 
         (NOW + timedelta(hours=1), None, datetime(2026, 3, 4, 12, 31, tzinfo=UTC)),
     ],
 )
-def test_counting_goes_on_where_it_ended(
+def test_counting_continues_where_it_ended(
     counted_until: datetime | None, first_end: datetime | None, expected: datetime
 ) -> None:
     assert first_minute(Progress(NOW, counted_until, first_end)) == expected

@@ -37,7 +37,7 @@ def job(status: JobStatus, **changes: Any) -> Job:
     return Job(**{**values, **times, "id": ID, "status": status, **changes})
 
 
-def test_an_id_of_a_task_is_that_of_its_job_and_nothing_else_is_one() -> None:
+def test_only_the_id_of_its_job_is_the_id_of_a_task() -> None:
     assert job_id_of(task_id_of(ID)) == ID
     wrong = ["", "tq_", str(ID), ID.hex, f"tq_{ID.hex.upper()}", f"tq_{ID.hex}0", f"tq_{ID}", "tq_" + "g" * 32]
     assert [job_id_of(each) for each in wrong] == [None] * len(wrong)
@@ -57,7 +57,7 @@ def test_an_id_of_a_task_is_that_of_its_job_and_nothing_else_is_one() -> None:
         (JobStatus.CANCELED, {"completed_at": AT}, (None, "Canceled", None, AT)),
     ],
 )
-def test_a_task_that_says_nothing_is_spoken_for(
+def test_a_task_without_progress_gets_progress_from_its_status(
     status: JobStatus, changes: dict[str, Any], shown: tuple[Any, ...]
 ) -> None:
     progress = task_view(row(), job(status, **changes)).progress
@@ -71,7 +71,7 @@ def test_progress_of_a_running_task_is_shown() -> None:
 
 
 @pytest.mark.parametrize(("lease_seq", "cycle", "count"), [(0, 1, 0), (1, 1, 0), (3, 1, 2), (0, 2, 1), (2, 3, 3)])
-def test_a_retry_is_every_time_it_was_started_again(lease_seq: int, cycle: int, count: int) -> None:
+def test_retries_count_every_repeated_start(lease_seq: int, cycle: int, count: int) -> None:
     task = task_view(row(lease_seq=lease_seq, charge_cycle=cycle), job(JobStatus.QUEUED))
     assert (task.retry_count, task.max_retries) == (count, 3)
     assert task.progress.message == (f"Retrying (attempt {lease_seq + 1})" if lease_seq else "Queued")
@@ -118,7 +118,7 @@ def test_a_run_is_named_by_the_payload() -> None:
             workflow_run_id({"workflow_run_id": wrong})
 
 
-def test_only_a_scrape_that_found_one_makes_a_product() -> None:
+def test_only_a_scrape_that_found_a_product_stores_one() -> None:
     found = {"title": "Lamp", "url": "https://shop.example/lamp", "extra": 1}
     kept = with_product("scrape", ID, {"result": {"product": found}})
     assert kept["result"]["product_id"] == str(ID)

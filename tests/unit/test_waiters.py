@@ -6,8 +6,8 @@ import asyncio
 from uuid import uuid4
 
 from callsheet.dispatch.affinity import Cold
-from callsheet.dispatch.arrivals import CHANNEL, Arrival, announcer
 from callsheet.dispatch.facts import Criteria, Lane
+from callsheet.dispatch.queue_notifications import CHANNEL, Arrival, announcer
 from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
 from callsheet.jobs.long_poll import LongPoll
 from callsheet.jobs.outcomes import StartedLease
@@ -42,7 +42,7 @@ async def woken(tasks: list[asyncio.Task[bool]]) -> list[int]:
     return numbers
 
 
-async def test_one_arrival_wakes_the_two_who_wait_longest() -> None:
+async def test_one_arrival_wakes_the_two_pollers_that_wait_longest() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, *[GPU] * 1000)
     waiters.received(Arrival(1, "production", "self_hosted").write())
@@ -71,7 +71,7 @@ async def test_a_poller_with_the_models_loaded_is_woken_before_pollers_that_wait
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_each_arrival_wakes_others() -> None:
+async def test_each_arrival_wakes_other_pollers() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, *[GPU] * 5)
     waiters.received(Arrival(1, "production", "self_hosted").write())
@@ -79,7 +79,7 @@ async def test_each_arrival_wakes_others() -> None:
     assert await woken(tasks) == [0, 1, 2, 3]
 
 
-async def test_only_those_are_woken_who_may_take_it() -> None:
+async def test_only_pollers_that_may_take_the_job_are_woken() -> None:
     for payload, expected in (
         (Arrival(1, "production", "self_hosted").write(), [1]),
         (Arrival(3, "production", "self_hosted").write(), [0]),
@@ -94,14 +94,14 @@ async def test_only_those_are_woken_who_may_take_it() -> None:
         assert await woken(tasks) == expected, payload
 
 
-async def test_no_more_are_woken_over_all_kinds_of_workers() -> None:
+async def test_the_limit_of_woken_pollers_applies_across_kinds_of_workers() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, GPU, Criteria((1,)), Criteria((1, 3)))
     waiters.received(Arrival(1, "production", "self_hosted").write())
     assert len(await woken(tasks)) == WOKEN_PER_ARRIVAL
 
 
-async def test_after_a_possible_loss_of_messages_every_poller_is_woken() -> None:
+async def test_every_poller_is_woken_after_a_possible_loss_of_messages() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, OTHER, GPU, GPU, CLOUD)
     waiters.received(None)

@@ -44,7 +44,7 @@ JOB = TransactionRow(
         ),
     ],
 )
-def test_a_line_says_what_happened(row: dict[str, Any], reason: str) -> None:
+def test_each_transaction_has_a_readable_reason(row: dict[str, Any], reason: str) -> None:
     assert reason_of(JOB._replace(**row)) == reason
 
 

@@ -95,12 +95,12 @@ def test_the_message_is_found_wherever_the_worker_put_it(raw: JsonValue, shown: 
         ("a\tb\r\n c", "a b c"),
     ],
 )
-def test_nothing_of_the_machine_reaches_users(text: str, shown: str) -> None:
+def test_details_of_the_machine_are_hidden_from_users(text: str, shown: str) -> None:
     assert clean_line(text) == shown
 
 
 @given(st.one_of(st.text(), st.dictionaries(st.text(), st.text())))
-def test_whatever_comes_users_get_one_short_printable_line(raw: str | dict[str, str]) -> None:
+def test_users_get_one_short_printable_line_for_any_error(raw: str | dict[str, str]) -> None:
     shown = sanitize_worker_error(raw)
     assert 0 < len(shown) <= LONGEST_MESSAGE
     assert "\n" not in shown
@@ -117,7 +117,7 @@ def reported(**fields: Any) -> FailRequest:
     return FailRequest.model_validate({"dispatch_id": 1, "lease_token": str(uuid4()), **fields})
 
 
-def test_admins_keep_type_details_traceback_and_what_was_reported() -> None:
+def test_admins_see_type_details_traceback_and_the_report() -> None:
     failure = failure_of(
         reported(
             error_message="cannot open /srv/models/x.ckpt",
@@ -163,7 +163,7 @@ def test_a_structured_error_alone_is_enough() -> None:
     assert (failure.type, failure.message) == ("worker_error", "The engine is gone.")
 
 
-def test_a_worker_that_says_nothing_still_fails_its_job() -> None:
+def test_a_failure_report_without_details_fails_the_job() -> None:
     failure = failure_of(reported(error_message=None, error=None))
     assert (failure.type, failure.message, failure.details) == ("worker_error", FALLBACK, None)
 
@@ -186,7 +186,7 @@ def test_a_type_that_is_not_a_name_is_not_shown() -> None:
         (True, 0, 5),
     ],
 )
-def test_a_provider_that_says_when_is_not_asked_before_within_reason(asked: object, least: float, most: float) -> None:
+def test_a_retry_after_time_is_respected_within_limits(asked: object, least: float, most: float) -> None:
     body = {
         "dispatch_id": 1,
         "lease_token": "00000000-0000-0000-0000-000000000000",

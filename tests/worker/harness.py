@@ -18,9 +18,9 @@ from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
 from callsheet.worker.agent import Agent
 from callsheet.worker.config import AgentConfig
-from callsheet.worker.supervisor import UNSUPERVISED, Supervised
+from callsheet.worker.supervisor import UNSUPERVISED, EngineProcesses
+from tests.support.accounts import Person
 from tests.support.engines import ReplayingEngine, replaying
-from tests.support.people import Person
 from tests.support.waiting import until
 from tests.support.worker_harness import WorkerHarness, open_worker_harness
 
@@ -62,7 +62,7 @@ class AgentHarness:
         *,
         patience: Patience = QUICK,
         engines: Sequence[Engine] | None = None,
-        supervised: Supervised = UNSUPERVISED,
+        supervised: EngineProcesses = UNSUPERVISED,
         **changes: Any,
     ) -> Agent:
         """Started; stopped at the end of the test at the latest."""

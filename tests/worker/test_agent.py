@@ -103,7 +103,7 @@ async def test_a_file_that_was_fetched_before_is_not_fetched_again(agent_harness
     assert cached[0].read_bytes() == INPUT
 
 
-async def test_users_see_progress_while_it_renders(agent_harness: AgentHarness) -> None:
+async def test_users_see_progress_while_a_job_renders(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "held"
     agent_harness.agent()
     person = await agent_harness.person()
@@ -119,7 +119,7 @@ async def test_users_see_progress_while_it_renders(agent_harness: AgentHarness) 
     assert job["started_at"] is not None
 
 
-async def test_users_see_when_it_is_rendered_and_on_its_way_to_storage(
+async def test_users_see_when_a_job_is_rendered_and_being_uploaded(
     agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, go_on = Transfers.upload, asyncio.Event()
@@ -148,7 +148,7 @@ async def test_users_see_when_it_is_rendered_and_on_its_way_to_storage(
     ("scenario", "message"),
     [("error", "boom"), ("err_missing_input", "EmptyImage: Required input is missing (width)")],
 )
-async def test_a_run_that_fails_fails_the_job_with_what_the_engine_said(
+async def test_a_failed_run_fails_the_job_with_the_message_of_the_engine(
     agent_harness: AgentHarness, scenario: str, message: str
 ) -> None:
     agent_harness.engine.scenario = scenario
@@ -169,7 +169,7 @@ async def test_a_workflow_that_would_kill_the_engine_never_reaches_it(agent_harn
     assert agent_harness.engine.called("/prompt") == []
 
 
-async def test_out_of_memory_puts_the_job_back_for_another_attempt(agent_harness: AgentHarness) -> None:
+async def test_out_of_memory_requeues_the_job_for_another_attempt(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "oom"
     agent_harness.agent()
     person = await agent_harness.person()
@@ -203,7 +203,7 @@ async def test_a_canceled_job_is_stopped_at_the_engine(agent_harness: AgentHarne
     await until(lambda: agent_harness.left_over() == [])
 
 
-async def test_a_lease_that_was_lost_stops_the_run_and_reports_nothing(agent_harness: AgentHarness) -> None:
+async def test_a_lost_lease_stops_the_run_without_a_report(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "held"
     agent_harness.agent()
     person = await agent_harness.person()
@@ -224,6 +224,17 @@ async def test_a_run_that_takes_longer_than_it_may_is_stopped(agent_harness: Age
     person = await agent_harness.person()
     job = await agent_harness.ends(person, await agent_harness.submit(person), "failed")
     assert job["error"]["type"] == "run_limit"
+    await until(lambda: agent_harness.engine.running is None)
+
+
+async def test_a_run_that_takes_longer_than_its_worker_allows_fails_although_its_workflow_allows_more(
+    agent_harness: AgentHarness,
+) -> None:
+    agent_harness.engine.scenario = "held"
+    agent_harness.agent(run_limit_seconds=1.0)
+    person = await agent_harness.person()
+    job = await agent_harness.ends(person, await agent_harness.submit(person), "failed")
+    assert (job["error"]["type"], job["error"]["message"]) == ("run_limit", "The run took longer than 1 seconds.")
     await until(lambda: agent_harness.engine.running is None)
 
 
@@ -311,7 +322,7 @@ async def test_the_token_is_readable_by_its_user_only_and_used_at_the_next_start
     assert len(rows) == 1
 
 
-async def test_a_revoked_token_makes_it_register_again(agent_harness: AgentHarness) -> None:
+async def test_an_agent_with_a_revoked_token_registers_again(agent_harness: AgentHarness) -> None:
     agent_harness.agent(wait_seconds=0.2)
     token = agent_harness.directory / "token.json"
     await until(token.exists)

@@ -53,7 +53,7 @@ def test_time_without_health_does_not_count_except_for_a_job_that_still_renders(
     assert share == pytest.approx(0)
 
 
-def test_what_is_older_than_an_hour_is_forgotten(clock: Clock, use: EngineUse) -> None:
+def test_measurements_older_than_an_hour_are_dropped(clock: Clock, use: EngineUse) -> None:
     use.change(1, 1)
     clock.now += 3600
     use.change(0, 1)

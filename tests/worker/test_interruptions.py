@@ -13,9 +13,9 @@ import pytest
 from callsheet.worker.agent import PAUSE_SECONDS, Agent
 from callsheet.worker.departure import DRAINED_EXIT_CODE
 from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.worker.failing_proxies import cuttable_proxy_to, refusing_proxy_to
 from tests.worker.harness import AgentHarness
 from tests.worker.processes import worker_process
-from tests.worker.proxies import cuttable_proxy_to, refusing_proxy_to
 
 
 async def processing(agent_harness: AgentHarness, count: int = 1) -> None:
@@ -30,7 +30,7 @@ async def put_back(agent_harness: AgentHarness) -> None:
     await until(is_queued)
 
 
-async def test_a_stopped_agent_puts_its_jobs_back_with_their_attempts_and_says_goodbye(
+async def test_a_stopped_agent_requeues_its_jobs_without_counting_attempts_and_deregisters(
     agent_harness: AgentHarness,
 ) -> None:
     agent_harness.engine.scenario = "held"
@@ -68,7 +68,7 @@ async def drain(agent_harness: AgentHarness, agent: Agent, what: str = "drain") 
     assert answer.status_code == 200, answer.text
 
 
-async def test_a_drained_worker_finishes_and_leaves_where_it_shall(agent_harness: AgentHarness) -> None:
+async def test_a_drained_worker_finishes_its_job_and_exits_if_configured(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "held"
     person = await agent_harness.person()
     job_id = await agent_harness.submit(person)
@@ -82,7 +82,7 @@ async def test_a_drained_worker_finishes_and_leaves_where_it_shall(agent_harness
     assert await agent_harness.workers() == []
 
 
-async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undone(
+async def test_a_drained_worker_that_stays_takes_no_job_until_the_drain_is_undone(
     agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PAUSE_SECONDS, "draining", 0.05)
@@ -172,7 +172,7 @@ async def test_an_engine_that_was_killed_costs_one_attempt_and_the_job_is_done_b
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
-async def test_the_command_stops_on_a_signal_and_puts_its_job_back(
+async def test_a_signal_stops_the_command_and_requeues_its_job(
     agent_harness: AgentHarness, tmp_path: Path, number: signal.Signals
 ) -> None:
     agent_harness.engine.scenario = "held"

@@ -13,9 +13,9 @@ from subprocess import Popen
 import pytest
 
 from tests.support import comfyui_main
+from tests.support.accounts import Person
 from tests.support.commands import processes_naming
 from tests.support.engines import ReplayingEngine, replaying
-from tests.support.people import Person
 from tests.support.ports import free_port
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import AgentHarness
@@ -109,7 +109,7 @@ async def test_the_next_process_on_the_machine_finishes_the_jobs_of_all_engines_
     assert await agent_harness.worker_harness.balance(person) == 1000 - COST * JOBS
 
 
-async def test_engines_that_it_started_end_with_it_and_the_next_process_starts_its_own(
+async def test_engines_of_a_killed_agent_end_and_the_next_process_starts_its_own(
     agent_harness: AgentHarness, comfyui: Path, tmp_path: Path
 ) -> None:
     given = supervised(comfyui)

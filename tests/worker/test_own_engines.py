@@ -21,7 +21,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.engine_process import LOG_NAME, NOTE_NAME
 from callsheet.worker.private_files import read_private
 from callsheet.worker.processes import started_at
-from callsheet.worker.supervisor import Supervised
+from callsheet.worker.supervisor import EngineProcesses
 from tests.support import comfyui_main
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -44,7 +44,7 @@ async def own_engines(comfyui: Path, directory: Path, **engine: Any) -> AsyncIte
     given = {"comfyui": comfyui, "count": 2, "port": free_port(), "idle_seconds": 3, "poll_seconds": 0.1, **engine}
     async with opened_engines(load_settings(engine=given), directory) as chosen:
         quick = replace(chosen.supervised.rules, stuck_seconds=0.0, look_seconds=0.2, first_pause_seconds=0.1)
-        yield replace(chosen, supervised=Supervised(chosen.supervised.processes, quick))
+        yield replace(chosen, supervised=EngineProcesses(chosen.supervised.processes, quick))
 
 
 def pids(directory: Path) -> dict[str, int]:
@@ -94,7 +94,7 @@ async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agen
 
 @pytest.mark.thorough
 @pytest.mark.thorough
-async def test_engines_that_cannot_start_end_the_worker_with_their_last_words(
+async def test_engines_that_cannot_start_end_the_worker_with_their_last_log_lines(
     agent_harness: AgentHarness, comfyui: Path
 ) -> None:
     (comfyui / "broken").touch()
@@ -143,7 +143,7 @@ async def test_a_killed_agent_leaves_no_engine_to_its_successor_and_a_killed_eng
         assert pids(directory) == {}
 
 
-async def test_the_doctor_looks_at_each_engine(agent_harness: AgentHarness, comfyui: Path, tmp_path: Path) -> None:
+async def test_doctor_checks_each_engine(agent_harness: AgentHarness, comfyui: Path, tmp_path: Path) -> None:
     found = await examine_worker(
         load_settings(home=tmp_path, engine={"urls": [agent_harness.engine.url, "http://127.0.0.1:1"]})
     )

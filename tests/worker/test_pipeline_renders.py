@@ -1,4 +1,4 @@
-"""A pipeline of four steps on a real renderer, by a real agent, to its leaves without anybody's help."""
+"""A pipeline of four steps on a real renderer, by a real agent, to its leaves without help."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from PIL import Image
 from callsheet.app import running_control_plane
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
+from tests.support.accounts import People, Person
 from tests.support.catalog_api import CatalogApi
 from tests.support.graphs import Graph, image_graph, node
 from tests.support.installation import changed
 from tests.support.lightbox import lightbox_here
-from tests.support.people import People, Person
 from tests.support.waiting import until
 from tests.worker.harness import open_agent_harness
 
@@ -38,7 +38,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.thorough
-async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, tmp_path: Path) -> None:
+async def test_a_run_of_four_steps_reaches_ten_leaves_without_intervention(settings: Settings, tmp_path: Path) -> None:
     chosen = changed(settings, pipelines={"jobs_per_run": 2, "jobs_in_total": 2})
     async with (
         running_control_plane(chosen) as plane,

@@ -18,10 +18,10 @@ from callsheet.app import ControlPlane
 from callsheet.providers.comfy.cloud import ComfyCloud
 from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
+from tests.support.accounts import Person
 from tests.support.clips import make_clip
 from tests.support.graphs import video_graph
 from tests.support.lightbox import LightboxProcess, lightbox_process
-from tests.support.people import Person
 from tests.support.waiting import until
 from tests.worker.harness import AgentHarness, open_agent_harness
 
@@ -106,7 +106,7 @@ async def test_the_same_job_twice_is_rendered_twice(setup: RenderSetup) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_node_that_fails_fails_the_job_with_its_words(setup: RenderSetup) -> None:
+async def test_a_failing_node_fails_the_job_with_its_message(setup: RenderSetup) -> None:
     setup.agent_harness.agent(engines=[setup.engine])
     person = await setup.agent_harness.person()
     graph = video_graph("__INPUT_PATH__", ("ProbeFail", {"message": "the film tore", "kind": "RuntimeError"}))
@@ -137,7 +137,7 @@ async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_
 async def test_an_engine_that_was_killed_loses_no_job(setup: RenderSetup) -> None:
     setup.agent_harness.agent(engines=[setup.engine])
     person = await setup.agent_harness.person()
-    # Longer than anybody needs to kill it.
+    # Longer than a test needs to kill it.
     graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": True}))
     job_id = await setup.submit(person, graph)
 

@@ -14,10 +14,10 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.lightbox.folders import Folders
 from callsheet.providers.comfy.self_hosted import ComfyUI
+from tests.support.accounts import Person
+from tests.support.files_with_graphs import packets, shown
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
-from tests.support.people import Person
-from tests.support.tagged_files import packets, shown
 from tests.worker.harness import QUICK, AgentHarness, open_agent_harness
 
 SECRET = "hidden value of the effect"

@@ -113,7 +113,7 @@ async def test_a_source_design_worker_keeps_its_lease_and_requeues_the_job_when_
 
 
 @pytest.mark.thorough
-async def test_a_failed_run_fails_the_job_with_what_it_said(agent_harness: AgentHarness) -> None:
+async def test_a_failed_run_fails_the_job_with_its_message(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "SaveImage_batch3"
     person = await agent_harness.person()
     async with program(agent_harness):
@@ -124,7 +124,7 @@ async def test_a_failed_run_fails_the_job_with_what_it_said(agent_harness: Agent
 
 
 @pytest.mark.thorough
-async def test_agents_of_today_work_beside_it(agent_harness: AgentHarness) -> None:
+async def test_current_agents_work_beside_a_source_design_worker(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "SaveImage_batch3"
     agent = agent_harness.agent()
     person = await agent_harness.person()

@@ -30,7 +30,7 @@ from tests.support.graphs import Graph, Step, node
 from tests.support.lightbox import lightbox_here, lightbox_process
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import AgentHarness
-from tests.worker.test_engine_manners import Deaf, new_run
+from tests.worker.test_shared_engines import Deaf, new_run
 
 GPU = {"name": "cuda:0", "type": "cuda", "index": 0, "torch_vram_total": 1_000_000}
 
@@ -70,7 +70,7 @@ async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it
 
 
 @pytest.mark.thorough
-async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_with_its_attempt(
+async def test_a_job_that_waits_in_an_idle_engine_is_requeued_without_counting_the_attempt(
     agent_harness: AgentHarness,
 ) -> None:
     assert agent_harness.engine._executor is not None
@@ -85,7 +85,9 @@ async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_w
     await agent_harness.ends(person, job_id)
 
 
-async def test_a_job_behind_a_run_that_never_ends_goes_elsewhere_with_its_attempt(agent_harness: AgentHarness) -> None:
+async def test_a_job_behind_a_run_that_never_ends_is_requeued_without_counting_the_attempt(
+    agent_harness: AgentHarness,
+) -> None:
     agent_harness.engine.scenario = "wedged"
     stranger = ComfyUI(agent_harness.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
     foreign = asyncio.create_task(stranger.run(new_run(), Deaf()))
@@ -288,7 +290,7 @@ async def test_waiting_behind_the_run_of_another_client_does_not_count_for_the_r
 
 
 @pytest.mark.thorough
-async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
+async def test_a_run_that_cannot_be_stopped_does_not_fail_the_next_run(
     agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("callsheet.providers.comfy.self_hosted.CANCEL_ATTEMPTS", 1)

@@ -19,11 +19,11 @@ from pydantic import SecretStr
 
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.settings import Settings
+from tests.support.accounts import People, Person
 from tests.support.control_plane_process import control_plane_process
 from tests.support.installation import changed
 from tests.support.jobs_api import JobsApi
-from tests.support.leftovers import tied
-from tests.support.people import People, Person
+from tests.support.left_over_programs import tied
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
@@ -166,7 +166,7 @@ async def balance(task_worker_harness: TaskWorkerHarness) -> int:
     return int((await task_worker_harness.jobs_api.get(task_worker_harness.person, "/api/wallet")).json()["balance"])
 
 
-async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(
+async def test_a_worker_on_another_machine_runs_the_task_and_stops_cleanly(
     task_worker_harness: TaskWorkerHarness,
 ) -> None:
     task_worker_harness.pages.gate.set()
@@ -294,7 +294,7 @@ async def test_a_queue_that_no_control_plane_has_is_named_with_the_setting_that_
 
 
 @pytest.mark.thorough
-async def test_without_the_fleet_secret_it_says_what_is_missing(
+async def test_a_task_worker_without_the_fleet_secret_names_the_missing_setting(
     task_worker_harness: TaskWorkerHarness, tmp_path: Path
 ) -> None:
     process = await asyncio.create_subprocess_exec(
@@ -306,7 +306,7 @@ async def test_without_the_fleet_secret_it_says_what_is_missing(
 
 
 @pytest.mark.thorough
-async def test_options_of_an_engines_worker_are_not_taken_silently(tmp_path: Path) -> None:
+async def test_options_of_an_engine_worker_are_refused_for_a_task_worker(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", "--fleet", "gpus", cwd=tmp_path, stderr=PIPE
     )

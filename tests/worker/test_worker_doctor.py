@@ -31,7 +31,7 @@ async def examined(
     return {finding.part: finding for finding in await examine_worker(settings)}
 
 
-async def test_where_everything_is_well_it_says_what_the_worker_is(agent_harness: AgentHarness, tmp_path: Path) -> None:
+async def test_doctor_describes_the_worker_if_every_check_passes(agent_harness: AgentHarness, tmp_path: Path) -> None:
     found = await examined(agent_harness, tmp_path / "not" / "there", cache_bytes=0)
     assert {part: finding.status for part, finding in found.items()} == dict.fromkeys(
         ("worker", "server", "secret", "clock", "engine", "disk"), "ok"

@@ -36,7 +36,7 @@ async def test_a_slug_of_any_kind_makes_a_key(storage: LocalStorage) -> None:
         assert await GraphStore(storage).read(key) == GRAPH
 
 
-async def test_graphs_that_are_used_are_kept_and_the_longest_unused_goes_first(storage: LocalStorage) -> None:
+async def test_the_cache_evicts_the_least_recently_used_graph(storage: LocalStorage) -> None:
     store = GraphStore(storage)
     keys = [await store.write(f"w-{number}", GRAPH) for number in range(KEPT_GRAPHS + 1)]
     for key in keys[:-1]:

@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.catalog.graphs import check_graph, normalized, takes_file, texts_of
 from callsheet.catalog.known_nodes import OUTPUTS
-from callsheet.catalog.reach import check_reach
+from callsheet.catalog.reachable_nodes import check_reach
 from callsheet.lightbox.nodes import build_registry
 from tests.support.catalog_api import GRAPH
 
@@ -28,11 +28,11 @@ def problem(graph: dict[str, Any]) -> tuple[str, str]:
     return found.field, found.reason
 
 
-def test_a_real_graph_is_fine() -> None:
+def test_a_real_graph_is_accepted() -> None:
     assert check_graph(GRAPH) == []
 
 
-def test_the_ui_format_is_refused_with_the_way_to_the_right_one() -> None:
+def test_the_ui_format_is_refused_with_the_steps_to_export_the_api_format() -> None:
     field, reason = problem({"nodes": [{"id": 1, "type": "SaveImage"}], "links": [], "version": 0.4})
     assert field == "graph"
     assert "Export (API)" in reason
@@ -71,7 +71,7 @@ def test_the_ui_format_is_refused_with_the_way_to_the_right_one() -> None:
             "graph",
             "wait for one another: a, b",
         ),
-        ({"1": {"class_type": "A", "inputs": {"x": json.loads("[" * 40 + "]" * 40)}}}, "graph.1.inputs", "deeply"),
+        ({"1": {"class_type": "A", "inputs": {"x": json.loads("[" * 40 + "]" * 40)}}}, "graph.1.inputs", "levels"),
     ],
 )
 def test_a_graph_that_an_engine_would_refuse_or_crash_on_is_refused_by_its_field(
@@ -83,7 +83,7 @@ def test_a_graph_that_an_engine_would_refuse_or_crash_on_is_refused_by_its_field
 
 
 @pytest.mark.parametrize(("output", "class_type"), [(0, "EmptyImage"), (1, "LoadImage"), (30, "Context Big (rgthree)")])
-def test_a_link_to_an_output_that_exists_or_may_exist_is_fine(output: int, class_type: str) -> None:
+def test_a_link_to_an_output_that_exists_or_may_exist_is_accepted(output: int, class_type: str) -> None:
     assert check_graph(linked_to(output, class_type)) == []
 
 
@@ -126,7 +126,7 @@ def test_a_chain_that_exceeds_the_engines_recursion_is_refused() -> None:
     assert "chain" in problem(chain(501))[1]
 
 
-def test_a_graph_of_an_image_loses_what_hides_a_changed_file() -> None:
+def test_a_graph_from_an_image_loses_fields_that_hide_a_changed_file() -> None:
     graph = {"1": {**NODE, "is_changed": ["abc"], "_meta": {"title": "x"}}}
     assert normalized(graph) == {"1": {**NODE, "_meta": {"title": "x"}}}
     assert "is_changed" in graph["1"]
@@ -172,5 +172,5 @@ def test_texts_are_found_at_any_depth_but_not_in_keys_titles_or_classes() -> Non
         ("KSampler", "seed", False),
     ],
 )
-def test_inputs_that_name_files_are_known(class_type: str, name: str, expected: bool) -> None:
+def test_inputs_that_name_files_are_recognized(class_type: str, name: str, expected: bool) -> None:
     assert takes_file(class_type, name) is expected

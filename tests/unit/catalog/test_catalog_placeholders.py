@@ -64,9 +64,7 @@ def test_no_text_changes_the_shape_of_the_graph(a: str, b: str, number: float) -
     ("value", "whole", "part"),
     [(True, True, "a true b"), (False, False, "a false b"), (3, 3, "a 3 b"), (0.5, 0.5, "a 0.5 b"), ("", "", "a  b")],
 )
-def test_a_text_that_is_the_placeholder_becomes_the_value_and_one_that_has_it_gets_its_text(
-    value: Any, whole: Any, part: str
-) -> None:
+def test_a_whole_placeholder_becomes_the_value_and_an_embedded_one_its_text(value: Any, whole: Any, part: str) -> None:
     graph = {"1": {"class_type": "A", "inputs": {"x": "{{v}}", "y": "a {{v}} b"}}}
     filled = substitute(graph, {"{{v}}": value}, [])["1"]["inputs"]
     assert (filled["x"], type(filled["x"])) == (whole, type(whole))
@@ -92,7 +90,7 @@ def test_a_text_cannot_make_a_placeholder_of_a_file(template: str, text: str) ->
     assert (smuggled.value.value_of, smuggled.value.placeholder) == ("{{t}}", "__FILE__")
 
 
-def test_a_text_beside_the_placeholder_of_a_file_is_fine() -> None:
+def test_a_text_beside_the_placeholder_of_a_file_is_accepted() -> None:
     graph = {"1": {"class_type": "A", "inputs": {"x": "{{t}} on __FILE__"}}}
     assert substitute(graph, {"{{t}}": "a_b__"}, ["__FILE__"])["1"]["inputs"]["x"] == "a_b__ on __FILE__"
 

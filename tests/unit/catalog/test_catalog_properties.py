@@ -172,7 +172,7 @@ def test_the_output_is_a_node_and_a_type_that_fits_its_extension(
         (1, "", ""),
     ],
 )
-def test_a_value_that_fits_goes_in_with_its_type(number: int, value: Any, expected: Any) -> None:
+def test_a_valid_value_keeps_its_type(number: int, value: Any, expected: Any) -> None:
     fitted = fit(properties()[number], value)
     assert (fitted, type(fitted)) == (expected, type(expected))
 
@@ -184,7 +184,7 @@ def test_a_value_that_fits_goes_in_with_its_type(number: int, value: Any, expect
         (5, 0), (6, "x"), (6, 5), (6, None),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_is_refused(number: int, value: Any) -> None:
+def test_an_invalid_value_is_refused(number: int, value: Any) -> None:
     with pytest.raises(Unfit):
         fit(properties()[number], value)
 
@@ -194,14 +194,14 @@ def test_a_step_that_is_too_small_to_count_causes_no_error() -> None:
     assert fit(tiny, 1.8e19) == 1.8e19
 
 
-def test_steps_count_from_the_least_and_forgive_what_floats_do() -> None:
+def test_steps_count_from_the_minimum_and_tolerate_rounding_errors() -> None:
     third = Property.model_validate({**STRENGTH, "limits": {"min": 0.1, "step": 0.1}, "default": 0.3})
     assert fit(third, 0.1 + 0.2) == 0.1 + 0.2
     with pytest.raises(Unfit, match=r"0\.1 plus a multiple of 0\.1"):
         fit(third, 0.35)
 
 
-def test_choices_of_texts_and_numbers_stay_apart() -> None:
+def test_choices_distinguish_texts_from_numbers() -> None:
     mixed = Property.model_validate({**STYLE, "limits": {"choices": [512, "1024", 1]}, "default": 512})
     assert fit(mixed, 512) == 512
     for wrong in ("512", 1024, True):

@@ -71,7 +71,7 @@ def test_prompts_images_and_videos_become_properties() -> None:
     assert graph["4"] == EXPORT["4"]
 
 
-def test_all_offers_the_numbers_too_but_only_seeds_to_users() -> None:
+def test_the_option_all_proposes_numbers_but_users_may_set_only_seeds() -> None:
     graph, found = settled(EXPORT, everything=True)
     numbers = {key: (each.default, each.user_configurable, each.limits.integer) for key, each in found.items()}
     assert {key: numbers[key] for key in ("seed", "steps", "cfg", "denoise")} == {
@@ -84,7 +84,7 @@ def test_all_offers_the_numbers_too_but_only_seeds_to_users() -> None:
     assert "sampler_name" not in found
 
 
-def test_without_a_video_the_first_image_is_what_it_works_on() -> None:
+def test_the_first_image_is_the_input_if_there_is_no_video() -> None:
     graph = {node_id: node for node_id, node in EXPORT.items() if node_id not in ("10", "3", "12")}
     graph["20"] = {"class_type": "LoadImageMask", "inputs": {"image": "mask.png", "channel": "red"}}
     _, found = settled(graph)
@@ -133,7 +133,7 @@ def test_placeholders_that_are_in_the_graph_already_keep_their_names() -> None:
     }
 
 
-def test_values_that_cannot_be_a_default_are_not_proposed() -> None:
+def test_values_that_are_not_valid_defaults_are_not_proposed() -> None:
     graph = copy.deepcopy(EXPORT)
     graph["6"]["inputs"]["text"] = "bell \x07"
     graph["7"]["inputs"]["text"] = "x" * 20_001

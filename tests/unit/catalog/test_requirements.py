@@ -34,14 +34,14 @@ def missing(of: Required, **environment: Any) -> list[tuple[str, str]]:
     return [(lack.kind, lack.name) for lack in lacks(of, inventory(**environment))]
 
 
-def test_a_graph_names_what_it_requires_but_not_what_a_job_fills_in() -> None:
+def test_requirements_of_a_graph_do_not_include_inputs_that_a_job_fills_in() -> None:
     found = required()
     assert found.node_classes == ["CheckpointLoaderSimple", "LoraLoader", "VHS_LoadVideo"]
     assert [model.name for model in found.models] == ["sd15.safetensors"]
     assert found.engine_version is None
 
 
-def test_no_graph_requires_nothing() -> None:
+def test_a_workflow_without_a_graph_requires_nothing() -> None:
     assert required_of(None, [], Requirements()) is None
 
 
@@ -117,7 +117,7 @@ def test_conditions_that_cannot_be_read_are_refused(text: str) -> None:
         Requirements(engine_version=text)
 
 
-def test_only_the_first_few_are_kept() -> None:
+def test_only_the_first_few_missing_requirements_are_kept() -> None:
     wanted = required(from_graph=False, node_classes=[f"Node{number}" for number in range(100)])
     assert len(missing(wanted, node_classes=[])) == MOST_LACKS
 
@@ -142,8 +142,8 @@ NODE, MODEL = Lack(kind="node_class", name="VHS_LoadVideo"), Lack(kind="model", 
             "No worker has the model a.ckpt with the required hash.",
         ),
         ([(Lack(kind="engine_version", name=">=0.8"), 1)], 1, "No worker has an engine of version >=0.8."),
-        ([], 1, "No worker has all that it requires."),
+        ([], 1, "No worker has everything that the workflow requires."),
     ],
 )
-def test_a_sentence_says_what_is_missing(counts: list[tuple[Lack, int]], workers: int, text: str) -> None:
+def test_a_sentence_names_the_missing_requirements(counts: list[tuple[Lack, int]], workers: int, text: str) -> None:
     assert missing_text(counts, workers) == text

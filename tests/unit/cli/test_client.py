@@ -86,7 +86,7 @@ async def test_a_job_that_has_ended_is_not_waited_for() -> None:
         assert [item async for item in client.events(JOB)] == []
 
 
-async def test_a_submit_whose_answer_was_lost_is_asked_again_with_the_same_key() -> None:
+async def test_a_submit_whose_response_was_lost_is_repeated_with_the_same_key() -> None:
     keys: list[str] = []
 
     async def submit(request: web.Request) -> web.StreamResponse:
@@ -125,7 +125,7 @@ async def test_the_key_does_not_go_to_storage_and_bytes_that_differ_are_not_kept
     ("name", "kind"),
     [("a.webp", "image/webp"), ("A.MKV", "video/x-matroska"), ("a.m4v", "video/mp4"), ("a.3gp", "video/3gpp")],
 )
-def test_the_kind_of_a_file_is_known_on_a_system_that_does_not_know_it(
+def test_the_type_of_a_file_is_found_without_help_of_the_system(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mimetypes.guess_type", lambda name: (None, None))
@@ -137,7 +137,7 @@ async def test_a_server_that_is_not_callsheet_is_reported_in_one_sentence() -> N
         return web.Response(text="<html>", status=200 if request.path.endswith("x") else 404)
 
     async with serving("/api/effects/{slug}", page) as client:
-        with pytest.raises(OperatorError, match="does not look like Callsheet"):
+        with pytest.raises(OperatorError, match="does not respond like Callsheet"):
             await client.effect("x")
         with pytest.raises(OperatorError, match="returned the status 404"):
             await client.effect("y")
@@ -157,7 +157,7 @@ ELSEWHERE = "https://evil.example"
         ("callsheet.toml", '[server]\nhost = "evil.example"\n'),
     ],
 )
-def test_files_of_the_working_directory_do_not_lead_a_saved_key_elsewhere(
+def test_files_of_the_working_directory_do_not_redirect_a_saved_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     """A key from the shell's profile, in a directory that another user wrote."""
@@ -174,7 +174,9 @@ def test_files_of_the_working_directory_do_not_lead_a_saved_key_elsewhere(
     assert login_for(None) == Login("https://mine.example", "cs_mine")
 
 
-def test_a_profile_is_not_led_elsewhere_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_of_the_working_directory_does_not_get_the_key_of_a_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     isolate(monkeypatch, tmp_path)
     write_profiles(Profiles("mine", {"mine": Profile("https://mine.example", "cs_mine")}))
     assert login_for(None) == Login("https://mine.example", "cs_mine")
@@ -183,7 +185,7 @@ def test_a_profile_is_not_led_elsewhere_either(tmp_path: Path, monkeypatch: pyte
         login_for(None)
 
 
-def test_a_file_may_name_the_control_plane_of_this_machine_or_bring_its_own_key(
+def test_a_settings_file_may_name_a_local_control_plane_or_its_own_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate(monkeypatch, tmp_path)

@@ -73,7 +73,7 @@ def unwritten(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_that_cannot_be_written_is_one_sentence(unwritten: dict[str, Ended], name: str) -> None:
+def test_unwritable_output_is_reported_in_one_sentence(unwritten: dict[str, Ended], name: str) -> None:
     sentence = "The output cannot be written: Bad file descriptor."
     problem = json.dumps({"code": "failed", "detail": sentence, "errors": []})
     expected = f"{problem}\n" if name == "json" else f"callsheet: {sentence}\n"

@@ -41,11 +41,11 @@ WHOLE_LIFE = (
 def watched(console: Console, *told: JobEvent | JobProgress | str) -> JobDisplay:
     with JobDisplay(console) as display:
         for item in told:
-            display.lost(item) if isinstance(item, str) else display.tell(item)
+            display.lost(item) if isinstance(item, str) else display.show(item)
     return display
 
 
-def test_into_a_pipe_each_stage_is_one_line() -> None:
+def test_each_stage_is_one_line_in_a_pipe() -> None:
     written = StringIO()
     display = watched(Console(file=written), *WHOLE_LIFE)
     assert [line.split()[-1] for line in written.getvalue().splitlines()] == list(display.stages)
@@ -55,14 +55,14 @@ def test_into_a_pipe_each_stage_is_one_line() -> None:
 def test_a_task_shows_no_stage_that_only_engine_jobs_have() -> None:
     written = StringIO()
     with JobDisplay(Console(file=written), TASK_STAGES) as display:
-        for told in WHOLE_LIFE:
-            display.tell(told)
+        for event in WHOLE_LIFE:
+            display.show(event)
     assert list(display.stages) == ["queue", "lease", "done"]
     assert len(written.getvalue().splitlines()) == 3
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_on_a_terminal_it_is_one_line_with_a_bar_that_is_full_at_the_end(width: int) -> None:
+def test_a_terminal_shows_one_line_with_a_bar_that_is_full_at_the_end(width: int) -> None:
     written = StringIO()
     watched(Console(file=written, force_terminal=True, width=width), *WHOLE_LIFE)
     drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", written.getvalue())]
@@ -73,7 +73,7 @@ def test_on_a_terminal_it_is_one_line_with_a_bar_that_is_full_at_the_end(width: 
     assert all("queue" in line for line in drawn if line.strip())
 
 
-def test_a_stage_that_was_over_before_it_was_shown_is_shown_at_the_end() -> None:
+def test_a_stage_that_ended_before_it_was_shown_is_shown_at_the_end() -> None:
     written = StringIO()
     quick = (moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING), moved(JobStatus.COMPLETED))
     display = watched(Console(file=written), *quick)
@@ -81,7 +81,7 @@ def test_a_stage_that_was_over_before_it_was_shown_is_shown_at_the_end() -> None
     assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
 
 
-def test_a_stage_that_was_over_before_the_latest_word_is_shown_before_it() -> None:
+def test_a_stage_that_ended_before_the_latest_event_is_shown_before_it() -> None:
     written = StringIO()
     display = watched(Console(file=written), WHOLE_LIFE[0], moved(JobStatus.PROCESSING), *WHOLE_LIFE[-2:])
     assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
@@ -94,7 +94,7 @@ def test_a_job_that_goes_back_to_the_queue_is_shown_there_again() -> None:
     assert [line.split()[-1] for line in written.getvalue().splitlines()] == ["queue", "lease", "queue", "lease"]
 
 
-def test_a_lost_connection_is_said_once_until_it_is_back() -> None:
+def test_a_lost_connection_is_reported_once() -> None:
     written = StringIO()
     told = (moved(JobStatus.QUEUED), "refused", "refused", moved(JobStatus.PROCESSING), "refused")
     watched(Console(file=written), *told)
@@ -111,13 +111,13 @@ def test_a_transfer_names_its_file_as_it_is(terminal: bool) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_why_a_job_waits_is_said_once_and_only_while_it_does(terminal: bool) -> None:
+def test_the_reason_to_wait_is_shown_once_and_only_while_the_job_waits(terminal: bool) -> None:
     written = StringIO()
     with JobDisplay(Console(file=written, force_terminal=terminal, width=120)) as display:
-        display.tell(moved(JobStatus.QUEUED))
+        display.show(moved(JobStatus.QUEUED))
         display.waits("No worker is online.")
         display.waits("No worker is online.")
-        display.tell(moved(JobStatus.PROCESSING))
+        display.show(moved(JobStatus.PROCESSING))
         display.waits("Others come first.")
     said = written.getvalue()
     assert "Others come first." not in said

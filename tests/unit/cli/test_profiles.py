@@ -27,7 +27,7 @@ def settings(home: Path, **client: Any) -> Settings:
     return load_settings(home=home, client=client)
 
 
-def test_the_first_login_that_there_is_is_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_login_with_the_highest_precedence_is_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert login_of(settings(home, url=HERE, api_key="cs_set")) == Login(HERE, "cs_set")
     assert login_of(settings(home)) == Login(HERE, "cs_here")
     monkeypatch.setenv("CALLSHEET_PROFILE", "there")
@@ -40,7 +40,7 @@ def test_the_first_login_that_there_is_is_used(home: Path, monkeypatch: pytest.M
     assert login_of(settings(home)) == Login(DEMO, "cs_demo")
 
 
-def test_a_key_goes_nowhere_but_to_its_own_url(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_sent_only_to_its_own_url(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert login_of(settings(home, url=f"{THERE}/")) == Login(THERE, "cs_there")
     assert login_of(settings(home, url=DEMO)) == Login(DEMO, "cs_demo")
     with pytest.raises(
@@ -62,18 +62,18 @@ def test_a_profile_that_is_named_must_exist(home: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"profiles": []}', '{"profiles": {"a": {"url": "x"}}}'])
-def test_a_damaged_file_is_one_sentence(home: Path, content: str) -> None:
+def test_a_damaged_file_is_reported_in_one_sentence(home: Path, content: str) -> None:
     profiles_file().write_text(content)
     with pytest.raises(OperatorError, match=r"profiles.json is damaged. Remove it and log in again"):
         read_profiles()
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_path_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
     with pytest.raises(OperatorError, match=r"profiles.json cannot be written: Not a directory"):
         write_profiles(Profiles())
 
 
-def test_keys_are_not_in_what_is_printed_for_developers() -> None:
+def test_representations_of_profiles_do_not_contain_keys() -> None:
     assert "cs_secret" not in repr(Profiles().having("a", Profile(HERE, "cs_secret")))

@@ -62,11 +62,11 @@ def test_a_terminal_shows_no_empty_column_and_a_narrow_one_smaller_gaps() -> Non
     assert shown(10_000, columns, row)[0].split() == ["email", "name", "id"]
 
 
-def test_into_a_pipe_a_row_is_a_line() -> None:
+def test_each_row_is_one_line_in_a_pipe() -> None:
     assert len(shown(10_000, ("id", "why"), (ID, SENTENCE * 20))) == 2
 
 
-def test_wide_characters_count_as_what_they_take() -> None:
+def test_wide_characters_count_with_their_width() -> None:
     lines = shown(21, ("name", "id"), ("写真 写真 写真", "0123456789"))
     assert all("0123456789" in line for line in lines[1:2])
     assert len(lines) == 3

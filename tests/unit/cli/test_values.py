@@ -8,7 +8,7 @@ from callsheet.cli.values import read_payload
 from callsheet.toolbox.errors import OperatorError
 
 
-def test_dotted_keys_are_members_and_values_json_where_they_are_json() -> None:
+def test_dotted_keys_are_members_and_values_are_parsed_as_json_if_possible() -> None:
     said = [
         "product.title=A = B",
         "product.price=19.5",

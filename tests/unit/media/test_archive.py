@@ -53,12 +53,12 @@ async def test_an_entry_that_may_be_very_large_is_written_in_the_longer_form(tmp
     assert (tmp_path / "a" / "b.txt").read_bytes() == b"x" * 9
 
 
-async def test_an_empty_archive_is_one() -> None:
+async def test_an_empty_archive_is_valid() -> None:
     with zipfile.ZipFile(io.BytesIO(await written())) as archive:
         assert archive.namelist() == []
 
 
-async def test_a_time_before_zips_is_their_first() -> None:
+async def test_a_time_before_1980_becomes_the_first_time_of_a_zip() -> None:
     made = await written(Entry("old", datetime(1970, 1, 1, tzinfo=UTC), pieces(b"x")))
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         assert archive.getinfo("old").date_time == (1980, 1, 1, 0, 0, 0)

@@ -64,7 +64,7 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk
 
 
-async def test_a_huge_image_is_measured_without_being_there() -> None:
+async def test_the_size_of_a_huge_image_is_read_from_its_header() -> None:
     found = await read_from(png_header(30_000, 30_000))
     assert found is not None
     assert found.pixels == 900_000_000

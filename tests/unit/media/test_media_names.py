@@ -41,7 +41,7 @@ def test_every_name_makes_a_key_that_cannot_leave_its_folder(name: str, mime_typ
         ("a  b\t(1).webm", "video/webm", "a-b-1.webm"),
     ],
 )
-def test_a_name_in_storage_reminds_of_the_one_it_was_given(name: str, mime_type: str, expected: str) -> None:
+def test_a_name_in_storage_resembles_the_original_name(name: str, mime_type: str, expected: str) -> None:
     assert safe_name(name, mime_type) == expected
 
 
@@ -66,7 +66,7 @@ def test_a_type_is_allowed_by_its_name_or_by_its_kind() -> None:
 
 
 @given(st.binary(max_size=200), TYPES)
-def test_looking_at_bytes_never_fails(beginning: bytes, mime_type: str) -> None:
+def test_detecting_the_type_of_bytes_never_fails(beginning: bytes, mime_type: str) -> None:
     found = contradiction(mime_type, beginning)
     assert found is None or found
 
@@ -132,7 +132,7 @@ def test_a_playlist_is_not_accepted_as_media_whatever_its_type(mime_type: str, b
     assert actual_type(mime_type, beginning) == "application/octet-stream"
 
 
-def test_a_container_that_happens_to_hold_such_a_line_is_one() -> None:
+def test_a_video_that_contains_a_line_of_a_manifest_is_accepted() -> None:
     assert contradiction("video/mp4", MP4 + b"\nc=IN IP4 10.0.0.1\n<MPD>") is None
 
 

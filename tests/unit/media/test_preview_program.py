@@ -50,11 +50,11 @@ def test_a_small_image_is_not_made_larger() -> None:
     assert opened(small(encoded(Image.new("RGB", (20, 10))))).size == (20, 10)
 
 
-def test_transparency_stays() -> None:
+def test_a_transparent_image_stays_transparent() -> None:
     assert opened(small(encoded(Image.new("RGBA", (600, 600), (0, 0, 0, 0))))).has_transparency_data
 
 
-def test_an_image_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_camera() -> None:
+def test_a_rotated_image_is_made_upright_and_loses_its_camera_metadata() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     exif[0x010F] = "a camera"
@@ -63,7 +63,7 @@ def test_an_image_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_c
     assert not made.getexif()
 
 
-def test_an_image_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_header() -> None:
+def test_an_image_with_too_many_pixels_is_refused_by_its_header_before_decoding() -> None:
     side = int(MOST_PIXELS**0.5) + 1
     with pytest.raises(NoPreview, match="pixels"):
         small(encoded(Image.new("1", (side, side))))
@@ -79,7 +79,7 @@ IMAGE = encoded(Image.effect_noise((64, 64), 80).convert("RGB"))
 
 
 @given(st.integers(min_value=0, max_value=len(IMAGE) - 1), st.binary(min_size=1, max_size=8))
-def test_a_broken_image_is_refused_or_made_of_but_nothing_else(at: int, noise: bytes) -> None:
+def test_a_broken_image_is_refused_or_previewed_without_another_error(at: int, noise: bytes) -> None:
     for broken in (IMAGE[:at], IMAGE[:at] + noise + IMAGE[at + len(noise) :]):
         with suppress(NoPreview):
             assert opened(small(broken)).size[0] >= 1

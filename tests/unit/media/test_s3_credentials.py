@@ -37,7 +37,7 @@ class KeyService:
         )
 
 
-def test_keys_are_kept_while_they_are_good() -> None:
+def test_credentials_are_cached_while_they_are_valid() -> None:
     service = KeyService()
     credentials = service.open()
     service.now = START + timedelta(minutes=40)
@@ -46,7 +46,7 @@ def test_keys_are_kept_while_they_are_good() -> None:
     credentials.close()
 
 
-def test_signing_does_not_wait_for_a_renewal_that_can_wait() -> None:
+def test_signing_does_not_wait_for_a_renewal_in_advance() -> None:
     service = KeyService()
     credentials = service.open()
     service.now = START + timedelta(minutes=50)
@@ -61,7 +61,7 @@ def test_signing_does_not_wait_for_a_renewal_that_can_wait() -> None:
     credentials.close()
 
 
-def test_dead_keys_are_never_used() -> None:
+def test_expired_credentials_are_never_used() -> None:
     service = KeyService()
     credentials = service.open()
     service.now = START + timedelta(minutes=90)

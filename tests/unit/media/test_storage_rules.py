@@ -30,7 +30,7 @@ INFO = ObjectInfo("clip", 10, "video/mp4", '"etag"', None, datetime(2026, 1, 2, 
 
 
 @given(KEY)
-def test_ordinary_keys_are_good(key: str) -> None:
+def test_ordinary_keys_are_accepted(key: str) -> None:
     assert validate_key(key) == key
     assert validate_folder(f"{key}/") == key
 
@@ -55,7 +55,7 @@ def test_the_longest_name_fits_on_disk() -> None:
     assert len(f"{name},json") <= 255
 
 
-def test_media_types_with_parameters_are_good() -> None:
+def test_media_types_with_parameters_are_accepted() -> None:
     for good in (
         "video/mp4",
         "text/plain; charset=utf-8",
@@ -83,7 +83,7 @@ def test_media_types_with_parameters_are_good() -> None:
         ("bytes=" + "9" * 5000 + "-", Plan(200, 0, 10)),
     ],
 )
-def test_which_bytes_a_range_is(asked: str, plan: Plan) -> None:
+def test_a_range_header_selects_its_bytes(asked: str, plan: Plan) -> None:
     assert plan_range(asked, 10) == plan
 
 
@@ -138,7 +138,7 @@ def test_no_download_name_breaks_a_header(name: str, status: int) -> None:
 @pytest.mark.parametrize(
     ("name", "clean"), [("..", "file"), (".profile", "profile"), ("a.mp4. .", "a.mp4"), ("." * 300 + "x", "x")]
 )
-def test_no_name_means_another_folder_or_hides_itself(name: str, clean: str) -> None:
+def test_no_name_leads_to_another_folder_or_a_hidden_file(name: str, clean: str) -> None:
     assert clean_name(name) == clean
 
 
@@ -154,7 +154,7 @@ def test_a_grant_comes_back_as_it_was_signed_until_it_expires() -> None:
         signer.read("PUT", "a/b+c", query)
 
 
-def test_another_secret_another_signature() -> None:
+def test_another_secret_makes_another_signature() -> None:
     clock = ManualClock()
     url = UrlSigner(b"one", "http://callsheet", clock).url(Grant("GET", "key", 2**33))
     with pytest.raises(SignatureInvalid):
@@ -170,6 +170,6 @@ def test_a_repeated_parameter_is_refused() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_rubbish_instead_of_a_signature_is_a_refusal(query: bytes) -> None:
+def test_an_invalid_signature_is_refused(query: bytes) -> None:
     with pytest.raises(SignatureInvalid):
         UrlSigner(b"secret", "http://callsheet", ManualClock()).read("GET", "key", query)

@@ -15,6 +15,6 @@ def test_no_statement_repeats_the_condition() -> None:
     assert [name for name, statement in every_statement().items() if COPY.search(statement.text)] == []
 
 
-def test_a_copy_would_be_noticed() -> None:
+def test_the_check_finds_a_repeated_condition() -> None:
     [defined] = [each.sql for each in known_migrations("pool") if each.label == "0026_eligible_candidates"]
     assert len(COPY.findall(defined)) == 3

@@ -36,7 +36,7 @@ def test_the_same_contenders_and_seed_make_the_same_pair_in_whatever_order_they_
 
 
 @given(contenders, st.integers())
-def test_a_pair_is_two_of_one_step_and_is_there_whenever_there_are_two(field: list[Contender], seed: int) -> None:
+def test_any_two_candidates_of_one_step_make_a_pair(field: list[Contender], seed: int) -> None:
     pair = choose_pair(field, (), seed)
     possible = [(one, two) for one, two in combinations(field, 2) if one.position == two.position]
     if pair is None:
@@ -65,7 +65,7 @@ def test_the_candidates_with_the_fewest_votes_are_paired(seed: int) -> None:
 
 
 @given(st.integers())
-def test_among_opponents_the_closest_is_taken(seed: int) -> None:
+def test_the_closest_opponent_is_chosen(seed: int) -> None:
     new = Contender(UUID(int=1), 1, 1, 1000, 0)
     close = Contender(UUID(int=2), 2, 1, 1020, 1)
     far = Contender(UUID(int=3), 3, 1, 1300, 1)

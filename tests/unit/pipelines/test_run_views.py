@@ -23,6 +23,6 @@ def test_parts_add_up_over_all_steps_and_end_with_the_total() -> None:
     assert (shown.used, shown.held, shown.left) == (20, 10, 70)
 
 
-def test_a_run_that_has_just_started_has_parts_of_a_second() -> None:
+def test_the_chart_of_a_new_run_has_parts_of_one_second() -> None:
     assert part_seconds(bounds(0), 60) == 1.0
     assert [part.total for part in spending_view(bounds(0), [], 2).parts] == [0, 0]

@@ -125,7 +125,7 @@ def test_a_base_is_started_only_if_no_candidate_is_eligible_and_leaves_and_jobs_
 
 
 @given(trees(), some.sampled_from(Strategy))
-def test_no_work_says_why(tree: Tree, strategy: Strategy) -> None:
+def test_a_run_without_work_gives_the_reason(tree: Tree, strategy: Strategy) -> None:
     choice = next_group(tree.state(strategy))
     assert (choice.mode is Mode.NO_WORK) == (choice.idle is not None)
     if choice.idle is Idle.DONE:
@@ -222,7 +222,7 @@ def test_a_job_in_flight_counts_for_its_parent_and_for_the_target() -> None:
     assert next_group(state(step(1), step(2), leaves=10)) == Choice(Mode.NO_WORK, idle=Idle.DONE)
 
 
-def test_ten_thousand_draws_fall_as_the_elo_scores_say() -> None:
+def test_ten_thousand_draws_follow_the_elo_scores() -> None:
     among = [1000, 2000, 500, 0, 1500]
     drawn = Counter(Draw(7, number).parent(among) for number in range(10_000))
     # Chi-squared with three degrees of freedom: one in a thousand is above 16.3.
@@ -293,7 +293,7 @@ def test_a_draw_is_repeatable_and_takes_no_candidate_without_points(seed: int, n
     assert elos[chosen] > 0 or not any(elos)
 
 
-def test_draws_stay_what_they_were_in_every_version() -> None:
+def test_draws_do_not_change_between_versions() -> None:
     draw = Draw(42, 7)
     assert (draw.parent(range(1, 101)), draw.seed()) == (99, 7016704079441923)
     samples = Draw(42, 7).samples(1, 100_000, 1300, 2)

@@ -75,7 +75,7 @@ async def written(actor: Actor, directory: Path, **choices: Any) -> Any:
     return done.result
 
 
-async def test_the_model_writes_what_is_asked_for(service: Service, actor: Actor, tmp_path: Path) -> None:
+async def test_the_request_decides_what_the_model_writes(service: Service, actor: Actor, tmp_path: Path) -> None:
     result = await written(actor, tmp_path, style="playful", tone="warm", length="short", language="de")
     assert result == {"text": "Buy this lamp.", "written_by": "small-1", "language": "de"}
     [(authorization, body)] = service.asked
@@ -105,7 +105,7 @@ async def test_an_error_of_the_service_is_reported_without_the_key(
 @pytest.mark.parametrize(
     "answer", [b"[]", b"{}", b'{"choices": []}', b'{"choices": [{"message": {"content": null}}]}', b"1"]
 )
-async def test_an_answer_without_a_text_is_a_failure(
+async def test_a_response_without_a_text_is_a_failure(
     service: Service, actor: Actor, tmp_path: Path, answer: bytes
 ) -> None:
     service.answer = answer
@@ -113,13 +113,13 @@ async def test_an_answer_without_a_text_is_a_failure(
         await written(actor, tmp_path)
 
 
-async def test_a_text_that_cannot_be_kept_is_mended(service: Service, actor: Actor, tmp_path: Path) -> None:
+async def test_a_text_that_postgresql_cannot_store_is_corrected(service: Service, actor: Actor, tmp_path: Path) -> None:
     service.content = "Half \ud800 and \0 nothing."
     assert (await written(actor, tmp_path))["text"] == "Half ? and  nothing."
 
 
 @pytest.mark.parametrize("length", ["short", "medium", "long"])
-async def test_without_a_key_a_template_is_filled_and_says_so(tmp_path: Path, length: str) -> None:
+async def test_a_template_is_used_and_marked_if_there_is_no_key(tmp_path: Path, length: str) -> None:
     registry = open_registry(ProvidersConfig())
     actor = registry.actors["copy"]
     result = await written(actor, tmp_path, length=length, language="fr")

@@ -76,7 +76,7 @@ def styled_provider(service: MediaService, style: str, tmp_path: Path) -> Styled
     return StyledProvider(service, style, directory)
 
 
-async def test_a_job_is_submitted_asked_for_and_downloaded(styled_provider: StyledProvider, style: str) -> None:
+async def test_a_job_is_submitted_polled_and_downloaded(styled_provider: StyledProvider, style: str) -> None:
     made = await styled_provider.make()
     [file] = made.files
     assert (file.path.read_bytes(), file.name, file.mime_type) == (PNG, f"{style}-1.png", "image/png")
@@ -96,7 +96,7 @@ async def test_every_output_is_fetched_once_and_keeps_its_kind(styled_provider: 
     ]
 
 
-async def test_values_go_in_with_their_types_and_quotes_change_nothing(service: MediaService, tmp_path: Path) -> None:
+async def test_values_keep_their_types_and_quotes_change_nothing(service: MediaService, tmp_path: Path) -> None:
     hostile = 'a "lighthouse", {"width": 1} {params.width} {secret} \\'
     await StyledProvider(service, "leonardo", tmp_path).make(prompt=hostile, params={"width": 640})
     assert service.sent("submit") == [{"prompt": hostile, "width": 640, "height": 768, "num_images": 1}]
@@ -145,7 +145,7 @@ async def test_percent_and_status_are_reported(service: MediaService, tmp_path: 
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_a_service_that_has_no_time_is_unavailable_and_not_asked_again_at_once(
+async def test_a_busy_service_counts_as_unavailable_and_is_not_retried_at_once(
     styled_provider: StyledProvider, status: int
 ) -> None:
     styled_provider.service.always["submit"] = responding(status, {"error": "busy"})
@@ -154,26 +154,28 @@ async def test_a_service_that_has_no_time_is_unavailable_and_not_asked_again_at_
     assert (failed.details["status"], failed.retryable, styled_provider.service.count("submit")) == (status, True, 1)
 
 
-async def test_a_short_pause_that_the_service_asks_for_is_made(styled_provider: StyledProvider) -> None:
+async def test_a_short_retry_after_time_is_respected(styled_provider: StyledProvider) -> None:
     styled_provider.service.faults["submit"] = [responding(429, Retry_After="0"), responding(503, Retry_After="0")]
     assert (await styled_provider.make()).provider_job_id == "job/1 ü"
     assert styled_provider.service.count("submit") == 3
 
 
-async def test_a_long_pause_is_left_to_the_queue(styled_provider: StyledProvider) -> None:
+async def test_a_long_retry_after_time_is_left_to_the_queue(styled_provider: StyledProvider) -> None:
     styled_provider.service.always["submit"] = responding(429, Retry_After="3600")
     failed = await styled_provider.fail()
     assert isinstance(failed, ProviderUnavailable)
     assert (failed.details["retry_after_seconds"], styled_provider.service.count("submit")) == (3600.0, 1)
 
 
-async def test_a_lost_answer_to_a_submit_is_not_repeated_here(styled_provider: StyledProvider) -> None:
+async def test_a_submit_whose_response_was_lost_is_not_repeated_by_the_provider(
+    styled_provider: StyledProvider,
+) -> None:
     styled_provider.service.always["submit"] = dropped
     assert isinstance(await styled_provider.fail(), ProviderUnavailable)
     assert styled_provider.service.count("submit") == 1
 
 
-async def test_a_refusal_fails_for_good_and_shows_no_urls_and_no_secrets(
+async def test_a_refusal_fails_permanently_and_shows_no_urls_and_no_secrets(
     styled_provider: StyledProvider,
 ) -> None:
     said = f"prompt was blocked, see https://example.com/x?token=1 \n password=hunter2 {SECRET} " + "x" * 1000
@@ -206,7 +208,7 @@ async def test_a_service_that_redirects_is_not_followed_with_the_key(styled_prov
     [{}, {"task_id": None}, {"task_id": ".."}, {"task_id": {"a": 1}}, [], "x", {"task_id": True}]
     + [{"task_id": odd} for odd in ("a\ud800", "a\0", "a\nb", "x" * 501)],
 )
-async def test_an_answer_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
+async def test_a_response_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
     service.always["submit"] = responding(200, answer)
     failed = await StyledProvider(service, "midjourney", tmp_path).fail()
     assert failed.type == "provider_answer"
@@ -230,7 +232,7 @@ async def test_an_html_page_instead_of_json_counts_as_unavailable(styled_provide
     assert isinstance(await styled_provider.fail(), ProviderUnavailable)
 
 
-async def test_a_job_that_was_taken_survives_a_service_that_stumbles(styled_provider: StyledProvider) -> None:
+async def test_an_accepted_job_survives_temporary_errors_of_the_service(styled_provider: StyledProvider) -> None:
     styled_provider.service.faults["poll"] = [
         responding(404, {"error": "not yet"}),
         responding(500, {}),
@@ -244,16 +246,14 @@ async def test_a_job_that_was_taken_survives_a_service_that_stumbles(styled_prov
     assert styled_provider.service.count("submit") == 1
 
 
-async def test_patience_with_a_service_that_says_nothing_ends_and_so_does_the_job_there(
-    service: MediaService, tmp_path: Path
-) -> None:
+async def test_a_job_at_a_silent_service_is_canceled_after_a_limit(service: MediaService, tmp_path: Path) -> None:
     service.always["poll"] = responding(503, {})
     failed = await StyledProvider(service, "leonardo", tmp_path).fail(poll={"patience_seconds": 0})
     assert isinstance(failed, ProviderUnavailable)
     assert service.canceled == ["job/1 ü"]
 
 
-async def test_a_job_that_the_service_knows_no_more_is_lost(styled_provider: StyledProvider) -> None:
+async def test_a_job_that_the_service_has_forgotten_is_lost(styled_provider: StyledProvider) -> None:
     styled_provider.service.faults["poll"] = [responding(200, pending(styled_provider.style)), responding(404, {})]
     failed = await styled_provider.fail()
     assert (failed.type, failed.details["status"]) == ("provider_refused", 404)
@@ -263,7 +263,7 @@ def pending(style: str) -> dict[str, Any]:
     return {"generations_by_pk": {"status": "PENDING"}} if style == "leonardo" else {"status": "processing"}
 
 
-async def test_a_job_that_failed_there_fails_here_with_the_reason(styled_provider: StyledProvider) -> None:
+async def test_a_job_that_fails_at_the_service_fails_with_its_reason(styled_provider: StyledProvider) -> None:
     styled_provider.service.failure = "content policy, see https://example.com/policy"
     failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_failed", False)
@@ -282,7 +282,9 @@ async def test_more_outputs_than_are_accepted_fail_the_job(styled_provider: Styl
 
 
 @pytest.mark.thorough
-async def test_a_job_that_takes_too_long_is_canceled_there_and_fails(service: MediaService, tmp_path: Path) -> None:
+async def test_a_job_that_takes_too_long_is_canceled_at_the_service_and_fails(
+    service: MediaService, tmp_path: Path
+) -> None:
     service.polls_until_done = 10**9
     failed = await StyledProvider(service, "leonardo", tmp_path).fail(limit_seconds=3)
     assert (failed.type, failed.retryable, service.canceled) == ("run_limit", False, ["job/1 ü"])
@@ -293,7 +295,7 @@ async def test_a_service_that_never_responds_runs_into_the_timeout(styled_provid
     assert isinstance(await styled_provider.fail(request_seconds=0.2), ProviderUnavailable)
 
 
-async def test_a_run_that_is_stopped_is_canceled_there(service: MediaService, tmp_path: Path) -> None:
+async def test_a_stopped_run_is_canceled_at_the_service(service: MediaService, tmp_path: Path) -> None:
     service.polls_until_done = 10**9
     run = asyncio.create_task(StyledProvider(service, "leonardo", tmp_path).make())
     await until(lambda: service.count("poll") > 0)
@@ -303,7 +305,7 @@ async def test_a_run_that_is_stopped_is_canceled_there(service: MediaService, tm
     assert service.canceled == ["job/1 ü"]
 
 
-async def test_a_run_that_is_stopped_while_it_is_submitted_is_canceled_there_too(
+async def test_a_run_stopped_during_its_submission_is_canceled_at_the_service(
     service: MediaService, tmp_path: Path
 ) -> None:
     arrived, go_on = asyncio.Event(), asyncio.Event()
@@ -370,7 +372,7 @@ async def test_an_output_without_end_is_cut_off(styled_provider: StyledProvider)
     assert (failed.type, failed.retryable) == ("output_too_large", False)
 
 
-async def test_an_output_that_never_comes_is_given_up(styled_provider: StyledProvider) -> None:
+async def test_waiting_for_an_output_that_never_arrives_ends(styled_provider: StyledProvider) -> None:
     styled_provider.service.always["file"] = silent
     assert isinstance(await styled_provider.fail(download={"limit_seconds": 0.05}), ProviderUnavailable)
 

@@ -64,7 +64,7 @@ def test_a_value_adds_no_segment_and_no_parameter_to_a_url(value: str) -> None:
         ("data.images.99999999999999999999.url", []),
     ],
 )
-def test_a_dotted_path_finds_what_is_there_and_nothing_else(path: str, found: list[str]) -> None:
+def test_a_dotted_path_finds_exactly_its_value(path: str, found: list[str]) -> None:
     assert dug({"data": {"images": [{"url": "a"}, {"url": "b"}, {}], "none": None}}, path) == found
 
 
@@ -89,5 +89,5 @@ def test_texts_are_found_in_lists_too_each_once() -> None:
         (None, None),
     ],
 )
-def test_a_percent_is_read_from_what_services_write(value: Any, percent: float | None) -> None:
+def test_a_percent_is_read_from_the_formats_of_services(value: Any, percent: float | None) -> None:
     assert percent_of(value) == percent

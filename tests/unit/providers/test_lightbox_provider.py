@@ -59,14 +59,16 @@ def graph(seconds: float = 0, class_type: str = "ProbeSleep") -> dict[str, Any]:
     }
 
 
-async def test_words_become_as_many_images_of_that_size_as_were_asked_for(engine_url: str, tmp_path: Path) -> None:
+async def test_a_prompt_becomes_the_requested_number_of_images_of_the_requested_size(
+    engine_url: str, tmp_path: Path
+) -> None:
     wanted = {"width": 64, "height": 48, "batch_size": 2, "seed": 9, "steps": 1}
     result = await made(engine_url, tmp_path, Generation("txt2img", "hills", wanted))
     assert [image_in(file).size for file in result.files] == [(64, 48)] * 2
     assert result.details == {"params": wanted}
 
 
-async def test_an_image_is_changed_by_words(engine_url: str, service: MediaService, tmp_path: Path) -> None:
+async def test_an_image_is_changed_by_a_prompt(engine_url: str, service: MediaService, tmp_path: Path) -> None:
     given = Image.new("RGB", (40, 30), "red")
     content = BytesIO()
     given.save(content, "PNG")
@@ -97,7 +99,7 @@ async def test_an_image_that_must_not_be_fetched_fails_the_task_and_not_the_engi
     assert names_in(tmp_path) == []
 
 
-async def test_an_image_of_our_own_storage_is_fetched_wherever_that_is(
+async def test_an_image_in_the_installations_own_storage_is_fetched_also_in_a_private_network(
     engine_url: str, service: MediaService, tmp_path: Path
 ) -> None:
     content = BytesIO()
@@ -119,7 +121,7 @@ async def test_an_image_of_our_own_storage_is_fetched_wherever_that_is(
     assert not isinstance(passing.value, ProviderUnavailable)
 
 
-async def test_a_graph_of_ones_own_runs_where_that_is_allowed(engine_url: str, tmp_path: Path) -> None:
+async def test_a_users_own_graph_runs_if_the_settings_allow_it(engine_url: str, tmp_path: Path) -> None:
     generation = Generation("graph", "", {"graph": graph(), "output_node": "3"})
     [file] = (await made(engine_url, tmp_path, generation, allow_graphs=True)).files
     assert image_in(file).size == (64, 32)

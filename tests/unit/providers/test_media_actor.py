@@ -54,7 +54,7 @@ def test_concurrency_and_finish_come_from_the_provider(registry: ActorRegistry) 
     assert plan.effect is None
 
 
-def test_the_callers_own_fields_are_let_through(registry: ActorRegistry) -> None:
+def test_extra_fields_of_known_clients_are_accepted(registry: ActorRegistry) -> None:
     own = {"workflow_run_id": "r", "interaction_id": "i", "prompt_id": "p", "source_data": None}
     assert registry.actors["media"].plan({**LEONARDO, **own}).provider == "leonardo"
 
@@ -121,14 +121,14 @@ async def test_a_provider_that_is_not_set_up_names_the_setting(service: MediaSer
         }
 
 
-async def test_a_blocked_provider_is_not_there(service: MediaService) -> None:
+async def test_a_blocked_provider_is_not_listed(service: MediaService) -> None:
     async with opened(http={"leonardo": service_table("leonardo", service)}, blocked="leonardo, replicate") as registry:
         assert refused(registry, LEONARDO) == {
             "payload.provider": "Unknown provider 'leonardo'. Available: comfyui, lightbox."
         }
 
 
-async def test_a_task_that_is_run_to_its_end_brings_files_and_a_result(registry: ActorRegistry, tmp_path: Path) -> None:
+async def test_a_task_that_runs_to_its_end_has_files_and_a_result(registry: ActorRegistry, tmp_path: Path) -> None:
     done = await registry.actors["media"].run(media_task(tmp_path, params={"width": 600}))
     assert isinstance(done, Done)
     assert [file.path.read_bytes() for file in done.files] == [PNG]
@@ -190,7 +190,7 @@ async def test_a_task_for_a_worker_beside_an_engine_is_not_run_elsewhere(
     assert (failed.value.type, failed.value.retryable) == ("wrong_worker", True)
 
 
-def test_a_page_can_show_what_would_be_made(registry: ActorRegistry) -> None:
+def test_a_preview_of_the_request_can_be_shown(registry: ActorRegistry) -> None:
     shown = registry.media["leonardo"].preview_info(Generation("txt2img", "x", {"width": 600}))
     assert shown["params"] == {"width": 600, "height": 768, "count": 1}
     shown = registry.media["comfyui"].preview_info(Generation("txt2img", "x", {"seed": 1}))
@@ -221,14 +221,14 @@ class TestWebhooks:
         assert deferred == Deferred("prediction-1", 3600)
         assert provider.calls == ["submit"]
 
-    async def test_a_later_attempt_looks_first_and_submits_what_is_not_there(
+    async def test_a_later_attempt_looks_for_the_prediction_and_submits_a_missing_one(
         self, media: MediaActor, provider: RecordingProvider, tmp_path: Path
     ) -> None:
         callback = Callback("https://example.com/api/webhooks/recording/x", may_exist=True)
         assert await media.run(self.task(tmp_path, callback)) == Deferred("prediction-1", 3600)
         assert provider.calls == ["find", "submit"]
 
-    async def test_a_later_attempt_takes_what_is_there(
+    async def test_a_later_attempt_uses_the_prediction_it_finds(
         self, media: MediaActor, provider: RecordingProvider, tmp_path: Path
     ) -> None:
         callback = Callback("https://example.com/api/webhooks/recording/x", may_exist=True)
@@ -237,7 +237,7 @@ class TestWebhooks:
         assert await media.run(self.task(tmp_path, callback)) == Deferred("prediction-1", 3600)
         assert provider.calls == ["find"]
 
-    async def test_without_a_callback_url_nothing_is_submitted(
+    async def test_a_task_without_a_callback_url_is_not_submitted(
         self, media: MediaActor, provider: RecordingProvider, tmp_path: Path
     ) -> None:
         with pytest.raises(ProviderError) as failed:

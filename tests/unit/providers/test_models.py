@@ -36,7 +36,7 @@ def test_inputs_of_loaders_name_models(name: str) -> None:
         ("ckpt_name", None),
     ],
 )
-def test_other_inputs_and_other_files_are_not(name: str, value: Any) -> None:
+def test_other_inputs_and_other_files_name_no_models(name: str, value: Any) -> None:
     assert models_of_graph({"1": node(**{name: value})}) == []
 
 
@@ -46,7 +46,7 @@ def test_each_file_and_each_class_counts_once() -> None:
     assert classes_of_graph(graph) == ["Loader"]
 
 
-def test_odd_graphs_are_passed_over() -> None:
+def test_unusual_graphs_are_skipped() -> None:
     assert models_of_graph({"1": "no node", "2": {"inputs": "none"}, "3": {}}) == []
 
 

@@ -49,7 +49,7 @@ def test_every_wrong_parameter_is_named() -> None:
     }
 
 
-def test_a_null_says_nothing() -> None:
+def test_a_null_counts_as_missing() -> None:
     assert list(parameter_problems({"width": WIDTH}, "txt2img", {"width": None})) == []
     assert with_defaults({"width": WIDTH, "seed": Parameter(type="integer")}, {"width": None}) == {"width": 1024}
     assert with_defaults({"width": WIDTH}, {"width": 600}) == {"width": 600}
@@ -58,6 +58,6 @@ def test_a_null_says_nothing() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"least": 2, "most": 1}, {"default": 5}, {"type": "integer", "default": "x"}, {"type": "colour"}]
 )
-def test_a_parameter_that_makes_no_sense_is_refused_in_the_settings(wrong: dict[str, Any]) -> None:
+def test_an_impossible_parameter_is_refused_in_the_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Parameter.model_validate(wrong)

@@ -33,7 +33,7 @@ def actors() -> dict[str, Actor]:
 
 
 @pytest.mark.parametrize("name", ["copy", "scrape", "static_ad", "ugc_video", "tts"])
-def test_the_example_of_an_actor_fits_its_schema_and_is_taken(actors: dict[str, Actor], name: str) -> None:
+def test_the_example_of_an_actor_fits_its_schema_and_is_accepted(actors: dict[str, Actor], name: str) -> None:
     form = form_of(actors[name])
     assert form.description
     assert form.example is not None
@@ -94,7 +94,7 @@ def test_parameters_keep_their_limits() -> None:
     assert schema["properties"]["blur"] == {"type": "number", "title": "Blur", "minimum": 0.5}
 
 
-def test_an_actor_that_says_nothing_takes_any_object() -> None:
+def test_an_actor_without_a_schema_accepts_any_object() -> None:
     class Silent:
         name = "silent"
 

@@ -40,7 +40,7 @@ LAMP = {
         {"@type": "WebPage", "mainEntity": {**LAMP, "@type": "http://schema.org/Product"}},
     ],
 )
-def test_json_ld_is_believed_first_wherever_the_product_is_in_it(data: Any) -> None:
+def test_json_ld_takes_precedence_wherever_the_product_is_in_it(data: Any) -> None:
     found = read_page(page("<h1>Other</h1>", f'<meta property="og:title" content="Other">{json_ld(data)}'), URL)
     assert (found["title"], found["description"]) == ("Lamp & Shade", "It shines .")
     assert (found["price"], found["currency"]) == ("1299.000", "EUR")
@@ -136,7 +136,7 @@ def test_currencies_are_codes(said: object, currency: str | None) -> None:
         page("<h1>\ud800 half</h1>".encode("utf-8", "replace").decode(), "<base href='http://['>"),
     ],
 )
-def test_whatever_the_page_is_the_result_has_its_shape_and_bounds(html: str) -> None:
+def test_the_result_of_any_page_has_the_documented_shape_and_bounds(html: str) -> None:
     found = read_page(html, URL)
     assert set(found) == {"title", "description", "price", "currency", "images", "text"}
     assert len(found["title"]) <= 300
@@ -145,7 +145,7 @@ def test_whatever_the_page_is_the_result_has_its_shape_and_bounds(html: str) -> 
     assert all(image.startswith(("http://", "https://")) for image in found["images"])
 
 
-def test_a_product_is_kept_without_what_is_wrong_with_it() -> None:
+def test_invalid_fields_of_a_product_are_dropped() -> None:
     found = {
         "title": "Lamp",
         "description": "It shines.",

@@ -53,7 +53,7 @@ async def test_built_in_actors_and_providers_need_no_settings() -> None:
             assert (provider.name, lacking_of_provider(provider)) == (name, [])
 
 
-async def test_a_package_of_others_adds_providers_and_actors(install: Install, tmp_path: Path) -> None:
+async def test_another_package_can_add_providers_and_actors(install: Install, tmp_path: Path) -> None:
     install()
     async with opened(plugins={"tiny": {"signature": "by me"}}) as registry:
         assert {"tiny_count", "tiny_wait", "media"} <= set(registry.actors)
@@ -74,7 +74,7 @@ async def test_settings_of_a_package_are_not_shown(install: Install) -> None:
     assert "very-secret" not in f"{config!r} {config.model_dump()} {config.model_dump_json()}"
 
 
-async def test_a_blocked_provider_of_others_is_not_there(install: Install) -> None:
+async def test_a_blocked_provider_of_another_package_is_not_listed(install: Install) -> None:
     install()
     async with opened(blocked="tiny") as registry:
         assert "tiny" not in registry.media
@@ -130,7 +130,7 @@ def test_a_service_cannot_take_the_name_of_another_provider(name: str) -> None:
     assert stops(http={name: service}) == f"There are two in callsheet.providers that are named {name!r}."
 
 
-async def test_a_provider_whose_close_fails_keeps_no_other_open() -> None:
+async def test_an_error_in_the_close_of_a_provider_does_not_keep_others_open() -> None:
     closed: list[str] = []
 
     class Closing(RecordingProvider):

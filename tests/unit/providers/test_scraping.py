@@ -72,7 +72,7 @@ async def refused(scraper: Scraper, url: str) -> ProviderError:
     return refused.value
 
 
-async def test_a_page_becomes_a_product_and_says_who_asked(site: Site, scraper: Scraper) -> None:
+async def test_a_page_becomes_a_product_and_the_request_names_its_user_agent(site: Site, scraper: Scraper) -> None:
     product = await scraper.scrape(site.shows())
     assert product == {
         "title": "Lämp",
@@ -159,7 +159,7 @@ async def test_a_page_without_a_product_is_refused(
 @pytest.mark.parametrize(
     "url", ["http://169.254.169.254/latest", "http://10.0.0.1/", "http://[::1]/", "http://127.0.0.2/"]
 )
-async def test_our_own_networks_are_not_read(scraper: Scraper, url: str) -> None:
+async def test_private_networks_are_not_read(scraper: Scraper, url: str) -> None:
     assert (await refused(scraper, url)).type == "address_refused"
 
 
@@ -174,12 +174,12 @@ async def test_a_host_that_does_not_exist_is_not_asked_again_and_one_that_is_dow
     assert (error.type, error.retryable) == ("page_unreachable", True)
 
 
-async def test_a_page_that_does_not_come_is_given_up(site: Site, scraping_client: GuardedClient) -> None:
+async def test_a_page_that_does_not_arrive_is_given_up(site: Site, scraping_client: GuardedClient) -> None:
     error = await refused(Scraper(ScrapingConfig(timeout_seconds=0.3), scraping_client), f"{site.url}/slow")
     assert (error.type, error.retryable) == ("page_unreachable", True)
 
 
-async def test_without_a_parser_it_is_said_what_to_install(
+async def test_the_error_names_the_package_of_a_missing_parser(
     site: Site, scraper: Scraper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("callsheet.providers.ads.scraping.find_spec", lambda name: None)

@@ -49,7 +49,7 @@ async def run(registry: ActorRegistry, name: str, directory: Path, callback: Cal
     return await registry.actors[name].run(task)
 
 
-async def test_each_asks_its_model_for_what_that_takes(
+async def test_each_actor_sends_its_model_the_inputs_of_that_model(
     server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     for name in PAYLOADS:
@@ -71,14 +71,14 @@ async def test_each_asks_its_model_for_what_that_takes(
     assert speech == {"text": "Hello.", "voice": "ann", "speed": 1.5}
 
 
-async def test_plans_say_who_executes_and_how_many_at_once(registry: ActorRegistry) -> None:
+async def test_plans_name_the_executor_and_the_concurrency_limit(registry: ActorRegistry) -> None:
     plans = {name: registry.actors[name].plan(payload) for name, payload in PAYLOADS.items()}
     assert {(plan.provider, plan.finish) for plan in plans.values()} == {("replicate", Finish.WEBHOOK)}
     assert plans["ugc_video"].concurrency == Concurrency("media:replicate:ugc_video", 2)
     assert plans["tts"].concurrency == plans["static_ad"].concurrency == Concurrency("media:replicate", 10)
 
 
-async def test_a_prediction_that_may_exist_is_looked_up_and_not_submitted_again(
+async def test_a_prediction_that_may_exist_is_found_and_not_submitted_again(
     server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     first = await run(registry, "tts", tmp_path)
@@ -135,7 +135,7 @@ async def test_a_kind_without_a_model_is_refused_with_the_name_of_the_setting(
     await registry.close()
 
 
-async def test_without_a_callback_url_nothing_is_submitted(
+async def test_a_task_without_a_callback_url_is_not_submitted(
     server: ReplicateServer, registry: ActorRegistry, tmp_path: Path
 ) -> None:
     with pytest.raises(ProviderError, match="call back"):

@@ -34,7 +34,7 @@ def a_fleet(**options: object) -> ScaledFleet:
     return ScaledFleet(1, "gpu", "production", Policy(maximum=3), "command", options or {"command": "rent"})
 
 
-async def test_the_program_is_called_with_what_is_wanted_and_no_shell(
+async def test_the_program_is_called_with_the_wanted_number_and_without_a_shell(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALLSHEET_SECRET_KEY", "must not leak")
@@ -57,7 +57,7 @@ async def test_output_that_is_not_an_id_is_refused() -> None:
         await rent.actual(a_fleet())
 
 
-async def test_a_failure_carries_what_the_program_said_without_secrets() -> None:
+async def test_a_failure_has_the_output_of_the_program_without_secrets() -> None:
     program = (sys.executable, "-c", "import sys; sys.exit('the cloud refused\\nwith password=hunter2')")
     rent = CommandDriver(ScalingSettings(commands={"rent": program}))
     with pytest.raises(DriverError) as failed:
@@ -81,7 +81,7 @@ def _state_of(process: str) -> str:
     return subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True).stdout[:1]
 
 
-async def test_a_program_that_is_not_there_is_a_failure_of_the_driver(tmp_path: Path) -> None:
+async def test_a_missing_program_is_a_failure_of_the_driver(tmp_path: Path) -> None:
     with pytest.raises(DriverError, match="The command 'rent' cannot be run"):
         await driver(tmp_path / "missing").actual(a_fleet())
     with pytest.raises(DriverError, match="no command 'gone' in the settings"):

@@ -57,7 +57,7 @@ def test_a_worker_that_is_coming_is_not_ordered_twice() -> None:
     assert (decision.wanted, decision.cause) == (1, "steady")
 
 
-def test_no_more_are_ordered_than_may_register() -> None:
+def test_no_more_workers_are_ordered_than_may_register() -> None:
     some_places = look(jobs=10, seconds=600, workers=some(2, busy=2), places=1)
     assert (some_places.wanted, some_places.cause) == (3, "backlog")
     assert some_places.reason.endswith("1 worker is ordered, as many as fleet.max_workers allows.")
@@ -119,7 +119,7 @@ def test_the_minimum_is_kept_without_a_job_and_without_waiting() -> None:
     assert decision.reason == "The minimum is 2 workers: 1 worker is ordered."
 
 
-def test_all_go_when_the_fleet_was_idle_for_the_idle_time() -> None:
+def test_all_workers_are_removed_after_the_idle_time() -> None:
     decision = look(workers=some(3))
     assert (decision.wanted, decision.drain, decision.cause) == (0, ("w0", "w1", "w2"), "idle")
     assert decision.reason == "No worker was needed for the last 300 s: 3 workers go."
@@ -133,22 +133,22 @@ def test_workers_that_were_idle_at_the_busiest_moment_are_removed() -> None:
     assert len(look(workers=some(3), history=busy_earlier).drain) == 3
 
 
-def test_a_busy_worker_stays() -> None:
+def test_a_busy_worker_is_not_removed() -> None:
     assert look(workers=some(3, busy=1)).drain == ("w1", "w2")
 
 
 @pytest.mark.parametrize("moment", ["last_out_at", "last_in_at"])
-def test_none_goes_soon_after_a_change_in_either_direction(moment: str) -> None:
+def test_no_worker_is_removed_soon_after_scaling_in_either_direction(moment: str) -> None:
     assert not look(workers=some(3), history=replace(QUIET, **{moment: NOW - 299})).drain
     assert look(workers=some(3), history=replace(QUIET, **{moment: NOW - 300})).drain
 
 
-def test_none_goes_after_a_time_that_was_not_watched() -> None:
+def test_no_worker_is_removed_after_a_gap_in_observation() -> None:
     assert not look(workers=some(3), history=History()).drain
     assert not look(workers=some(3), history=replace(QUIET, seen_at=NOW - 3600)).drain
 
 
-def test_none_goes_while_a_part_of_the_queue_is_unknown_but_workers_come() -> None:
+def test_workers_are_added_but_not_removed_while_a_part_of_the_queue_is_unknown() -> None:
     decision = look(workers=some(3), unknown="Pool eu is away.")
     assert (decision.wanted, decision.drain, decision.cause) == (3, (), "unknown_queue")
     assert decision.reason == "No worker goes: Pool eu is away."
@@ -162,7 +162,7 @@ def test_workers_that_the_driver_does_not_know_count_and_stay() -> None:
     assert look(jobs=1, seconds=5, workers=[by_hand]).wanted == 1
 
 
-def test_a_fleet_above_a_lowered_maximum_lets_go_idle_workers_first_then_the_least_busy() -> None:
+def test_a_fleet_above_its_maximum_removes_idle_workers_first_then_the_least_busy() -> None:
     workers = [a_worker("full", 3, slots=3), a_worker("half", 1, slots=3), a_worker("idle", slots=3)]
     history = replace(QUIET, last_out_at=NOW - 1)
     assert look(Policy(maximum=2), jobs=90, seconds=9000, workers=workers, history=history).drain == ("idle",)
@@ -175,7 +175,7 @@ def test_a_fleet_above_a_lowered_maximum_lets_go_idle_workers_first_then_the_lea
     ("wanted", "on_demand_minimum", "spot_share", "expected"),
     [(0, 2, 1.0, 0), (1, 2, 1.0, 1), (5, 2, 1.0, 2), (5, 0, 0.0, 5), (5, 1, 0.5, 3), (31, 1, 0.9, 4), (1, 0, 0.5, 1)],
 )
-def test_on_demand_and_spot_share_the_wanted(
+def test_on_demand_and_spot_workers_share_the_wanted_number(
     wanted: int, on_demand_minimum: int, spot_share: float, expected: int
 ) -> None:
     assert Policy(maximum=50, on_demand_minimum=on_demand_minimum, spot_share=spot_share).on_demand(wanted) == expected

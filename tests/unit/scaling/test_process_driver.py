@@ -218,7 +218,20 @@ async def test_a_program_that_was_given_an_agents_number_is_never_ended(machine:
             os.kill(agent, signal.SIGKILL)
 
 
-async def test_a_control_plane_on_another_machine_neither_sees_nor_ends_them(machine: Machine) -> None:
+async def test_an_agent_that_writes_its_pid_while_it_is_checked_is_not_gone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, fleet = machine.driver(), machine.fleet()
+    await driver.want(fleet, 1, 0)
+    await started(machine)
+    running = await ids(driver, fleet)
+    read_pid, reads = local_agents.LocalAgent._pid, iter([None])
+    monkeypatch.setattr(local_agents.LocalAgent, "_pid", lambda agent: next(reads, read_pid(agent)))
+    assert await ids(driver, fleet) == running
+    assert await ids(driver, fleet) == running
+
+
+async def test_a_control_plane_on_another_machine_neither_sees_nor_ends_the_agents(machine: Machine) -> None:
     here, there = machine.driver(), machine.driver(host="other")
     await here.want(machine.fleet(), 1, 0)
     running = await ids(here, machine.fleet())
@@ -249,7 +262,7 @@ async def test_an_agent_that_cannot_start_is_not_started_again_and_again(machine
     assert len(list(machine.directory.glob("*/agent.json"))) == 2
 
 
-async def test_agents_that_leave_with_their_control_plane_do(machine: Machine) -> None:
+async def test_agents_configured_to_leave_end_with_their_control_plane(machine: Machine) -> None:
     driver, fleet = machine.driver(READING), machine.fleet(leaves_with_control_plane=True)
     await driver.want(fleet, 2, 0)
     await started(machine)

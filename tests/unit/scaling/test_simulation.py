@@ -74,9 +74,7 @@ def trace_of(rows: list[tuple[float, float, LaneKey]]) -> Trace:
 @pytest.mark.thorough
 @settings(max_examples=40)
 @given(seeds, policies(), conditions)
-def test_a_slow_simulator_that_looks_at_everything_finds_the_same(
-    seed: int, policy: Policy, conditions: Conditions
-) -> None:
+def test_a_slow_exhaustive_simulator_gets_the_same_result(seed: int, policy: Policy, conditions: Conditions) -> None:
     trace = random_trace(seed)
     naive = NaiveSimulation(trace, policy, conditions)
     waits = naive.run()
@@ -175,7 +173,7 @@ def test_a_fleet_does_not_flap_under_constant_arrivals(gap: float, run_seconds: 
 
 @settings(max_examples=20)
 @given(st.floats(0.1, 4.9), st.floats(0, 5), st.integers(1, 10), st.integers(1, 3), st.booleans())
-def test_a_fleet_whose_jobs_no_look_sees_stays(
+def test_a_fleet_with_jobs_shorter_than_the_check_interval_is_kept(
     run_seconds: float, phase: float, gap_looks: int, slots: int, prefetch: bool
 ) -> None:
     """Jobs that are shorter than the time between two looks, at the same moment between them."""
@@ -199,7 +197,7 @@ def test_a_fleet_that_goes_to_zero_changes_once_per_job_at_most(gap: float, cond
 
 @settings(max_examples=10)
 @given(st.integers(0, 2**32), st.floats(0.2, 0.85), st.integers(1, 4), st.integers(1, 8))
-def test_the_backlog_is_bounded_while_arrivals_are(seed: int, load: float, slots: int, maximum: int) -> None:
+def test_the_backlog_is_bounded_while_arrivals_are_bounded(seed: int, load: float, slots: int, maximum: int) -> None:
     """Random arrivals that keep the fleet's maximum busy for at most 85 % of the time."""
     run_seconds = 40.0
     rate = load * maximum * slots / run_seconds
@@ -221,7 +219,7 @@ def test_the_same_seed_gives_the_same_result_and_another_seed_another() -> None:
     assert outcome(1).waits != outcome(2).waits
 
 
-def test_nothing_is_paid_while_nothing_is_there_and_the_minimum_is_paid_always() -> None:
+def test_no_workers_cost_nothing_and_the_minimum_always_costs() -> None:
     """One job an hour: the worker starts for it, runs, and goes after the idle time."""
     trace = steady(HOUR, 60.0, 24)
     to_zero = Replay(trace, Policy(maximum=1)).run()
@@ -248,7 +246,7 @@ def test_an_interrupted_worker_gives_its_job_back_and_the_wait_counts_until_the_
     assert outcome.run_seconds > trace.work_seconds
 
 
-def test_the_line_asks_the_arena_of_the_dispatch_whose_turn_it_is() -> None:
+def test_the_simulated_queue_shares_fairly_like_the_dispatch() -> None:
     """A tenant with one job is not kept waiting by one with a hundred."""
     flood = [(0.0, 10.0, LaneKey("flood")) for _ in range(100)]
     trace = trace_of([*flood, (25.0, 10.0, LaneKey("newcomer"))])
@@ -276,7 +274,7 @@ def test_a_worker_that_takes_longer_to_start_than_the_warm_up_is_ended_and_paid_
         Replay(trace, Policy(maximum=1), Conditions(start_seconds=200.0))
 
 
-def test_the_fleet_is_looked_at_as_often_as_by_the_autoscaler() -> None:
+def test_the_simulation_checks_the_fleet_as_often_as_the_autoscaler() -> None:
     assert Conditions().interval_seconds == ScalingSettings().interval_seconds
 
 
@@ -287,11 +285,11 @@ def test_progress_is_reported_until_the_end() -> None:
 
 
 def test_times_vary_around_their_mean() -> None:
-    from callsheet.scaling.simulation.run_times import Spread
+    from callsheet.scaling.simulation.run_times import RunTimeDistribution
 
-    drawn = [Spread(30.0, 0.5, Random(seed)).draw() for seed in range(4000)]
+    drawn = [RunTimeDistribution(30.0, 0.5, Random(seed)).draw() for seed in range(4000)]
     assert sum(drawn) / len(drawn) == pytest.approx(30.0, rel=0.05)
-    assert Spread(30.0, 0.0, Random(1)).draw() == 30.0
+    assert RunTimeDistribution(30.0, 0.0, Random(1)).draw() == 30.0
 
 
 @pytest.mark.parametrize(("jobs", "prefetch", "waiting"), [(12, True, 0), (13, True, 1), (13, False, 7)])

@@ -44,7 +44,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_call_that_is_alone_is_a_batch_of_one_at_once() -> None:
+async def test_a_single_call_runs_at_once_as_a_batch_of_one() -> None:
     work = Work()
     for number in (4, 5):
         call = asyncio.create_task(work.batcher(number))

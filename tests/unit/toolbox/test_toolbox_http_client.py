@@ -134,7 +134,7 @@ async def client() -> AsyncIterator[GuardedClient]:
         yield made
 
 
-async def test_an_answer_comes_back_whole(client: GuardedClient) -> None:
+async def test_a_response_is_returned_completely(client: GuardedClient) -> None:
     async with serving(hello) as server:
         response = await client.fetch("get", server.url("/x?y=1"), headers={"x-thing": "1"})
         assert (response.status, response.content, response.url) == (200, b"hello", server.url("/x?y=1"))
@@ -165,7 +165,7 @@ async def test_connections_are_reused_by_host_name() -> None:
         assert (len(server.requests), server.connections) == (3, 1)
 
 
-async def test_a_head_answer_declares_a_length_it_does_not_have(client: GuardedClient) -> None:
+async def test_a_head_response_may_declare_a_length_without_a_body(client: GuardedClient) -> None:
     async def head(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\ncontent-encoding: gzip\r\n\r\n")
 
@@ -251,14 +251,14 @@ async def test_an_unusable_url_is_refused_before_a_name_is_resolved(url: str, re
 
 
 @pytest.mark.parametrize("host", ["a..b", "." + "a" * 70])
-async def test_a_host_that_no_resolver_takes_is_named(host: str) -> None:
+async def test_the_error_names_a_host_that_cannot_be_resolved(host: str) -> None:
     async with GuardedClient(timeout_seconds=PATIENCE) as client:
         with pytest.raises(RequestFailed, match="could not be found"):
             await client.fetch("GET", f"http://{host}/")
 
 
 @pytest.mark.parametrize("host", ["unknown.test", "a%20b", "a\\b", "-"])
-async def test_an_unknown_host_is_named(host: str) -> None:
+async def test_the_error_names_an_unknown_host(host: str) -> None:
     async def unknown(_host: str, _port: int) -> Sequence[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -443,7 +443,7 @@ async def test_a_server_that_never_responds_runs_into_the_deadline(impatient: Gu
         await asyncio.Event().wait()
 
     async with serving(silence) as server:
-        with pytest.raises(TimedOut, match=r"127\.0\.0\.1 did not answer in time"):
+        with pytest.raises(TimedOut, match=r"127\.0\.0\.1 did not respond in time"):
             await impatient.fetch("GET", server.url())
 
 
@@ -543,7 +543,7 @@ async def test_compressed_responses_are_decompressed(
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP"])
-async def test_a_bomb_is_stopped_at_the_limit(client: GuardedClient, encoding: str) -> None:
+async def test_a_decompression_bomb_is_stopped_at_the_limit(client: GuardedClient, encoding: str) -> None:
     bomb = gzip.compress(bytes(50_000_000))
     assert len(bomb) < 100_000
     async with serving(packed(bomb, encoding)) as server, client.stream("GET", server.url()) as stream:
@@ -556,8 +556,8 @@ async def test_a_bomb_is_stopped_at_the_limit(client: GuardedClient, encoding: s
 @pytest.mark.parametrize(
     ("body", "encoding", "reason"),
     [
-        (gzip.compress(gzip.compress(b"x" * 1000, mtime=0), mtime=0), "gzip, gzip", "not asked for"),
-        (b"x", "br", "not asked for"),
+        (gzip.compress(gzip.compress(b"x" * 1000, mtime=0), mtime=0), "gzip, gzip", "not requested"),
+        (b"x", "br", "not requested"),
         (b"not gzip at all", "gzip", "damaged"),
         (gzip.compress(b"x" * 1000, mtime=0)[:-10], "gzip", "too early"),
         (gzip.compress(b"x", mtime=0) + b"more", "gzip", "follows its end"),
@@ -571,7 +571,7 @@ async def test_responses_that_cannot_be_decompressed_fail_with_the_reason(
             await client.fetch("GET", server.url())
 
 
-async def test_packed_data_that_unpacks_to_nothing_counts_as_well(client: GuardedClient) -> None:
+async def test_compressed_data_that_decompresses_to_nothing_counts_for_the_limit(client: GuardedClient) -> None:
     compressor = zlib.compressobj(wbits=31)
     empty = compressor.flush(zlib.Z_FULL_FLUSH)
 
@@ -597,7 +597,7 @@ async def test_a_stream_hands_out_pieces_within_limits_of_its_own(client: Guarde
         assert max(sizes) <= 65_536
 
 
-async def test_a_stream_that_is_left_early_lets_go_of_its_connection(client: GuardedClient) -> None:
+async def test_a_stream_that_is_left_early_releases_its_connection(client: GuardedClient) -> None:
     async with serving(drip) as server:
         for _ in range(3):
             async with client.stream("GET", server.url(), max_bytes=10_000_000) as stream:
@@ -649,7 +649,7 @@ async def test_certificates_are_checked_against_the_host_name_not_the_ip_address
         assert len(server.requests) == 1
 
 
-async def test_a_server_that_speaks_no_http_or_hangs_up_is_a_failed_request(client: GuardedClient) -> None:
+async def test_a_server_that_does_not_speak_http_or_disconnects_is_a_failed_request(client: GuardedClient) -> None:
     async def nonsense(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 smtp.example ESMTP\r\n\r\n")
 

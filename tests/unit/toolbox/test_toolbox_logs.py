@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from callsheet.toolbox.logs import configure_logs, get_logger
+from callsheet.toolbox.logs import configure_logs, current_request_id, get_logger
 
 EARLY = get_logger("made.at.import")
 Read = Callable[[], list[dict[str, Any]]]
@@ -67,7 +67,25 @@ def test_bound_context_is_on_every_line_also_of_libraries(lines: Lines) -> None:
     assert [(line["request_id"], line["tenant_id"]) for line in lines.parsed()] == [("r1", "t1")] * 2
 
 
-def test_standard_logging_goes_the_same_way(lines: Lines) -> None:
+@pytest.mark.parametrize(
+    ("sent", "known"),
+    [
+        ("0f6a3c1d9be24c77", True),
+        ("01900000-0000-7000-8000-000000000000", True),
+        ("aB3dE5gH7jK9mN2pQ4rS6tU8vW0xY1zA", False),
+    ],
+    ids=["own", "uuid", "secret"],
+)
+def test_the_current_request_id_equals_the_one_in_the_log(lines: Lines, sent: str, known: bool) -> None:
+    assert current_request_id() is None
+    with structlog.contextvars.bound_contextvars(request_id=sent):
+        EARLY.info("job.created")
+        assert current_request_id() == (sent if known else None)
+    [line] = lines.parsed()
+    assert (line["request_id"] == sent) == known
+
+
+def test_standard_logging_is_logged_as_json_too(lines: Lines) -> None:
     logging.getLogger("granian.access").warning("GET %s took %d ms", "/healthz", 3)
     (line,) = lines.parsed()
     assert (
@@ -80,7 +98,7 @@ def test_standard_logging_goes_the_same_way(lines: Lines) -> None:
     )
 
 
-def test_python_warnings_go_the_same_way(lines: Lines) -> None:
+def test_python_warnings_are_logged_as_json_too(lines: Lines) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(True)
@@ -222,7 +240,7 @@ JSON_LIKE = st.recursive(
 
 
 @given(st.text(st.characters()), JSON_LIKE)
-def test_whatever_is_logged_is_one_valid_line(event: str, value: object) -> None:
+def test_any_value_is_logged_as_one_valid_line(event: str, value: object) -> None:
     stream = Lines()
     configure_logs("info", "json", stream)
     EARLY.info(event, value=value)

@@ -217,7 +217,7 @@ async def test_a_tick_that_swallows_its_cancellation_cannot_hold_up_the_stop() -
     assert not loop.running
 
 
-async def test_a_cancelled_stop_takes_the_loop_with_it() -> None:
+async def test_a_cancelled_stop_cancels_the_loop() -> None:
     async def endless(_: Sweeper) -> None:
         await asyncio.Event().wait()
 
@@ -259,13 +259,13 @@ async def test_a_loop_starts_once_at_a_time_and_again_after_a_stop() -> None:
     assert loop.ticks == 2
 
 
-async def test_stopping_a_loop_that_never_started_is_nothing() -> None:
+async def test_stopping_a_loop_that_never_started_does_nothing() -> None:
     loop = Sweeper()
     await loop.stop()
     assert loop.ticks == 0
 
 
-async def test_a_loop_does_not_carry_the_context_of_who_started_it() -> None:
+async def test_a_loop_does_not_inherit_the_log_context_of_its_starter() -> None:
     seen: list[dict[str, object]] = []
 
     async def look(_: Sweeper) -> None:

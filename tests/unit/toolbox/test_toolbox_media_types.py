@@ -24,7 +24,7 @@ from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, is_one_of, 
         ("BMP", "image/bmp"),
     ],
 )
-def test_images_are_known_as_they_are_written(name: str, media_type: str) -> None:
+def test_the_type_of_written_images_is_recognized(name: str, media_type: str) -> None:
     written = BytesIO()
     Image.new("RGB", (3, 3)).save(written, name)
     assert media_type_of(written.getvalue()[:SNIFFED_BYTES]) == media_type
@@ -48,7 +48,7 @@ def test_images_are_known_as_they_are_written(name: str, media_type: str) -> Non
         (b"OggS\0\2\0\0", "audio/ogg"),
     ],
 )
-def test_videos_and_sounds_are_known_by_their_beginnings(beginning: bytes, media_type: str) -> None:
+def test_videos_and_sounds_are_recognized_by_their_first_bytes(beginning: bytes, media_type: str) -> None:
     assert media_type_of(beginning) == media_type
     assert media_type in EXTENSIONS
 
@@ -75,7 +75,7 @@ def test_bytes_that_are_not_media_have_no_media_type(beginning: bytes) -> None:
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_no_plain_text_is_taken_for_a_medium_unless_it_was_made_to_be(text: str) -> None:
+def test_plain_text_does_not_count_as_media_unless_it_imitates_media(text: str) -> None:
     if not text.startswith(("GIF8", "RIFF", "fLaC", "OggS", "ID3", "II*", "MM", "BM")) and text[4:8] != "ftyp":
         assert media_type_of(text.encode()) is None
 

@@ -23,7 +23,7 @@ from callsheet.toolbox.origins import authority_in, is_what_it_says, name_in
         ("127.0.0.1@evil.example", "127.0.0.1@evil.example"),
     ],
 )
-def test_a_name_is_found_in_what_a_browser_sends(authority: str, name: str | None) -> None:
+def test_the_host_name_is_found_in_an_origin(authority: str, name: str | None) -> None:
     assert name_in(authority) == name
 
 

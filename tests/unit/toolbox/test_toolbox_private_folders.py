@@ -27,14 +27,14 @@ def test_only_the_owner_looks_into_a_new_directory(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o702, 0o720])
-def test_a_directory_that_exists_stays_as_it_is_and_is_seen_to_be_open(tmp_path: Path, mode: int) -> None:
+def test_an_existing_open_directory_is_unchanged_and_reported(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     make_private(tmp_path)
     assert mode_of(tmp_path) == mode
     assert is_open_to_others(tmp_path)
 
 
-def test_the_data_directory_is_private_whatever_makes_it(tmp_path: Path) -> None:
+def test_the_data_directory_is_private_whichever_component_creates_it(tmp_path: Path) -> None:
     master_secret(load_settings(home=tmp_path / "first"))
     Layout.of(tmp_path / "second").prepare()
     for directory in (tmp_path / "first", tmp_path / "second", tmp_path / "second" / "postgres"):

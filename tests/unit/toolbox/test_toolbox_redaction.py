@@ -32,7 +32,7 @@ def test_names_of_secrets_are_recognised(key: str) -> None:
         *["api_key_id", "access_key_id", "url", "author", "tokenizer", "passed", "", "___", "é"],
     ],
 )
-def test_names_that_only_look_like_it_are_left_alone(key: str) -> None:
+def test_names_that_only_resemble_secrets_are_not_masked(key: str) -> None:
     assert not is_secret_key(key)
 
 
@@ -76,7 +76,7 @@ def test_masking_is_linear_on_hostile_text() -> None:
     assert len(redact_text(hostile)) <= len(hostile)
 
 
-def test_nothing_and_flags_stay_visible() -> None:
+def test_empty_values_and_flags_stay_visible() -> None:
     assert redact({"password": None, "secret": True, "token": 7}) == {"password": None, "secret": True, "token": "***"}
 
 

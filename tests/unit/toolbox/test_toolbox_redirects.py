@@ -25,7 +25,7 @@ from callsheet.worker.transfers import TransferFailed, Transfers
         ("http://minio/a", "file:///etc/passwd", False),
     ],
 )
-async def test_a_redirect_stays_where_it_was_asked_or_is_encrypted(here: str, there: str, allowed: bool) -> None:
+async def test_a_redirect_must_stay_on_its_host_or_use_https(here: str, there: str, allowed: bool) -> None:
     answer = httpx.Response(307, headers={"location": there}, request=httpx.Request("GET", here))
     if allowed:
         await refuse_astray(answer)
@@ -34,7 +34,7 @@ async def test_a_redirect_stays_where_it_was_asked_or_is_encrypted(here: str, th
             await refuse_astray(answer)
 
 
-async def test_a_worker_does_not_ask_where_storage_sends_it_astray(tmp_path: Path) -> None:
+async def test_a_worker_does_not_follow_an_unsafe_redirect_of_storage(tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

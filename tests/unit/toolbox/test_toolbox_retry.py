@@ -8,7 +8,7 @@ from callsheet.toolbox.retry import backoff_seconds
 
 
 @given(st.integers(1, 100_000), st.floats(0.001, 60), st.floats(0.001, 3600), st.integers())
-def test_a_wait_is_between_nothing_and_the_doubled_base_or_the_cap(
+def test_a_wait_is_between_zero_and_the_doubled_base_or_the_cap(
     attempt: int, base: float, cap: float, seed: int
 ) -> None:
     seconds = backoff_seconds(attempt, base, cap, Random(seed))

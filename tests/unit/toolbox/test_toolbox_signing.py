@@ -56,7 +56,7 @@ def test_text_cannot_move_from_one_part_to_the_next(text: str, data: st.DataObje
 
 
 @given(ANY_TEXT, PARTS)
-def test_rubbish_is_a_plain_no(signature: str, parts: list[str | bytes]) -> None:
+def test_an_invalid_signature_does_not_verify(signature: str, parts: list[str | bytes]) -> None:
     assert verify(KEY, signature, *parts) is False
 
 

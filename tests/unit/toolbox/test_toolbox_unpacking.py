@@ -41,10 +41,10 @@ def test_packed_data_that_is_cut_short_is_never_taken_for_whole(cut: int, chunk_
 
 
 @given(st.binary(min_size=1))
-def test_rubbish_is_refused_and_nothing_else_is_raised(data: bytes) -> None:
+def test_invalid_data_is_refused_without_another_error(data: bytes) -> None:
     with pytest.raises(CannotUnpack):
         unpack(data, "gzip", 7)
 
 
-def test_no_data_needs_no_unpacking() -> None:
+def test_empty_data_needs_no_decompression() -> None:
     assert unpack(b"", "gzip", 1) == []

@@ -33,7 +33,7 @@ async def test_the_same_content_is_downloaded_once_also_by_two_jobs_at_once(tmp_
 
 
 @pytest.mark.parametrize("content_hash", [None, "", "not-a-hash", "../../etc/passwd"])
-async def test_without_a_usable_hash_nothing_is_kept(tmp_path: Path, content_hash: str | None) -> None:
+async def test_a_file_without_a_usable_hash_is_not_cached(tmp_path: Path, content_hash: str | None) -> None:
     cache, storage = AssetCache(tmp_path / "cache", 1000), Storage(b"a")
     for number in range(2):
         assert not await cache.place(content_hash, tmp_path / f"job-{number}", storage)

@@ -99,7 +99,7 @@ async def test_a_rotated_token_is_used_from_then_on_and_kept(tmp_path: Path) -> 
     assert json.loads((tmp_path / "token.json").read_text())["token"] == "second"
 
 
-async def test_a_dead_token_is_replaced_and_the_question_asked_again(tmp_path: Path) -> None:
+async def test_an_expired_token_is_replaced_and_the_request_repeated(tmp_path: Path) -> None:
     scripted = Scripted(register=[REGISTERED], poll=[problem(401, "unauthenticated"), EMPTY])
     async with talking(scripted, tmp_path) as plane:
         await plane.enter()
@@ -107,7 +107,7 @@ async def test_a_dead_token_is_replaced_and_the_question_asked_again(tmp_path: P
     assert names(scripted) == ["register", "poll", "register", "poll"]
 
 
-async def test_the_kept_token_is_used_by_the_next_start_unless_it_was_given_for_something_else(tmp_path: Path) -> None:
+async def test_the_stored_token_is_used_by_the_next_start_of_the_same_worker(tmp_path: Path) -> None:
     scripted = Scripted(register=[REGISTERED], poll=[EMPTY], deregister=[(204, {}, {})])
     for _ in range(2):
         async with talking(scripted, tmp_path) as plane:

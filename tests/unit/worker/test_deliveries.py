@@ -59,7 +59,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "backoff_seconds", lambda *_: 0.0)
 
 
-async def test_many_files_are_announced_by_as_many_as_one_message_takes() -> None:
+async def test_many_files_are_announced_in_messages_of_the_maximum_size() -> None:
     store = Store()
     keeper, found = await delivered(2 * MOST_ANNOUNCED + 5, store)
     assert keeper.announced == [MOST_ANNOUNCED, MOST_ANNOUNCED, 5]
@@ -74,7 +74,7 @@ async def test_uploads_are_retried_until_storage_is_back_and_only_for_missing_fi
     assert [file["name"] for file in found] == ["0.png", "1.png", "2.png"]
 
 
-async def test_storage_that_refuses_is_not_asked_for_ever() -> None:
+async def test_uploads_that_storage_refuses_are_retried_a_limited_number_of_times() -> None:
     with pytest.raises(EngineError) as failed:
         await delivered(1, Store(*[403] * 100))
     assert (failed.value.type, failed.value.retryable) == ("upload_failed", True)

@@ -41,7 +41,7 @@ def test_the_idle_engine_with_the_models_is_chosen(engines: list[EngineState], e
     assert chosen(engines[::-1]) == expected, "the order of the engines does not matter"
 
 
-def test_of_a_graph_its_model_files_count_and_its_classes_where_it_has_none() -> None:
+def test_model_files_of_a_graph_count_or_its_classes_if_it_has_none() -> None:
     graph = {
         "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sdxl.safetensors"}},
         "2": {"class_type": "KSampler", "inputs": {"model": ["1", 0], "seed": 7, "sampler_name": "euler"}},
@@ -99,7 +99,7 @@ async def test_a_claim_that_is_cancelled_takes_no_place() -> None:
     assert first.busy + second.busy == 1
 
 
-async def test_each_place_has_a_next_job_and_when_engines_fall_out_theirs_go_elsewhere() -> None:
+async def test_each_place_has_a_next_job_that_moves_when_its_engine_fails() -> None:
     engines, (first, second, third) = engines_with(1, 1, 1)
     claims = [await engines.claim("self_hosted", SDXL) for _ in range(3)]
     ahead = [asyncio.create_task(engines.claim("self_hosted", SDXL)) for _ in range(3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import cast
 
@@ -9,8 +10,9 @@ import pytest
 
 from callsheet.providers.engine import Engine, EngineUnreachable, Inventory
 from callsheet.wire.environment import MOST_MODELS, Environment, EnvironmentAnswer
+from callsheet.worker import environment
 from callsheet.worker.control_plane import ControlPlane
-from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes
+from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes, versions_of
 from callsheet.worker.plane import Refused, Unreachable
 
 ONE, OTHER = "ab" * 32, "cd" * 32
@@ -35,12 +37,12 @@ def test_providers_have_what_any_of_them_has() -> None:
     assert found.node_classes == ["A", "B"]
 
 
-def test_an_engine_that_does_not_say_makes_the_worker_say_nothing() -> None:
+def test_a_worker_reports_no_environment_if_an_engine_reports_none() -> None:
     assert environment_of([("self_hosted", inventory("A")), ("cloud", None)], {}) is None
     assert environment_of([], {}) is None
 
 
-def test_too_long_a_list_is_left_out_as_a_whole() -> None:
+def test_a_list_that_is_too_long_is_omitted_completely() -> None:
     models = frozenset(f"{number}.pt" for number in range(MOST_MODELS + 1))
     found = environment_of([("self_hosted", Inventory(frozenset({"A"}), models))], {})
     assert found is not None
@@ -70,8 +72,10 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.has: Inventory | None = inventory("A", "m.pt")
+        self.readings = 0
 
     async def inventory(self) -> Inventory:
+        self.readings += 1
         if self.has is None:
             raise EngineUnreachable("The engine is away.")
         return self.has
@@ -101,44 +105,66 @@ def plane() -> FakePlane:
     return FakePlane()
 
 
-async def look_and_report(watch: EnvironmentWatch, plane: FakePlane) -> None:
-    await watch.look()
+async def read_and_report(watch: EnvironmentWatch, plane: FakePlane) -> None:
+    await watch.read()
     await watch.report(cast("ControlPlane", plane))
 
 
 async def test_only_a_changed_environment_is_reported(engine: FakeEngine, plane: FakePlane) -> None:
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
-    await look_and_report(watch, plane)
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
+    await read_and_report(watch, plane)
     assert len(plane.reports) == 1
     engine.has = inventory("A B", "m.pt")
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     assert [report.node_classes for report in plane.reports] == [["A"], ["A", "B"]]
 
 
 async def test_the_known_environment_stays_while_an_engine_is_unavailable(engine: FakeEngine, plane: FakePlane) -> None:
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
-    await watch.look()
+    await watch.read()
     engine.has = None
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     assert [report.node_classes for report in plane.reports] == [["A"]]
 
 
-async def test_a_report_that_did_not_arrive_is_repeated_and_a_refused_one_is_not(
-    engine: FakeEngine, plane: FakePlane
-) -> None:
+async def test_only_a_report_that_did_not_arrive_is_repeated(engine: FakeEngine, plane: FakePlane) -> None:
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     plane.error = Unreachable("away")
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     plane.error = None
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     assert len(plane.reports) == 1
     engine.has = inventory("B")
     plane.error = Refused(404, "not_found", "Not found.")
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     plane.error = None
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     assert len(plane.reports) == 1
+
+
+async def test_a_report_is_repeated_without_reading_the_engine_again(
+    engine: FakeEngine, plane: FakePlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "RETRY_SECONDS", 0.0)
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
+    attempts: list[Environment] = []
+
+    async def report(reported: Environment) -> EnvironmentAnswer:
+        attempts.append(reported)
+        if len(attempts) < 3:
+            raise Unreachable("away")
+        plane.reports.append(reported)
+        reported_at_last.set()
+        return EnvironmentAnswer(cannot_run=[])
+
+    reported_at_last = asyncio.Event()
+    monkeypatch.setattr(plane, "report_environment", report)
+    watch.request_reading()
+    watching = asyncio.create_task(watch.read_and_report(cast("ControlPlane", plane)))
+    await reported_at_last.wait()
+    watching.cancel()
+    assert (len(attempts), len(plane.reports), engine.readings) == (3, 1, 1)
 
 
 async def test_a_file_of_hashes_is_read_each_time_and_may_be_missing(
@@ -146,7 +172,13 @@ async def test_a_file_of_hashes_is_read_each_time_and_may_be_missing(
 ) -> None:
     file = tmp_path / "hashes"
     watch = EnvironmentWatch(lambda: [cast("Engine", engine)], file)
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     file.write_text(f"{ONE}  m.pt\n")
-    await look_and_report(watch, plane)
+    await read_and_report(watch, plane)
     assert [report.models[0].sha256 for report in plane.reports if report.models] == [None, ONE]
+
+
+def test_versions_of_custom_nodes_are_those_of_all_engines() -> None:
+    one = Inventory(frozenset(), frozenset(), custom_node_versions={"pack": "1.1", "other": "2"})
+    another = Inventory(frozenset(), frozenset(), custom_node_versions={"pack": "1.0"})
+    assert versions_of([one, another, one]) == {"pack": "1.0, 1.1", "other": "2"}

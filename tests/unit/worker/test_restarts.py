@@ -49,12 +49,12 @@ RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memo
         (Signs(now=9, started_at=0, memory_bytes=1001), None),
     ],
 )
-def test_an_engine_is_restarted_for_a_reason_only(signs: Signs, action: str | None) -> None:
+def test_an_engine_is_restarted_only_for_a_reason(signs: Signs, action: str | None) -> None:
     verdict = judge(RULES, signs)
     assert (None if verdict is None else verdict.action) == action
 
 
-def test_pauses_grow_and_have_an_end() -> None:
+def test_pauses_between_restarts_grow_up_to_a_limit() -> None:
     pauses = [RestartRules().pause_seconds(failures) for failures in (0, 1, 2, 3, 9, 10, 10_000)]
     assert pauses == [0, 1, 2, 4, 256, 300, 300]
 
@@ -131,7 +131,7 @@ async def test_a_stuck_engine_is_restarted_and_one_over_its_memory_when_its_jobs
     assert process.stop.await_count == 2
 
 
-async def test_an_engine_that_is_busy_for_others_is_left_alone(tmp_path: Path) -> None:
+async def test_an_engine_that_is_busy_for_other_clients_is_not_restarted(tmp_path: Path) -> None:
     supervisor, driven, process, clock = supervised(tmp_path)
     await supervisor.tick()
     driven.engine.describe.side_effect = EngineError("engine_busy", "It has runs of others to do first.")  # type: ignore[attr-defined]
@@ -236,7 +236,7 @@ async def test_only_the_process_that_a_dead_agent_left_is_ended(tmp_path: Path) 
         await each.wait()
 
 
-def test_a_log_has_an_end(tmp_path: Path) -> None:
+def test_the_size_of_a_log_is_limited(tmp_path: Path) -> None:
     log = BoundedLog(tmp_path / "engine.log", 1000)
     for number in range(100):
         log.write(f"line {number:03}\n".encode() * 10)

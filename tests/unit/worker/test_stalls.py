@@ -22,7 +22,7 @@ MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]
         (None, "nonsense", None),
     ],
 )
-def test_a_run_is_found_where_it_is(running: Any, pending: Any, expected: Place | None) -> None:
+def test_the_place_of_a_run_in_the_queue_is_found(running: Any, pending: Any, expected: Place | None) -> None:
     assert place_in({"queue_running": running, "queue_pending": pending}, "mine") == expected
 
 
@@ -40,9 +40,7 @@ def test_runs_behind_a_run_are_not_a_sign_of_progress() -> None:
         (Place(False, ()), False, True),
     ],
 )
-def test_an_engine_is_idle_where_nothing_runs_or_the_run_is_at_no_node(
-    place: Place, is_at_node: bool, expected: bool
-) -> None:
+def test_an_engine_is_idle_if_no_run_or_no_node_is_active(place: Place, is_at_node: bool, expected: bool) -> None:
     assert is_idle(place, is_at_node) is expected
 
 
@@ -55,6 +53,6 @@ def test_memory_of_a_gpu_counts_and_that_of_the_machine_does_not() -> None:
     assert memory_in({"devices": "nonsense"}) == ()
 
 
-def test_memory_is_a_sign_from_the_second_look_on() -> None:
+def test_memory_is_a_sign_of_progress_from_the_second_check_on() -> None:
     signs = Signs()
     assert [signs.has_changed(memory) for memory in [(1,), (1,), (2,), (2,), ()]] == [False, False, True, False, True]

@@ -147,7 +147,7 @@ async def working(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_poll_whose_answer_was_lost_is_asked_again_under_the_same_id(tmp_path: Path) -> None:
+async def test_a_poll_whose_response_was_lost_is_repeated_with_the_same_id(tmp_path: Path) -> None:
     plane = ScriptedPlane([Unreachable("lost"), Refused(500, "odd", "odd"), job()])
     async with working(tmp_path, plane):
         await until(lambda: len(plane.asked) == 4)
@@ -170,7 +170,7 @@ async def test_an_actor_that_ignores_its_cancel_is_abandoned_and_its_slot_is_use
     await deaf.end()
 
 
-async def test_a_worker_that_leaves_does_not_wait_for_an_actor_that_does_not_hear(
+async def test_a_stopping_worker_does_not_wait_for_an_actor_that_ignores_its_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_run, "LET_GO_SECONDS", 0.01)
@@ -201,7 +201,7 @@ async def test_a_worker_that_cannot_register_can_still_be_stopped(tmp_path: Path
     assert plane.asked == []
 
 
-async def test_a_slot_that_crashes_ends_the_worker_in_good_order_and_says_so(tmp_path: Path) -> None:
+async def test_a_crashed_slot_stops_the_worker_cleanly_with_an_error(tmp_path: Path) -> None:
     plane = ScriptedPlane([job(), KeyError("a bug")])
     forever = asyncio.Event()
 
@@ -216,7 +216,7 @@ async def test_a_slot_that_crashes_ends_the_worker_in_good_order_and_says_so(tmp
     assert not plane.is_registered
 
 
-async def test_an_actor_that_gives_up_by_itself_costs_its_task_and_not_the_slot(tmp_path: Path) -> None:
+async def test_an_actor_that_cancels_itself_fails_its_task_and_keeps_the_slot(tmp_path: Path) -> None:
     async def gives_up(task: Task) -> None:
         raise asyncio.CancelledError
 
@@ -229,7 +229,7 @@ async def test_an_actor_that_gives_up_by_itself_costs_its_task_and_not_the_slot(
 
 
 @pytest.mark.parametrize("error", [Refused(413, "body_too_large", "too large"), TypeError("no JSON"), ValueError()])
-async def test_a_report_that_is_not_taken_is_followed_by_one_that_says_so(tmp_path: Path, error: Exception) -> None:
+async def test_a_refused_report_is_followed_by_a_failure_report(tmp_path: Path, error: Exception) -> None:
     plane = ScriptedPlane([job()], refuses={"complete": error})
     async with working(tmp_path, plane):
         await until(lambda: len(plane.asked) == 2)

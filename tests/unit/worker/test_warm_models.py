@@ -10,7 +10,7 @@ def graph(*models: str) -> dict[str, object]:
     return {str(number): {"class_type": "L", "inputs": {"ckpt_name": name}} for number, name in enumerate(models)}
 
 
-def test_the_latest_are_named_first_and_only_so_many() -> None:
+def test_the_latest_models_are_listed_first_up_to_a_limit() -> None:
     warm = WarmModels(most=2)
     warm.ran(graph("a.pt"))
     warm.ran(graph("b.pt"))
@@ -18,7 +18,7 @@ def test_the_latest_are_named_first_and_only_so_many() -> None:
     assert warm.hashes() == [short_hash("c.pt"), short_hash("a.pt")]
 
 
-def test_a_graph_without_models_changes_nothing_and_a_restart_everything() -> None:
+def test_a_graph_without_models_keeps_the_list_and_a_restart_clears_it() -> None:
     warm = WarmModels()
     warm.ran(graph("a.pt"))
     warm.ran({"1": {"class_type": "L", "inputs": {"text": "a"}}})

@@ -145,7 +145,7 @@ def test_a_graph_that_names_a_file_of_other_jobs_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["__X__", "callsheet/assetsx", "a callsheet/assets/ in a prompt", 7, ["1", 0], None])
-def test_a_graph_that_names_none_is_not(value: Any) -> None:
+def test_a_graph_that_names_no_shared_file_is_accepted(value: Any) -> None:
     inputs = {"path": value, "filename_prefix": "callsheet/assets/mine"}
     refuse_shared_files({"1": {"class_type": "AnyNode", "inputs": inputs}})
 
@@ -193,7 +193,7 @@ def test_every_node_that_may_write_a_result_carries_the_runs_id() -> None:
 
 
 @pytest.mark.parametrize("prompt", [None, [], [0, "x"], [0, "x", None], [0, "x", {"1": None, "2": {"inputs": None}}]])
-def test_a_history_may_keep_anything_as_a_prompt(prompt: object) -> None:
+def test_a_history_entry_may_have_any_value_as_its_prompt(prompt: object) -> None:
     assert marked_nodes(prompt, "run-1") == set()
 
 

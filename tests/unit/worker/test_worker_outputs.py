@@ -107,7 +107,7 @@ def test_newer_engines_name_a_missing_class_in_a_field_of_its_own() -> None:
 
 
 @given(JSON)
-def test_whatever_an_engine_says_is_read_without_a_crash(value: Any) -> None:
+def test_any_response_of_an_engine_is_read_without_a_crash(value: Any) -> None:
     outputs = outputs_of(value)
     public_names(outputs)
     of_refused_prompt(400, value)

@@ -56,7 +56,7 @@ def test_the_short_names_are_read_and_ours_win(monkeypatch: pytest.MonkeyPatch) 
     assert settings.engine.url == "http://127.0.0.1:9999"
     [engine] = engines_of(settings)
     assert engine.provider == "cloud"
-    assert (engine._patience.answer, engine._patience.retries, engine._patience.poll) == (300, 5, 7)  # type: ignore[attr-defined]
+    assert (config.run_limit_seconds, engine._patience.retries, engine._patience.poll) == (300, 5, 7)  # type: ignore[attr-defined]
     assert settings.pipelines.submit_seconds == 11
     assert SECRET not in f"{settings}{config}"
 
@@ -83,14 +83,14 @@ def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings().worker.max_concurrency == 1
 
 
-def test_without_a_secret_or_anything_to_serve_it_says_what_is_missing() -> None:
+def test_a_worker_without_a_secret_or_anything_to_serve_names_the_missing_setting() -> None:
     with pytest.raises(OperatorError, match="FLEET_SECRET"):
         agent_config(load_settings(), "gpu-1")
     with pytest.raises(OperatorError, match="FLEET_SLUG"):
         agent_config(load_settings(worker={"secret": SECRET}), "gpu-1")
 
 
-async def test_a_worker_without_a_name_is_called_like_its_instance_or_its_host() -> None:
+async def test_a_worker_without_a_name_is_named_after_its_instance_or_its_host() -> None:
     async with metadata_service() as service:
         settings = load_settings(worker={"metadata_url": service.url})
         assert await machine_name(settings) == service.said["instance-id"]
@@ -101,7 +101,7 @@ async def test_a_worker_without_a_name_is_called_like_its_instance_or_its_host()
 
 def test_two_agents_never_share_a_directory(tmp_path: Path) -> None:
     lock = claim(tmp_path)
-    with pytest.raises(OperatorError, match="Another worker runs"):
+    with pytest.raises(OperatorError, match="Another worker already uses"):
         claim(tmp_path)
     lock.close()
     claim(tmp_path).close()

@@ -1,0 +1,89 @@
+"""Which statements run on ordinary connections only, read from the source: `async with pool.ordinary() as …`."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import callsheet
+from callsheet.plumbing.database import HOT, ORDINARY
+from callsheet.plumbing.sql import Statement
+
+PACKAGE = Path(callsheet.__file__).parent
+# These get their connection, or their statement, from a caller: the source does not show both in one place.
+BY_A_CALLER = {
+    "fleet": {"list_workers"},
+    "media": {
+        "files_in_use",
+        "find_output_sweeps",
+        "find_upload_sweeps",
+        "mark_deleted",
+        "outputs_of_job",
+        "shown_files",
+    },
+    "statistics": {
+        "combine_finished",
+        "combine_fleet",
+        "combine_queues",
+        "count_minutes",
+        "delete_old_counts",
+        "delete_old_fleet_samples",
+        "delete_old_queue_samples",
+        "delete_old_worker_hours",
+        "sample_fleet",
+        "sample_queues",
+        "sample_workers",
+    },
+}
+# Most files have none, and to parse all of them takes two seconds.
+USE = re.compile(r"\b[A-Z][A-Z\d_]*\[")
+# For one transaction on a hot connection.
+AS_ORDINARY = "; ".join(
+    f"SET LOCAL {name} = {'auto' if name == 'plan_cache_mode' else 'on'}" for name in HOT if name not in ORDINARY
+)
+
+
+@cache
+def ordinary_texts() -> frozenset[str]:
+    """The texts of these statements."""
+    ordinary: set[str] = set()
+    hot: set[str] = set()
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text("utf-8")
+        if not USE.search(source):
+            continue
+        tree = ast.parse(source)
+        inside = {node for block in _ordinary_blocks(tree) for node in ast.walk(block)}
+        uses = list(_uses(tree))
+        if not uses:
+            continue
+        module = importlib.import_module(".".join(("callsheet", *path.relative_to(PACKAGE).with_suffix("").parts)))
+        for node, variable, name in uses:
+            statement = getattr(module, variable, {}).get(name)
+            by_a_caller = name in BY_A_CALLER.get(path.relative_to(PACKAGE).parts[0], ())
+            if isinstance(statement, Statement):
+                (ordinary if node in inside or by_a_caller else hot).add(statement.text)
+    return frozenset(ordinary - hot)
+
+
+def _ordinary_blocks(tree: ast.AST) -> Iterator[ast.AsyncWith]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AsyncWith) and any(
+            isinstance(item.context_expr, ast.Call)
+            and isinstance(item.context_expr.func, ast.Attribute)
+            and item.context_expr.func.attr == "ordinary"
+            for item in node.items
+        ):
+            yield node
+
+
+def _uses(tree: ast.AST) -> Iterator[tuple[ast.AST, str, str]]:
+    """Each `SQL["name"]`: the node, the variable, the name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=ast.Name(id=variable), slice=ast.Constant(value=str(name))) if variable.isupper():
+                yield node, variable, name
