@@ -274,7 +274,7 @@ async def test_a_poll_that_is_given_up_while_it_starts_gives_the_job_back(core: 
     row = await active_dispatch(core, job)
     assert (row["status"], row["attempts"], row["lease_seq"]) == ("queued", 0, 1)
     assert await core.status(ann, job.id) == "queued"
-    assert (await core.events(ann, job.id))[-1]["reason"] == "its worker was gone before it had the job"
+    assert (await core.events(ann, job.id))[-1]["reason"] == "The worker disconnected before it received the job."
     await core.complete(await core.start())
     await core.check_drained()
 

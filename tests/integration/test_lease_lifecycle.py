@@ -313,7 +313,7 @@ async def test_a_retryable_failure_waits_its_delay_in_the_queue_and_is_tried_aga
     assert before < row["not_before"] <= before + timedelta(seconds=30)
     assert await core.status(ann, job.id) == "queued"
     events = await core.events(ann, job.id)
-    assert events[-1]["reason"] == "failed, will be tried again: The engine stopped."
+    assert events[-1]["reason"] == "The run failed and will be retried: The engine stopped."
     assert await core.ledger(ann, job.id) == [RESERVED]
 
     assert await core.lease() is None

@@ -268,7 +268,7 @@ async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(
         "expired": {"type": "expired", "message": "The engine stopped."},
         "completed": {
             "type": "result_lost",
-            "message": "It was finished, but its result was lost. You were not charged.",
+            "message": "The job finished, but its result was lost. You were not charged.",
         },
     }
     assert error == expected[end]

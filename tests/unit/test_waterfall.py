@@ -45,7 +45,7 @@ HISTORY = [
     StatusEvent(1, CREATED, "pending", "user:1", None, START),
     moved(2, "queued", 0.1),
     moved(3, "processing", 5, "worker:gpu-1"),
-    moved(4, "queued", 9, "worker:gpu-1", "failed, will be tried again: no memory"),
+    moved(4, "queued", 9, "worker:gpu-1", "The run failed and will be retried: no memory"),
     moved(5, "processing", 30, "worker:gpu-2"),
     moved(6, "completed", 90, "worker:gpu-2"),
 ]
@@ -71,7 +71,7 @@ def test_a_waterfall_shows_each_wait_and_each_attempt_with_its_worker() -> None:
     ]
     attempts = [span for span in spans if span.kind == "attempt"]
     assert [(each.worker_id, each.attempt, each.reason) for each in attempts] == [
-        ("gpu-1", 1, "failed, will be tried again: no memory"),
+        ("gpu-1", 1, "The run failed and will be retried: no memory"),
         ("gpu-2", 2, None),
     ]
 

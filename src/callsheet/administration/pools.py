@@ -1,4 +1,4 @@
-"""The pools, and whether this control plane reaches them."""
+"""Lists the pools and whether this control plane can reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk actions as operators start, watch and stop them. `bulk_loop.py` carries them out."""
+"""Bulk actions: how operators start, watch and stop them. `bulk_loop.py` carries them out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ActionRow(NamedTuple):
 
 class BulkActions:
     def __init__(self, central: Database, names: Names, wake: Callable[[], None]):
-        """`wake` starts the work on a new action at once, if this process does it."""
+        """`wake` makes the bulk loop of this process, if there is one, start on a new action at once."""
         self._central = central
         self._names = names
         self._wake = wake
@@ -83,7 +83,7 @@ class BulkActions:
         return (await self._views([row]))[0]
 
     async def page(self, before: UUID | None, limit: int) -> Page[BulkAction]:
-        """Newest first."""
+        """The bulk actions, newest first."""
         async with self._central.ordinary() as connection:
             rows = await BULK_SQL["list_actions"].rows(
                 connection, ActionRow, before=before or BEHIND_LAST, limit=limit + 1
@@ -98,7 +98,7 @@ class BulkActions:
         return (await self._views([row]))[0]
 
     async def stop(self, principal: Principal, action_id: UUID) -> BulkAction:
-        """Stopping an action that has ended changes nothing."""
+        """Stops the action. An action that has ended does not change."""
         async with self._central.transaction() as connection:
             stopped = await BULK_SQL["stop_action"].value(connection, id=action_id, stopped_by=principal.user_id)
             if stopped is not None:
@@ -121,11 +121,15 @@ class BulkActions:
 
 
 def frozen(body: StartBulkAction) -> JobFilter:
-    """The filter with the statuses that the action can change, if the request makes sense."""
+    """The filter of the action, limited to the statuses that the action can change. Raises if the request is
+    contradictory.
+    """
     if (body.action is BulkActionKind.SET_PRIORITY) != (body.priority is not None):
         raise InvalidRequest.field(
             "priority",
-            "Set the new priority." if body.priority is None else "Only the action set_priority takes a priority.",
+            "Send priority: the action set_priority needs the new priority."
+            if body.priority is None
+            else "Only the action set_priority takes a priority.",
         )
     statuses = fitting(body.action, body.filter.status)
     if not statuses:
@@ -134,6 +138,6 @@ def frozen(body: StartBulkAction) -> JobFilter:
 
 
 def refusals_of(counts: Mapping[str, tuple[int, str]]) -> list[RefusalCount]:
-    """`counts`: number of jobs and an example, by code."""
+    """The refusals of an action. `counts`: by error code, the number of jobs and an example."""
     found = [RefusalCount(code=code, jobs=jobs, example=example) for code, (jobs, example) in counts.items()]
     return sorted(found, key=lambda each: (-each.jobs, each.code))

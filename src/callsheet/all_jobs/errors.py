@@ -15,7 +15,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.wire.all_jobs import ErrorExample, ErrorGroup, ErrorGroups
 from callsheet.wire.errors import NotFound
 
-# Errors that one request reads at most in a pool.
+# Maximum number of errors that one request reads in a pool.
 LOOKED_AT = 20_000
 
 
@@ -42,7 +42,9 @@ class ErrorRange(NamedTuple):
 
 
 def merged(rows: Iterable[GroupRow]) -> list[GroupRow]:
-    """One row per fingerprint, the most jobs first. A group of several pools shows the newest job of all."""
+    """One row per fingerprint, the groups with the most jobs first. A group with jobs of several pools shows the
+    newest job.
+    """
     groups: dict[str, GroupRow] = {}
     for row in rows:
         known = groups.get(row.fingerprint)
@@ -95,7 +97,7 @@ class JobErrors:
         return (await self._views(rows, looked_at))[0]
 
     async def of_job(self, job_id: UUID) -> ErrorGroup:
-        """All jobs that failed like this one, also the job itself."""
+        """All jobs that failed with the same error as this job, including this job."""
 
         async def fingerprint_in(pool: Database) -> str | None:
             async with pool.ordinary() as connection:

@@ -1,4 +1,4 @@
-"""A filter as statements take it, and the index that finds its jobs. Pure."""
+"""The filter of a list of jobs, as SQL statements get it, and the choice of the index that finds its jobs. Pure."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FITTING = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedFilter:
-    """A filter whose names were looked up in central. None: not filtered by it."""
+    """A filter whose names were looked up in central. A field that is None does not filter."""
 
     filter: JobFilter
     workflow_ids: Sequence[int] | None = None
     effect_ids: Sequence[UUID] | None = None
     worker_job_ids: frozenset[UUID] | None = None
-    # Whether the texts that users wrote are searched.
+    # Whether the search text is also looked for in the texts that users wrote.
     searches_texts: bool = False
 
     @property
@@ -63,7 +63,7 @@ class ResolvedFilter:
 
     @property
     def is_source_alone(self) -> bool:
-        """Whether nearly every job of the source matches, so that a page needs no more jobs than it shows."""
+        """Whether nearly every job of the source matches, so that a page reads no more jobs than it shows."""
         asked = self.filter.model_dump(exclude_defaults=True)
         return (self.source == "all" and not asked) or asked.keys() == {"tenant_id"} or asked.keys() == {"user_id"}
 
@@ -102,6 +102,6 @@ def id_in(text: str | None) -> UUID | None:
 
 
 def fitting(kind: BulkActionKind, statuses: Sequence[JobStatus]) -> list[JobStatus]:
-    """The statuses of a filter in which the action can change a job."""
+    """The statuses of a filter in which an action of this kind can change a job."""
     wanted = frozenset(statuses) or frozenset(JobStatus)
     return sorted(FITTING[kind] & wanted)

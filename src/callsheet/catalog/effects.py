@@ -1,4 +1,4 @@
-"""Effects: what is sold. Each is a workflow with some of its values set, a price and a name."""
+"""Effects: the products that users order. An effect is a workflow with some values set, a price and a name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ SQL = statements("callsheet.catalog")
 # Folder of the previews in storage.
 FOLDER = "catalog/effects"
 SIDES = ("before", "after")
-# A price that was forgotten must not give work away: publishing for nothing takes a 0 in the request that publishes.
+# A forgotten price must not make an effect free: to publish an effect for nothing, the request must contain the price
+# 0.
 NO_PRICE = (
     "An effect needs a price before it is published. Send credits_cost: tokens for one job, or 0 to make it free."
 )
@@ -48,7 +49,7 @@ COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_p
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything about a published effect that a job of it is made from."""
+    """All data of a published effect that is needed to build a job."""
 
     # None for a test run of a workflow.
     effect_id: UUID | None
@@ -366,7 +367,7 @@ def named(id_or_slug: str) -> dict[str, Any]:
 
 
 async def _lock_workflow(connection: Connection, slug: str, overrides: dict[str, Any]) -> LockedWorkflow:
-    """Locks the workflow, if an effect with these values fits it."""
+    """Locks the workflow. Raises if an effect with these values does not fit the workflow."""
     workflow = await SQL["lock_workflow_of_effect"].row(connection, LockedWorkflow, slug=slug)
     if workflow is None:
         raise InvalidRequest.field("workflow", f"There is no workflow {slug!r}.")
@@ -426,7 +427,7 @@ def _output_view(mime_type: str) -> EffectOutput:
 
 
 def show_preview(urls: PreviewUrls, stored: Mapping[str, Any]) -> EffectPreview:
-    """`stored`: as it is in the effect's row."""
+    """`stored`: the preview as the row of the effect contains it."""
     shown = {name: urls.shown(f"{stored['folder']}/{name}", **stored[name]) for name in SIDES if name in stored}
     return EffectPreview(**shown)
 
@@ -444,7 +445,7 @@ def property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
         label=each.label or each.key,
         description=each.description,
         required=each.required and value is None,
-        # An asset of the catalog is nothing a user could fetch or send back.
+        # Users cannot fetch or send an asset of the catalog, so the default of a file property is not shown.
         default=None if each.type in FILES else value,
         accept=accepted_types(each),
         limits=each.limits,
@@ -452,10 +453,10 @@ def property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
 
 
 async def _warnings(connection: Connection, provider: str) -> list[str]:
-    """Warns of a provider without workers, which is often a typing error.
+    """A warning if the provider has no workers, which is often a typing error.
 
-    Not of own engines: their workers are usually added after the first effect, and a fleet that is scaled to zero
-    has none.
+    There is no warning for own engines: their workers are usually added after the first effect, and a fleet that is
+    scaled to zero has no workers.
     """
     if provider == OWN_ENGINES or await SQL["provider_is_served"].value(connection, provider=provider):
         return []

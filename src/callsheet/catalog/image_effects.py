@@ -54,7 +54,7 @@ class ImageEffects:
         self._preview_urls = preview_urls
 
     async def page(self, before: UUID | None, limit: int) -> tuple[Sequence[ImageEffect], UUID | None]:
-        """The effects, newest first, and the cursor of the next page. An effect whose graph is lost is left out."""
+        """The effects, newest first, and the cursor of the next page. An effect whose graph is missing is left out."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["list_image_effects"].rows(connection, ImageEffectRow, before=before, limit=limit + 1)
         found = [effect for row in rows[:limit] if (effect := await self._effect(row)) is not None]

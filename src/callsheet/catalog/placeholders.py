@@ -1,7 +1,7 @@
-"""Placeholders in parsed graphs: found in the texts of inputs, replaced in one pass by typed values. Pure.
+"""Finds placeholders in the input texts of a parsed graph, and replaces them in one pass by typed values. Pure.
 
-A graph is never turned into text for this: a prompt with quotes in it would rewrite the graph. What was put in is not
-looked at again, keys stay as they are, and every other value is what it was.
+The graph is never converted to text for this, because a prompt with quotes would then change the graph. Inserted values
+are not searched for placeholders. Keys and all other values stay unchanged.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class InjectedPlaceholder(Exception):
 
 
 def substitute(graph: Mapping[str, Any], values: Mapping[str, Value], kept: Sequence[str]) -> dict[str, Any]:
-    """The graph with `values`, by placeholder, in the inputs of its nodes.
+    """The graph with `values` (by placeholder) inserted into the inputs of its nodes.
 
-    `kept` are placeholders that stay, because they are replaced later: a value must not make a new one.
+    `kept`: placeholders that are replaced later. A value must not create one of them.
     """
     replace = _replacing(values, kept)
     return {
@@ -72,7 +72,7 @@ def _replacing(values: Mapping[str, Value], kept: Sequence[str]) -> Callable[[st
         if replaced is text or not isinstance(replaced, str):
             return replaced
         for placeholder in kept:
-            # Counted with overlaps: `__A` put before `__A__` must not make the first five characters one.
+            # Overlaps are counted: `__A` before `__A__` must not create a second `__A__`.
             if sum(1 for _ in _places(replaced, placeholder)) != sum(1 for _ in _places(text, placeholder)):
                 found = pattern.search(text)
                 assert found is not None
@@ -83,7 +83,7 @@ def _replacing(values: Mapping[str, Value], kept: Sequence[str]) -> Callable[[st
 
 
 def as_text(value: Value) -> str:
-    """A value inside a longer text; booleans and numbers as JSON spells them."""
+    """The value as part of a longer text. Booleans and numbers are written as in JSON."""
     match value:
         case bool():
             return "true" if value else "false"

@@ -1,4 +1,6 @@
-"""From a bare ComfyUI export to a workflow: which inputs could be properties, and which node makes the result. Pure."""
+"""Proposes a workflow for a plain ComfyUI export: the inputs that can be properties, and the node that makes the
+result. Pure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _NUMBERS = (*_WHOLE, "cfg", "denoise", "guidance", "strength", "strength_model",
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _WRITTEN = re.compile(r"\{\{([a-z][a-z0-9_]{0,62})\}\}")
 
-# Nodes that make files, the likeliest result first, with the extension of what they make.
+# Nodes that make files, the most likely result first, with the file extension of their output.
 _OUTPUTS: Mapping[str, str] = {
     "VHS_VideoCombine": "mp4",
     "SaveVideo": "mp4",
@@ -37,7 +39,7 @@ _OUTPUTS: Mapping[str, str] = {
     "SaveGLB": "glb",
     "PreviewImage": "png",
 }
-# What a node makes that is not proposed but may be named: it only shows something.
+# Outputs of nodes that only display something. They are not proposed, but the operator may choose them.
 _NAMED: Mapping[str, str] = {"PreviewAny": "txt", "PreviewAudio": "flac"}
 _SHOWS_TEXT = re.compile(r"text|string|caption|show ?any|display ?any", re.IGNORECASE)
 _OTHER_OUTPUT = re.compile(r"save|combine", re.IGNORECASE)
@@ -45,7 +47,7 @@ _MADE_BY = {"video": "mp4", "gif": "gif", "webp": "webp", "image": "png", "audio
 
 
 class Input(NamedTuple):
-    """An input that has a value of its own, and the types of property that it can become, the likeliest first."""
+    """An input with a value of its own, and the property types that it can have, the most likely first."""
 
     node_id: str
     name: str
@@ -63,7 +65,7 @@ class Output:
 
 @dataclass(slots=True)
 class Proposal:
-    """A graph with placeholders in it, and a property for each."""
+    """A graph that contains placeholders, and one property for each placeholder."""
 
     graph: dict[str, Any]
     properties: list[Property] = field(default_factory=list)
@@ -80,14 +82,14 @@ class Proposal:
         self.places[wanted.key] = f"{self.graph[node_id]['class_type']} {node_id}, {name}"
 
     def key(self, wanted: str) -> str:
-        """The wanted key, or with a number behind it where it is taken."""
+        """The wanted key, with a number appended if the key is taken."""
         taken = {each.key for each in self.properties}
         names = (wanted if number == 1 else f"{wanted}_{number}" for number in range(1, len(taken) + 2))
         return next(name for name in names if name not in taken)
 
 
 def propose(graph: Graph, *, everything: bool = False) -> Proposal:
-    """For a graph that was checked. `everything` also offers the numbers of samplers."""
+    """Proposes properties for a graph that was checked. `everything`: also propose the numbers of samplers."""
     proposal = Proposal(copy.deepcopy(dict(graph)))
     _propose_files(proposal)
     _propose_texts(proposal, _negatives(graph))
@@ -98,7 +100,7 @@ def propose(graph: Graph, *, everything: bool = False) -> Proposal:
 
 
 def inputs_of(graph: Graph) -> Iterator[Input]:
-    """For a graph that was checked. `check_properties` would refuse the other types."""
+    """The inputs of a checked graph. Types that `check_properties` would refuse are left out."""
     of_files = nodes_that_name_files(graph)
     for node_id, class_type, name, value in _inputs(graph):
         if isinstance(value, bool):
@@ -120,7 +122,7 @@ def _types_of_text(class_type: str, name: str, names_file: bool) -> tuple[Proper
 
 
 def _inputs(graph: Graph) -> Iterator[tuple[str, str, str, Any]]:
-    """Node id, class, name and value of every input that is not a link; nodes in the order people number them."""
+    """Node id, class, name and value of every input that is not a link. Nodes are in numerical order of their ids."""
     for node_id in sorted(graph, key=lambda each: (len(each), each)):
         node = graph[node_id]
         for name, value in node["inputs"].items():
@@ -134,7 +136,7 @@ def _propose_files(proposal: Proposal) -> None:
         for node_id, class_type, name, value in _inputs(proposal.graph)
         if isinstance(value, str) and name in _FILE_NAMES and (file_type := _loads(class_type)) is not None
     ]
-    # Where there is a video, that is what the effect is applied to.
+    # If the graph reads a video, the effect is applied to the video.
     found.sort(key=lambda each: each[2] is not PropertyType.VIDEO)
     for number, (node_id, name, file_type) in enumerate(found):
         key = proposal.key("input" if number == 0 else file_type.value)
@@ -160,7 +162,7 @@ def _loads(class_type: str) -> PropertyType | None:
 
 
 def _negatives(graph: Graph) -> set[str]:
-    """The nodes that say what must not be seen. A text that a sampler takes for both is a prompt like any other."""
+    """The nodes with a negative prompt. A text that a sampler uses for both prompts counts as a positive prompt."""
     return _linked(graph, "negative") - _linked(graph, "positive")
 
 
@@ -175,7 +177,7 @@ def _propose_texts(proposal: Proposal, negatives: set[str]) -> None:
         for node_id, class_type, name, value in _inputs(proposal.graph)
         if isinstance(value, str) and not takes_file(class_type, name) and node_id not in of_files
     ]
-    # Placeholders that a user wrote into the graph come first: their names are wanted.
+    # Placeholders that a user wrote into the graph come first, because the user chose their names.
     for node_id, _, name, value in texts:
         for key in _WRITTEN.findall(value):
             if key not in proposal.places:
@@ -208,7 +210,7 @@ def _propose_numbers(proposal: Proposal) -> None:
         key = proposal.key(name)
         limits = Limits(integer=name in _WHOLE and float(value).is_integer())
         if is_seed:
-            # -1 means "any" to some nodes.
+            # Some nodes use -1 for "any".
             limits = limits.model_copy(update={"min": min(0, value), "max": LARGEST_NUMBER - 1})
         proposal.add(
             node_id,
@@ -219,7 +221,7 @@ def _propose_numbers(proposal: Proposal) -> None:
                 label=key.replace("_", " ").capitalize(),
                 placeholder=f"{{{{{key}}}}}",
                 default=value,
-                # Any seed costs the same; of steps a user would request a million.
+                # Every seed costs the same, but a user could request a million steps.
                 user_configurable=is_seed,
                 limits=limits,
             ),
@@ -237,7 +239,7 @@ def outputs_of(graph: Graph) -> Iterator[Output]:
 
 
 def named_output(graph: Graph, node_id: str) -> Output:
-    """The node that the operator chose. If its class does not say what it makes, a video is assumed."""
+    """The node that the operator chose. If the class of the node does not show its output type, a video is assumed."""
     found = next((each for each in outputs_of(graph) if each.node_id == node_id), None)
     if found is not None:
         return found
@@ -253,7 +255,7 @@ def _guessed(class_type: str) -> str | None:
 
 
 def _chosen_format(inputs: Mapping[str, Any]) -> str | None:
-    """What a node says of itself, as `video/h264-mp4` does."""
+    """The format that a node names in its inputs, for example `video/h264-mp4`."""
     chosen = inputs.get("format")
     if not isinstance(chosen, str):
         return None

@@ -47,14 +47,17 @@ class WarmLeasing:
         """Draws a job that goes before others that are equally due. None if there is no such job."""
         if not self._limits.look_ahead or not self._leasing.is_fair:
             return None
-        # This reads only what the normal lease would read next, and waits for nothing else: workers keep their order.
+        # This reads only the rows that the normal lease would read next, and waits for no lock: workers keep their
+        # order.
         view = await self._leasing.fresh_view(criteria)
         moment = self._leasing.turns.moment
         drawn = view.draw_warm(cold, self._limits)
         return None if drawn is None else WarmChoice(view, *drawn, moment)
 
     async def lease(self, chosen: WarmChoice, poller: Poller) -> Lease | None:
-        """None if other processes took the job at this moment; the caller then tries a normal lease."""
+        """The lease of the chosen job. None if other processes took the job at this moment; the caller then tries a
+        normal lease.
+        """
         view, queue, lanes, moment = chosen
         async with undrawn_on_error(view, [(queue, 1)]):
             lease, rows_seen = await self._take(view, lanes, poller)

@@ -1,1 +1,1 @@
-"""The state machine and every use case that spans both databases; events and streams."""
+"""The state machine of jobs, every use case that changes both databases, and the events and streams of jobs."""

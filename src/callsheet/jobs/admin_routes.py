@@ -127,8 +127,9 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
 
     @router.get("/tenants/{tenant_id}/jobs/{job_id}")
     async def get_job_of_tenant(tenant_id: UUID, job_id: UUID, principal: Principal = see) -> AdminJob:
-        """All details of a job: payload, error with its traceback, and its queue entry. A viewer does not get payload
-        and traceback; a tenant admin does not get the queue entry either."""
+        """All details of a job: payload, error with its traceback, and its queue entry. A viewer does not get
+        payload and traceback. A tenant admin does not get the queue entry either.
+        """
         principal.reach(Permission.SEE_JOBS, tenant_id, NO_TENANT)
         return job_for(principal, await operations.get(tenant_id, job_id))
 
@@ -161,7 +162,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
 
 
 def job_by_id_router(operations: JobOperations, authentication: Authentication) -> APIRouter:
-    """Jobs by their id alone, for callers that do not know the tenant."""
+    """Routes that find a job by its id alone, for callers that do not know the tenant."""
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
     router = Router(prefix="/api/admin/jobs", tags=["admin"])
@@ -173,7 +174,7 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
 
     @router.get("/{job_id}")
     async def find_job_by_id(job_id: UUID, principal: Principal = see) -> AdminJob:
-        """Everything about a job, found by its id alone, as far as the role may see it."""
+        """All details of a job, found by its id alone, as far as your role may see them."""
         tenant_id = await tenant_of(job_id, principal, Permission.SEE_JOBS)
         return job_for(principal, await operations.get(tenant_id, job_id))
 

@@ -1,4 +1,4 @@
-"""Canceling a job, by its user or by an admin."""
+"""Cancels a job, for its user or for an admin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.errors import WrongState
 from callsheet.wire.jobs import Job
 
-# The charge cycle can change between the read and the transition, but not forever.
+# The charge cycle can change between the read and the transition, so the cancel is tried several times.
 TRIES = 3
 
 
@@ -30,7 +30,8 @@ class Cancellation:
     async def cancel(
         self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, charge_cycle: int | None = None
     ) -> Job:
-        """Ends the job and refunds its tokens; a worker that runs the job learns it with its next heartbeat.
+        """Ends the job and refunds its tokens. A worker that runs the job gets the cancellation with its next
+        heartbeat.
 
         `charge_cycle`: the cycle that is canceled. Default: the current one.
         """

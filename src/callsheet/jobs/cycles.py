@@ -19,12 +19,12 @@ class JobState(NamedTuple):
 
 
 def cycle_has_ended(status: str, current_cycle: int, charge_cycle: int) -> bool:
-    """Whether a charge cycle of a job has ended, where `status` and `current_cycle` are the job's."""
+    """Whether a charge cycle of a job has ended. `status` and `current_cycle` are the values of the job."""
     return current_cycle > charge_cycle or status not in ACTIVE
 
 
 def end_of_cycle(state: JobState | None, charge_cycle: int) -> EndStatus | None:
-    """How this charge cycle of the job ended, or None while it is active. A job that is missing has failed."""
+    """How this charge cycle of the job ended, or None while it is active. A missing job counts as failed."""
     if state is None:
         return "failed"
     if not cycle_has_ended(state.status, state.charge_cycle, charge_cycle):

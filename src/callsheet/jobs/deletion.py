@@ -1,4 +1,6 @@
-"""Deletes a job: its user no longer sees the job, and its outputs are removed. Ledger and history keep its id."""
+"""Deletes a job: its user no longer sees the job, and its outputs are removed. The ledger and the history keep its
+id.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,13 @@ class JobDeletion:
         self._journal = journal
 
     async def delete(self, principal: Principal, job_id: UUID) -> bool:
-        """Deletes an ended job of the principal. False if it was deleted before."""
+        """Deletes an ended job of the principal. Returns False if the job was deleted before."""
         owner = Owner(principal.tenant_id, principal.user_id)
         names = {"tenant_id": principal.tenant_id, "job_id": job_id}
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection, connection.transaction():
-            # The wallet is locked first, as for every move of tokens or files: a retry runs first or finds no job.
+            # The wallet is locked first, as for every change of tokens or files: a concurrent retry runs before, or
+            # finds no job.
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["lock_job"].row(connection, LockedJob, **names)
             if row is None or row.user_id != principal.user_id:
@@ -46,7 +49,8 @@ class JobDeletion:
                 raise WrongState(f"The job is {row.status}. Cancel it first, or wait for its end.")
             if row.run_id is not None:
                 raise WrongState(
-                    f"This job belongs to run {row.run_id}, whose tree shows what it made. Kill its candidate instead."
+                    f"This job belongs to run {row.run_id}, and the tree of the run shows its outputs. Kill its "
+                    "candidate instead."
                 )
             gone = await self._media.mark_outputs(connection, owner, job_id)
             await SQL["delete_job"].run(

@@ -1,4 +1,6 @@
-"""Adds descriptions to jobs that were submitted before descriptions existed, from names and from the filled graph."""
+"""Adds descriptions to jobs that were submitted before descriptions existed. They are derived from names and filled
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.catalog import PropertyType
 
 BATCH = 100
-# The stored, compressed size. A graph has some kilobytes; a hundred of the largest payloads would not fit into memory.
+# Maximum stored, compressed size of a payload. A graph has some kilobytes; a hundred of the largest payloads would not
+# fit into memory.
 MOST_PAYLOAD_BYTES = 65_536
 
 
@@ -100,6 +103,6 @@ def texts_of_job(row: JobToDescribe, source: tuple[Recipe, Graph] | None) -> Map
         each.key: text
         for each in recipe.properties
         if each.user_configurable and each.type in (PropertyType.TEXT, PropertyType.CHOICE)
-        # A value that the effect itself sets was not written by the user.
+        # The effect set this value, not the user.
         if (text := filled.get(each.placeholder)) and text != recipe.overrides.get(each.key, each.default)
     }

@@ -83,7 +83,9 @@ def texts_in(template: Mapping[str, Any], filled: Mapping[str, Any], placeholder
 
 
 def _between(parts: Sequence[str], value: str) -> list[tuple[str, str]]:
-    """`parts`: text, placeholder, text, and so on. Empty if the value does not match, or matches in several ways."""
+    """The texts that replaced the placeholders of one value. `parts`: text, placeholder, text, and so on. The list
+    is empty if the value does not match, or matches in several ways.
+    """
     found: list[tuple[str, str]] = []
     if len(parts) == 1 or not value.startswith(parts[0]) or "" in parts[2:-1:2]:
         return []

@@ -1,4 +1,4 @@
-"""Compares a job with its dispatch and returns what to heal."""
+"""Compares a job with its dispatch, and returns the difference to repair."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class JobSide(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A discrepancy that was seen once. A second look confirms it only if all fields are equal."""
+    """A discrepancy that was seen once. A second check confirms it only if all fields are equal."""
 
     kind: Discrepancy
     job: JobCycle
@@ -66,7 +66,7 @@ class Suspicion:
 
 
 def compare(cycle: JobCycle, job: JobSide | None, central: CentralState) -> Suspicion | None:
-    """What is wrong with a job in a charge cycle, or None. A young job may still be changing, so it is not checked."""
+    """The discrepancy of a job in a charge cycle, or None. A young job may still be changing, so it is not checked."""
     if job is not None and not job.has_settled:
         return None
     if central.dispatch_id is not None:
@@ -80,7 +80,7 @@ def _of_open_dispatch(charge_cycle: int, job: JobSide | None, central: CentralSt
     if job is None or job.charge_cycle < charge_cycle:
         return None if central.holder_notified else Discrepancy.ORPHANED_DISPATCH
     if job.has_ended(charge_cycle):
-        # Its worker learns it with the next heartbeat, or the reaper closes the dispatch.
+        # The worker gets this with its next heartbeat, or the reaper closes the dispatch.
         return None if central.holder_notified else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
     if central.status == "queued" and job.lease_seq > (central.lease_seq or 0):
         # The job would reject the next lease as outdated.
@@ -112,14 +112,19 @@ def into_the_queue(job: JobSide) -> Transition:
 
 
 def ending_of(job: JobSide, central: CentralState) -> tuple[Transition, dict[str, str] | None]:
-    """A job ends as its dispatch did. If only the dispatch completed, nothing was delivered, so the job fails."""
+    """The transition that ends a job as its dispatch ended. If only the dispatch completed, nothing was delivered,
+    so the job fails.
+    """
     match central.end_status:
         case "canceled":
             return Transition.CANCEL, None
         case "expired" if job.status == JobStatus.PROCESSING:
-            return Transition.EXPIRE, {"type": "expired", "message": central.last_error or "It did not finish in time."}
+            return Transition.EXPIRE, {
+                "type": "expired",
+                "message": central.last_error or "The job did not finish in time.",
+            }
         case "completed":
-            message = "It was finished, but its result was lost. You were not charged."
+            message = "The job finished, but its result was lost. You were not charged."
             return Transition.FAIL, {"type": "result_lost", "message": message}
         case _:
             return Transition.FAIL, {"type": "dispatch_ended", "message": central.last_error or "Processing failed."}

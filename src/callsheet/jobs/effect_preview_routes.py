@@ -1,4 +1,4 @@
-"""`/api/admin/effects/{effect}/preview`: what a gallery shows of an effect."""
+"""`/api/admin/effects/{effect}/preview`: the preview of an effect in the gallery."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def effect_preview_router(
 
     @router.put("")
     async def set_effect_preview(effect: Slug, body: SetEffectPreview, principal: Principal = manage) -> EffectPreview:
-        """Makes the effect's preview from a job of yours or from assets. Posters, thumbnails and clips are copies. This
-        takes some seconds."""
+        """Makes the effect's preview from a job of yours or from assets. Posters, thumbnails and clips are copies.
+        The request takes some seconds.
+        """
         before, after = await chosen(principal, body)
         return await catalog.effect_previews.set(effect, before, after, actor_of(principal))
 

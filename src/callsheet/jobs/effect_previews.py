@@ -1,4 +1,4 @@
-"""A completed job as the example of an effect: its input and its output."""
+"""Uses a completed job as the example of an effect: its input and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /api/ai-jobs`: a job of an effect."""
+"""`POST /api/ai-jobs`: submits a job of an effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.jobs import Job
 
 REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
 }
 
 

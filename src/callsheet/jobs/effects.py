@@ -1,4 +1,4 @@
-"""Submits an effect job: shape → idempotency → business rules → payload → cap and commit."""
+"""Submits an effect job. The order is: form, idempotency key, business rules, payload, then limits and commit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.workflow_editing import WorkflowTest
 
-# A request for a job: values and files.
+# The requests from which an effect job is built: values and files.
 Wanted = SubmitEffectJob | WorkflowTest
 KIND = "effect"
 NO_EFFECT = "There is no such effect."
@@ -50,7 +50,7 @@ class EffectJobs:
     async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> SubmittedJob:
         check_shape(principal, wanted)
         check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
-        # The request as sent, not the built job: the effect may have changed since the first attempt.
+        # The hash covers the request as sent, not the built job: the effect may have changed since the first attempt.
         request = wanted.model_dump(mode="json", exclude={"idempotency_key"})
         owner = principal.tenant_id, principal.user_id
         if wanted.idempotency_key is not None:

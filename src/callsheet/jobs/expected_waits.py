@@ -1,4 +1,4 @@
-"""The expected wait of a new job for each effect: two queries for any number of effects."""
+"""The expected wait of a new job, for each effect. Any number of effects takes two queries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Waits:
 def _wait(expected: Outlook, load: RouteLoad, crew: Capacity) -> EffectWait:
     run = None if load.average_seconds is None else math.ceil(load.average_seconds)
     why = expected.why_waiting
-    assert why is not None, "a job that no worker holds waits for a reason"
+    assert why is not None, "A job that no worker holds must have a reason to wait."
     if why.code in ("no_live_worker", "workers_lack", "scaling_up", "provider_paused"):
         return EffectWait(code=why.code, message=why.message.replace("this job", "this effect"), run_seconds=run)
     if load.ahead < crew.slots - crew.busy:

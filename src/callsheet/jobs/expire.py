@@ -31,7 +31,7 @@ class OverdueJob(NamedTuple):
 
 
 class Deadlines(Loop):
-    """A waiting job past its deadline fails, a running job expires; both are refunded."""
+    """Ends jobs whose deadline has passed. A waiting job fails, a running job expires. Both are refunded."""
 
     name = "deadlines"
     interval_seconds = 5.0
@@ -53,9 +53,12 @@ class Deadlines(Loop):
 
     async def _end(self, job: JobCycle, status: JobStatus) -> None:
         if status is JobStatus.PROCESSING:
-            transition, error = Transition.EXPIRE, {"type": "deadline", "message": "It did not finish in time."}
+            transition, error = Transition.EXPIRE, {"type": "deadline", "message": "The job did not finish in time."}
         else:
-            transition, error = Transition.FAIL, {"type": "queue_deadline", "message": "No worker took it in time."}
+            transition, error = (
+                Transition.FAIL,
+                {"type": "queue_deadline", "message": "No worker took the job in time."},
+            )
         request = TransitionRequest(job, ACTOR, reason=error["message"], error=error)
         ended = await self._transitions.apply(transition, request, close_dispatch=True, only_from=status)
         if ended is not None:

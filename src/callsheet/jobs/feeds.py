@@ -1,8 +1,8 @@
-"""Live streams: events in order, from the reader's last position, across restarts of any process (G9).
+"""Live streams of events, in order, from the reader's last position, across restarts of any process (G9).
 
-The database is the stream; a notification only triggers a read. A reader without notifications reads at intervals, so a
-lost notification costs seconds and never an event. The latest progress of running jobs is sent between the events: it
-is not history, so it has no position in the stream and is not sent again.
+Readers read the events from the database; a notification only triggers a read. A reader without notifications reads at
+intervals, so a lost notification delays an event by seconds, but no event is lost. The latest progress of running jobs
+is sent between the events. Progress is not history: it has no position in the stream and is not sent again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Place = tuple[UUID, UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event with its position in the stream: the job's or the user's counter."""
+    """One event with its position in the stream, which is the counter of the job or of the user."""
 
     position: int
     event: JobEvent
@@ -55,7 +55,7 @@ class News:
 
 
 Read = Callable[[int], Awaitable[News]]
-# Whether the reader may still read the stream: its key may have been revoked since.
+# Returns whether the reader may still read the stream: its key may have been revoked meanwhile.
 MayGoOn = Callable[[], Awaitable[bool]]
 
 
@@ -75,7 +75,7 @@ class Feeds:
         self.closed = False
 
     def received(self, payload: str | None) -> None:
-        """A notification `tenant/user/job`, or None if notifications may have been missed."""
+        """Handles a notification `tenant/user/job`, or None if notifications may have been missed."""
         if payload is None:
             for events in self._waiting.values():
                 _set_all(events)
@@ -85,8 +85,9 @@ class Feeds:
         _set_all(self._waiting.get((tenant, job), ()))
 
     def credentials_changed(self, user_or_tenant: str | None) -> None:
-        """Credentials of this user or tenant ended: their streams check whether they may continue. None if
-        notifications may have been missed."""
+        """Credentials of this user or tenant ended. Their streams check whether they may continue. `user_or_tenant`
+        is None if notifications may have been missed.
+        """
         if user_or_tenant is None:
             self.received(None)
         else:
@@ -98,13 +99,14 @@ class Feeds:
         self.received(None)
 
     def __len__(self) -> int:
-        """How many readers there are."""
+        """The number of readers."""
         return sum(len(events) for events in self._waiting.values())
 
     async def follow(
         self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
     ) -> AsyncIterator[Item]:
-        """Lines after `after` and the latest progress, until the stream ends; None if nothing arrives for a while.
+        """Yields lines after `after` and the latest progress, until the stream ends. Yields None if nothing arrives for
+        a while.
 
         `watched`: if credentials of these ids change, the stream calls `may_go_on` at once.
         """
@@ -116,8 +118,9 @@ class Feeds:
             while not self.closed:
                 news.clear()
                 found = await read(after)
-                # Checked after the read, so that the reader gets nothing that happened after its access ended. Also
-                # checked the first time: a notification between authentication and now did not reach this stream.
+                # The check runs after the read, so that the reader gets nothing that happened after its access ended.
+                # It also runs the first time: a notification between the authentication and this line did not reach
+                # this stream.
                 if not await may_go_on():
                     return
                 for line in found.lines:

@@ -1,4 +1,6 @@
-"""Adds fingerprints to errors from before fingerprints existed, and outcomes to jobs from before outcomes existed."""
+"""Adds fingerprints to old errors, and outcomes to old jobs, which were written before fingerprints and outcomes
+existed.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# The part of a message that is compared. What follows is often the output of another program.
+# Number of characters of a message that are compared. The rest is often the output of another program.
 LONGEST_MESSAGE = 2000
 FINGERPRINT = r"^[0-9a-f]{16}$"
 _EXTENSIONS = "png|jpe?g|webp|gif|bmp|tiff?|mp4|webm|mov|mkv|avi|wav|mp3|flac|ogg|json|safetensors|ckpt|pt|pth|bin|py"
@@ -38,6 +38,6 @@ def normalized(message: str) -> str:
 
 
 def fingerprint_of(error: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits. `error`: as a job stores it, with `type` and `message`."""
+    """The fingerprint: 16 hexadecimal digits. `error`: as a job stores it, with `type` and `message`."""
     text = f"{error.get('type') or ''}\n{normalized(str(error.get('message') or ''))}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

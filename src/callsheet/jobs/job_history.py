@@ -24,7 +24,7 @@ from callsheet.wire.jobs import JobProgress, JobStatus
 from callsheet.wire.wallet import Transaction
 from callsheet.wire.waterfall import OperatorEvent, Waterfall
 
-# An operator may retry a job without end. The newest attempts are shown.
+# An operator may retry a job any number of times. Only the newest attempts are shown.
 MOST_EVENTS = 1000
 MOST_TRACES = 20
 MOST_CALLS = 200
@@ -38,7 +38,7 @@ class TraceRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What the databases know of one job, each oldest first."""
+    """The records of one job in the databases, each list oldest first."""
 
     job: JobRow
     events: Sequence[OperatorEventRow]
@@ -47,7 +47,7 @@ class Records:
     progress: JobProgress | None
     calls: Sequence[ProviderCall]
     now: datetime
-    # Of the users among the actors of the events.
+    # The e-mail addresses of the users among the actors of the events.
     emails: Mapping[str, str]
 
 
@@ -57,8 +57,9 @@ class JobHistory:
         self._routing = routing
 
     async def waterfall(self, principal: Principal, tenant_id: UUID, job_id: UUID) -> Waterfall:
-        """As far as the principal's role may see it: a tenant admin gets no names of workers and operators, and
-        no ids of their requests."""
+        """The waterfall, as far as the principal's role may see it. A tenant admin gets no names of workers and
+        operators, and no ids of their requests.
+        """
         return waterfall_for(principal, await self._records(tenant_id, job_id))
 
     async def _records(self, tenant_id: UUID, job_id: UUID) -> Records:
@@ -68,7 +69,7 @@ class JobHistory:
                 connection, ProviderCall, **names, limit=MOST_CALLS
             )
         pool = await self._routing.pool_of(tenant_id)
-        # One snapshot: the status must be that of the last event.
+        # All reads share one snapshot, so that the status matches the last event.
         async with pool.ordinary() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             job = await SQL["get_job"].row(connection, JobRow, **names)
             if job is None:
@@ -94,7 +95,8 @@ class JobHistory:
 
 def waterfall_for(principal: Principal, records: Records) -> Waterfall:
     job = records.job
-    # Made of the events as the principal sees them, so that no span has a name that its event does not have.
+    # The waterfall is built from the events as the principal sees them, so that no span shows a name that its event
+    # hides.
     view = _named if principal.may(Permission.SEE_QUEUE) else _unnamed
     events = [_with_email(view(event), records.emails) for event in records.events]
     spans = waterfall_of(
@@ -124,7 +126,7 @@ def waterfall_for(principal: Principal, records: Records) -> Waterfall:
 
 
 def _named(event: OperatorEventRow) -> OperatorEvent:
-    """Operators see which worker and which operator it was, and find the request in the log."""
+    """Adds the worker, the operator and the request id to an event, for operators."""
     named = {"actor": event.actor, "reason": event.reason, "request_id": event.request_id}
     return _unnamed(event).model_copy(update=named)
 

@@ -46,7 +46,7 @@ class Journal:
         self._wake(tenant_id, user_id, job_id)
 
     def wallet_changed(self, tenant_id: UUID, user_id: UUID) -> None:
-        """There is no job, so the notification has the id of the user in its place."""
+        """Notifies the streams of a user. There is no job, so the id of the user takes the place of the job id."""
         self._wake(tenant_id, user_id, user_id)
 
     def _wake(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:

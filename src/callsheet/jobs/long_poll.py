@@ -28,7 +28,9 @@ class LongPoll:
         is_outdated: Callable[[], bool] = lambda: False,
         cold: Cold | None = None,
     ) -> StartedLease | None:
-        """Sends no query while it waits. Returns None if the wait ends without work, or if the poll is outdated."""
+        """The next job for a worker. No query is sent while it waits. Returns None if the wait ends without work, or
+        if the poll is outdated.
+        """
         until = time.monotonic() + wait_seconds
         while not is_outdated():
             with self._waiters.waiting(criteria, cold) as wake_up:

@@ -31,7 +31,8 @@ class NewTask:
 
 class Slot(Protocol):
     """A place in a run's tree, with the fields that a job needs. The functions `slot_refusal` and `slot_take` of the
-    pipelines room read the rest from its JSON, in the transaction that writes the job."""
+    pipelines room read the other fields from its JSON, in the transaction that writes the job.
+    """
 
     @property
     def run_id(self) -> UUID: ...
@@ -86,7 +87,8 @@ class NewJob:
     # For an effect job: `input_payload` as the user sent it.
     sent: Mapping[str, Any] | None = None
     actor: str = field(default="user", compare=False)
-    # Read here and not where the event is written: requests share statements, which run in the context of one of them.
+    # The id is read here and not where the event is written, because requests share statements, which run in the
+    # context of one request.
     request_id: str | None = field(default_factory=current_request_id, compare=False)
 
     @property

@@ -28,7 +28,7 @@ from callsheet.wire.errors import Conflict, LeaseLost, NotFound, WrongState
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operations import AdminJob, Dispatch
 
-# Rows that a filtered list reads per request.
+# Maximum number of rows that a filtered list reads per request.
 MOST_LOOKED_AT = 2000
 
 
@@ -60,7 +60,7 @@ class DispatchOperations:
         try:
             await self._reports.requeue(report, reason or "by an admin", actor=actor)
         except LeaseLost:
-            raise WrongState("It changed hands at this very moment. Look at it again.") from None
+            raise WrongState("The dispatch changed at this moment. Read it again.") from None
         await self._audit.add(
             actor,
             "dispatch.requeue",
@@ -74,7 +74,7 @@ class DispatchOperations:
         return await self._overview.get(dispatch_id)
 
     async def cancel(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
-        """Cancels the job: its tokens are refunded, and its worker learns it with the next heartbeat."""
+        """Cancels the job and refunds its tokens. Its worker gets the cancellation with its next heartbeat."""
         dispatch = await self._queue.find(dispatch_id)
         if dispatch is None:
             raise NotFound("There is no such dispatch.")
@@ -87,8 +87,9 @@ class DispatchOperations:
         return await self._overview.get(dispatch_id)
 
     async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> Dispatch:
-        """Changes central first, like every change of the queue's order; then the job, so that a retry uses the same
-        lane."""
+        """Changes the priority in central first, as every change of the queue's order does, then in the job, so that
+        a retry uses the same lane.
+        """
         moved = await self._overview.change_priority(dispatch_id, priority, actor)
         await hit(Failpoint.PRIORITY_BEFORE_POOL)
         await self._transitions.set_priority(JobCycle(moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
@@ -167,7 +168,9 @@ class JobOperations:
         return Page(items=shown, next_cursor=str(shown[-1].id) if is_cut else None)
 
     async def tenant_of(self, job_id: UUID) -> UUID:
-        """Asks all pools at once. If a pool is unavailable and no other has the job, its error is raised, not a 404."""
+        """The tenant of a job. All pools are asked at once. If a pool is unavailable and no other pool has the job,
+        the error of the pool is raised, not a 404.
+        """
         answers = await asyncio.gather(
             *(self._tenants_in(pool, job_id) for pool in self._pools()), return_exceptions=True
         )
@@ -175,7 +178,9 @@ class JobOperations:
         if len(found) == 1:
             return found[0]
         if found:
-            raise Conflict("Several tenants have a job of this id. Name the tenant: /api/admin/tenants/TENANT/jobs/JOB")
+            raise Conflict(
+                "Several tenants have a job with this id. Name the tenant: /api/admin/tenants/TENANT/jobs/JOB"
+            )
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -191,7 +196,7 @@ class JobOperations:
         row = await require_job(pool, tenant_id, job_id)
         async with pool.connection() as connection:
             stored = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=tenant_id, job_id=job_id)
-        assert stored is not None, "jobs are never deleted"
+        assert stored is not None, "The rows of jobs are never deleted."
         job = await self._presenter.one(tenant_id, admin_job_view(row, JobOutcome(row.result, row.error)))
         dispatch = await self._overview.of_job(tenant_id, job_id, job.charge_cycle)
         return job.model_copy(update={"payload": stored.payload, "dispatch": dispatch})
@@ -204,7 +209,7 @@ class JobOperations:
     async def retry(
         self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str, *, capped: bool = False
     ) -> AdminJob:
-        """The user's limit of active jobs applies only if `capped`; it does not apply to an operator."""
+        """Retries a job. The user's limit of active jobs applies only if `capped`; it does not apply to an operator."""
         await self._retries.retry(tenant_id, job_id, actor=actor, reason=reason, capped=capped)
         await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
         return await self.get(tenant_id, job_id)

@@ -1,4 +1,4 @@
-"""Workers' reports about their leases, and the outcomes: facts, and rules that need only facts. Pure."""
+"""Workers' reports about their leases and the outcomes of leases: facts, and rules that need only facts. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StartedLease:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run failed, without secrets: users, admins, job events and the audit log all get this."""
+    """Why a run failed. It contains no secrets, because users, admins, job events and the audit log all get it."""
 
     type: str
     message: str
@@ -49,11 +49,13 @@ class Failure:
         return self.type == ENGINE_STUCK
 
     def for_good(self, workflow: str) -> Failure:
-        """The final failure of a job that left an engine stuck before: its graph is the cause, so there is no retry."""
+        """The final failure of a job that blocked an engine before. Its graph is the cause, so the job is not
+        retried.
+        """
         details = dict(self.details or {})
         node_id, node_type = details.get("node_id"), details.get("node_type")
         place = f", node {node_id} ({node_type})" if node_id else ""
-        message = f"The job stopped an engine for the second time (workflow {workflow}{place})."
+        message = f"The job blocked an engine for the second time (workflow {workflow}{place})."
         return replace(self, message=message, details={**details, "workflow": workflow}, retryable=False)
 
     @property
@@ -93,7 +95,8 @@ class Settlement:
     tenant_id: UUID
     workflow_id: int
     effect_id: UUID | None
-    # From the start of the run (or of the lease, if the worker reported no start) to the end; None if the job goes on.
+    # Seconds from the start of the run (or of the lease, if the worker reported no start) to the end. None if the job
+    # continues.
     duration_seconds: float | None
     lease_seconds_held: float
     # The provider that executed the job, and the number of the lease.

@@ -1,4 +1,4 @@
-"""The outlook of an active job, computed from facts: its position, its remaining time, and what it waits for."""
+"""The outlook of an active job: its position, its remaining time and the reason why it waits. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Protocol
 from callsheet.jobs.provider_gate import Pause
 from callsheet.wire.jobs import JobStatus, WhyWaiting
 
-# Positions are exact up to here; no user needs larger numbers, and to count them would scan the queue.
+# Positions are exact up to this number. Users do not need larger positions, and counting them would scan the queue.
 EXACT = 1000
-# A lower percentage depends more on the worker's first steps than on the rest of the run.
+# Below this percentage, an estimate depends more on the worker's first steps than on the rest of the run.
 TELLING_PERCENT = 5.0
 # Estimated remaining time of a run that exceeds the average, as a share of its elapsed time.
 OVERTIME = 0.1
@@ -43,7 +43,7 @@ class Capacity(Protocol):
 
     @property
     def missing(self) -> str:
-        """What all live workers lack, as a sentence; empty if that is not why none of them can run the job."""
+        """A sentence about what all live workers lack. Empty if workers are missing for another reason."""
         ...
 
 
@@ -73,7 +73,7 @@ class Facts:
     # The limit of its concurrency identifier, if it has one.
     limit: int | None = None
     in_use: int = 0
-    # For its tenant, then for its user: the limit of running jobs (None: no limit), and how many run.
+    # For the tenant of the job, then for its user: the limit of running jobs (None: no limit), and how many jobs run.
     running_limits: tuple[tuple[int | None, int], tuple[int | None, int]] = ((None, 0), (None, 0))
     # The pause of its provider, if the provider does not respond.
     pause: Pause | None = None
@@ -121,7 +121,9 @@ def _left_to_run(facts: Facts) -> float | None:
 
 
 def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
-    """Assumes that all slots work at the average speed: they share the jobs ahead, then the job itself runs."""
+    """The estimated seconds until the end of the job. Assumes that all slots work at the average speed: they share
+    the jobs ahead, then the job runs.
+    """
     assert facts.ahead is not None
     slots, free = capacity.slots, capacity.slots - capacity.busy
     for limit, in_use in ((facts.limit, facts.in_use), *facts.running_limits):

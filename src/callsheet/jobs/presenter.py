@@ -1,6 +1,6 @@
-"""Jobs as their users see them: with outputs, progress and outlook.
+"""Builds jobs as their users see them: with outputs, progress and outlook.
 
-An ended job costs no query of central. Any number of active jobs costs one query, and one look-up of the capacity of
+An ended job needs no query of central. Any number of active jobs needs one query, and one look-up of the capacity of
 workers.
 """
 
@@ -52,7 +52,7 @@ class Presenter:
         return shown
 
     async def many(self, tenant_id: UUID, jobs: Sequence[AnyJob]) -> list[AnyJob]:
-        """The jobs without live previews, and only with their primary inputs."""
+        """The jobs of a list: without live previews, and each with its primary input only."""
         return await self._shown(tenant_id, jobs, with_previews=False)
 
     async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
@@ -101,7 +101,7 @@ class Presenter:
         return {
             job.id: (
                 [self._input(files[each], with_url=is_single) for each in given.get(job.id, []) if each in files],
-                # Only files that the job made, because its result may name any file.
+                # Only files that the job made are shown, because a result may name any file.
                 [self._output(row) for row in map(files.get, made.get(job.id, [])) if row and row.job_id == job.id],
             )
             for job in jobs
@@ -186,5 +186,5 @@ def _route(position: QueuePosition) -> Route:
 
 
 def _file_ids(job: Job) -> list[UUID]:
-    """The file ids that the completion wrote."""
+    """The ids of the files that the completion wrote."""
     return listed_files((job.result or {}).get("outputs"))

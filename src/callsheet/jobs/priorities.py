@@ -1,4 +1,6 @@
-"""Priorities: users choose among a few, because each priority of each user is a separate queue."""
+"""Priorities of users' jobs. Users choose among a few values, because each priority of each user is a separate
+queue.
+"""
 
 from __future__ import annotations
 

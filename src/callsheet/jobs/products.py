@@ -1,4 +1,4 @@
-"""The result of a scrape becomes a product, which later jobs of its user refer to by its id. Pure."""
+"""Turns the result of a scrape into a product, which later jobs of the same user refer to by its id. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_product(kind: str, job_id: UUID, result: Mapping[str, Any]) -> dict[str
         fields = {name: value for name, value in (found or {}).items() if name in ProductFields.model_fields}
         product = ProductFields.model_validate(fields).model_dump(mode="json")
     except (ValidationError, AttributeError) as error:
-        # The user can still read the result; a worker of another version must not make the job fail.
+        # The result stays readable for the user. A worker of another version must not make the job fail.
         log.warning("product.not_kept", job_id=str(job_id), error=str(error))
         return {"result": result}
     product["url"] = product["url"] or ""

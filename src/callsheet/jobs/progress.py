@@ -1,4 +1,6 @@
-"""The latest progress of running jobs: percent, message, preview. Sent live, stored as one row per job, no history."""
+"""The latest progress of running jobs: percent, message and preview. It is sent live and stored as one row per job,
+without a history.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ from callsheet.wire.jobs import JobPreview, JobProgress
 from callsheet.wire.traces import LONGEST_NODE_ID
 
 MOST_PREVIEW_BYTES = 65_536
-# Types that a browser shows in an <img>, without types that it would execute.
+# Image types that a browser shows in an <img> but does not execute.
 PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 LONGEST_MESSAGE = 500
 LONGEST_ELAPSED_MS = 2**53
-# Jobs of one user that a stream shows at once; others are shown once these have ended.
+# Maximum number of a user's jobs that a stream shows at once. Other jobs are shown after these have ended.
 MOST_AT_ONCE = 200
 
 
@@ -56,7 +58,7 @@ class PreviewRow(NamedTuple):
 
 
 class LeaseProgressRow(NamedTuple):
-    """What a list of workers shows of a running job."""
+    """The progress of a running job, as a list of workers shows it."""
 
     tenant_id: UUID
     job_id: UUID
@@ -83,18 +85,20 @@ class SweptPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """A worker's report about its run; fields that are None keep their earlier values."""
+    """A worker's report about its run. Fields that are None keep their earlier values."""
 
     percent: float | None = None
     message: str | None = None
     elapsed_ms: float | None = None
     preview: bytes | None = None
     preview_type: str | None = None
-    # The node of the graph that runs now. An empty text: none runs.
+    # The node of the graph that runs now. An empty text means that no node runs.
     node_id: str | None = None
 
     def tidied(self) -> ProgressReport:
-        """A form that can be stored and shown. An invalid number from a worker must not fail its heartbeat."""
+        """The report in a form that can be stored and shown. An invalid number from a worker must not fail its
+        heartbeat.
+        """
         percent = self.percent if self.percent is not None and math.isfinite(self.percent) else None
         elapsed = self.elapsed_ms if self.elapsed_ms is not None and math.isfinite(self.elapsed_ms) else None
         preview, kind = self.preview, self.preview_type
@@ -131,7 +135,7 @@ class ReportOfRun:
 
 
 class Progress:
-    """Reports that arrive together share one statement and one commit."""
+    """Records progress. Reports that arrive together share one statement and one commit."""
 
     def __init__(self, routing: TenantRouting, notify: Notify):
         self._routing = routing
@@ -211,7 +215,7 @@ class ProgressSweeper(Loop):
 
 
 class Watch:
-    """The values that one reader of a stream has got, so that each value is sent once."""
+    """The values that one reader of a stream has received, so that each value is sent once."""
 
     def __init__(self, tenant_id: UUID):
         self._tenant_id = tenant_id
@@ -221,7 +225,7 @@ class Watch:
         return self._shown.get(word.job_id) == (word.updated_at, word.preview_at)
 
     async def news_of_job(self, pool: Database, word: ProgressRow) -> list[JobProgress | JobPreview]:
-        """`word` is the latest progress of a running job."""
+        """The new progress of a job. `word`: the latest progress of a running job."""
         async with pool.connection() as connection:
             return await self._news(connection, [word])
 

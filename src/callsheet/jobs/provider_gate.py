@@ -1,7 +1,7 @@
 """The interface that jobs and fleet call before and after a provider is called. A higher room implements it.
 
-A provider that failed too often in a row is paused, for all tenants or for the one whose jobs failed: the jobs stay in
-the queue. A provider that calls back gets a callback URL.
+A provider that failed too often in a row is paused, either for all tenants or for the tenant whose jobs failed. Its
+jobs stay in the queue. A provider that calls back gets a callback URL.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from callsheet.dispatch.facts import Criteria, Lease
 from callsheet.jobs.outcomes import Settlement
 from callsheet.wire.worker import CallbackAddress
 
-PAUSED = "its provider is paused"
+PAUSED = "The provider is paused."
 
 
 class ProviderPaused(Exception):
-    """The provider is paused: the job goes back to the queue for `delay_seconds`, and the attempt does not count."""
+    """The provider is paused. The job goes back to the queue for `delay_seconds`, and the attempt does not count."""
 
     def __init__(self, provider: str, delay_seconds: float = 0.0):
         super().__init__(provider)
@@ -28,7 +28,7 @@ class ProviderPaused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """`until`: when the provider is tried again; None while a single job tests it."""
+    """A pause of a provider. `until`: when the provider is tried again; None while a single job tests the provider."""
 
     until: datetime | None
 
@@ -51,12 +51,13 @@ class ProviderGate(Protocol):
     def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None: ...
 
     def concerns(self, provider: str) -> bool:
-        """Whether calls of the provider are counted. Those of engines beside workers are not: `admit` is not called."""
+        """Whether calls of the provider are counted. Calls of engines beside workers are not counted, and `admit` is
+        not called for them.
+        """
         ...
 
     async def admit(self, lease: Lease) -> CallbackAddress | None:
-        """Records the call before the worker gets the job; returns the callback URL if the provider calls back.
-
+        """Records the call before the worker gets the job. Returns the callback URL if the provider calls back.
         Raises ProviderPaused.
         """
         ...
@@ -66,12 +67,12 @@ class ProviderGate(Protocol):
         ...
 
     async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:
-        """A worker reported a submitted provider job after its lease had ended."""
+        """Records a provider job that a worker reported after its lease had ended."""
         ...
 
 
 class EveryProvider:
-    """The gate of an installation that calls no provider."""
+    """The gate of an installation that calls no providers. It admits every job."""
 
     def narrowed(self, criteria: Criteria) -> Criteria:
         return criteria

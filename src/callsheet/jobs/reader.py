@@ -1,4 +1,4 @@
-"""The jobs that a user may see: the user's own."""
+"""Reads the jobs that a user may see, which are the user's own jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DescriptionRow(NamedTuple):
 
 
 async def find_job(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow | None:
-    """The job without its payload of any user, also if the user has deleted it."""
+    """The job of any user, without its payload, also if the user has deleted the job."""
     async with pool.connection() as connection:
         return await SQL["get_job"].row(connection, JobRow, tenant_id=tenant_id, job_id=job_id)
 
@@ -43,9 +43,10 @@ async def active_jobs(connection: Connection, tenant_id: UUID, user_id: UUID) ->
 async def with_outcomes(
     connection: Connection, tenant_id: UUID, rows: Sequence[ListedJob], limit: int
 ) -> tuple[list[tuple[ListedJob, JobOutcome]], bool]:
-    """The first of these jobs with their results and errors; and whether some are left for the next page.
+    """The first of these jobs with their results and errors, and whether more jobs are left for the next page.
 
-    At most `limit` jobs. Fewer, but at least one, if results and errors exceed the maximum size of a page.
+    Returns at most `limit` jobs. Returns fewer jobs, but at least one, if results and errors exceed the maximum size of
+    a page.
     """
     if not rows:
         return [], False
@@ -84,17 +85,17 @@ class JobReader:
         return job.model_copy(update={"title": row.title, "prompt": row.prompt, "input_payload": row.sent})
 
     async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
-        """The caller must have checked that the job belongs to the principal."""
+        """The payload of a job. The caller must have checked that the job belongs to the principal."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             row = await SQL["payload_of_job"].row(connection, JobPayload, tenant_id=principal.tenant_id, job_id=job_id)
-        assert row is not None, "jobs are never deleted"
+        assert row is not None, "The rows of jobs are never deleted."
         return row.payload
 
     async def page(
         self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
     ) -> tuple[list[tuple[ListedJob, JobOutcome]], bool]:
-        """Newest first: all jobs of the user, or those of a run; and whether there are more."""
+        """The user's jobs, newest first, or only the jobs of a run; and whether there are more."""
         names = {
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,

@@ -24,7 +24,9 @@ Reaped = Callable[[ExpiredDispatch, str], Awaitable[None]]
 
 
 class Reaper(Loop):
-    """Only the reaper reclaims leases. With attempts left, the job is requeued; otherwise it fails and is refunded."""
+    """Reclaims expired leases; no other loop does. A job with attempts left is requeued. Otherwise it fails and is
+    refunded.
+    """
 
     name = "reaper"
     interval_seconds = 5.0
@@ -36,7 +38,7 @@ class Reaper(Loop):
         self._reaped = reaped
 
     async def tick(self, now: datetime) -> bool:
-        # Leases use the database's clock; `now` only paces the loop.
+        # Leases use the database's clock. `now` is only for the pace of the loop.
         return await self.reap()
 
     async def reap(self, at: datetime | None = None) -> bool:
@@ -52,7 +54,7 @@ class Reaper(Loop):
             await self._end(Transition.EXPIRE, lease, error)
             return
         if lease.cancel_requested_at is not None or lease.attempts >= lease.max_attempts:
-            error = {"type": "lease_expired", "message": "No worker could finish it."}
+            error = {"type": "lease_expired", "message": "No worker could finish the job."}
             status = await self._end(Transition.FAIL, lease, error)
         else:
             status = await self._requeue(lease, at)
@@ -83,7 +85,7 @@ class Reaper(Loop):
         return await self._close_if_ended(lease.cycle) or "queued"
 
     async def _end(self, transition: Transition, lease: ExpiredDispatch, error: dict[str, str]) -> str | None:
-        """The end status of the job if this reaper took the lease; otherwise None."""
+        """Ends the lease. Returns the new status of the job if this reaper took the lease, otherwise None."""
         ended = await self._transitions.apply(transition, _request(lease, error["message"], error))
         if ended is not None:
             end: EndStatus | None = cast("EndStatus", ended.status)
@@ -93,7 +95,8 @@ class Reaper(Loop):
             await hit(Failpoint.REAP_BEFORE_CLOSE)
             ending = DispatchEnd(lease.dispatch_id, end, lease.lease_token, error=error["message"])
             if not await self._queue.close(ending):
-                # The worker requeued the dispatch meanwhile: it must not be leased again. Or another reaper ended it.
+                # The worker requeued the dispatch meanwhile, and the dispatch must not be leased again; or another
+                # reaper ended it.
                 await self._queue.end_for_jobs([JobEnd(*lease.cycle, end)])
                 return None
         return end

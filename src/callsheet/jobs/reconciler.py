@@ -1,4 +1,4 @@
-"""The reconciler: jobs and their dispatches are in two databases, and the reconciler heals differences between them.
+"""The reconciler repairs differences between jobs and their dispatches, which are in two databases.
 
 Every use case repairs itself after a crash. The reconciler handles what they cannot detect: a database that was
 restored to an earlier time, a row that was deleted by hand, a bug. It is slow and careful on purpose: it checks only
@@ -46,9 +46,9 @@ class Reconciler(Loop):
     interval_seconds = 10.0
     # The process that wrote a younger row may still be working on it.
     settle_seconds = 60.0
-    # Time between the two looks.
+    # Time between the two checks.
     second_look_seconds = 5.0
-    # Rows per database and tick: a million jobs take three hours.
+    # Rows per database and tick. At this rate, a check of a million jobs takes three hours.
     batch = 1000
     most_suspicions = 1000
 
@@ -72,7 +72,7 @@ class Reconciler(Loop):
         self.healed: Counter[str] = Counter({kind.value: 0 for kind in Discrepancy})
 
     async def tick(self, now: datetime) -> None:
-        # All looks run even if a pool is unavailable, so that jobs of other pools do not wait for it.
+        # All checks run even if a pool is unavailable, so that jobs of other pools do not wait for that pool.
         looks = [self._look_at_pool(pool) for pool in self._pools()]
         await all_of([self._look_again(), self._look_at_central(), *looks])
 
@@ -149,12 +149,12 @@ class Reconciler(Loop):
                 return await self._dispatch_again(job)
             case Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH:
                 transition, error = ending_of(job, central)
-                reason = error["message"] if error else "its dispatch was canceled"
+                reason = error["message"] if error else "The dispatch was canceled."
                 return await self._change(transition, suspicion, reason=reason, error=error)
             case Discrepancy.LEASES_OF_DISPATCH:
                 return await self._overview.raise_lease_seq(suspicion.job, job.lease_seq)
             case Discrepancy.STATUS_OF_JOB:
-                return await self._change(into_the_queue(job), suspicion, reason="it waits in the queue")
+                return await self._change(into_the_queue(job), suspicion, reason="The job waits in the queue.")
             case _:
                 assert central.priority is not None
                 return await self._transitions.set_priority(suspicion.job, central.priority)
@@ -166,10 +166,10 @@ class Reconciler(Loop):
         cycle = job.entry.cycle
         suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, cycle, job.lease_seq)
         if job.status != JobStatus.QUEUED:
-            await self._change(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
+            await self._change(into_the_queue(job), suspicion, reason="The dispatch was lost and was created again.")
         end = await self._end_of(cycle)
         if end is not None:
-            # The job ended meanwhile, when there was no dispatch to close.
+            # The job ended meanwhile, while there was no dispatch to close.
             await self._queue.end_for_jobs([JobEnd(*cycle, end)])
         return True
 

@@ -1,4 +1,5 @@
-"""The relay sends what a pool committed to central: right after the commit for speed, and by this loop for safety.
+"""The relay sends the changes that a pool committed to central: at once after the commit for speed, and in this loop
+for safety.
 
 Relaying twice changes nothing: a dispatch is unique per job and charge cycle, and `queued` is set only from `pending`.
 """
@@ -30,7 +31,7 @@ from callsheet.wire.jobs import ACTIVE, JobStatus
 
 log = get_logger(__name__)
 ACTOR = "relay"
-# The pool has committed, so the job is accepted (or ended) whatever error central returns; the loop retries.
+# The pool has committed, so the job is accepted (or has ended) even if central returns an error. The loop retries.
 POSTPONED = (*DATABASE_AWAY, asyncpg.PostgresError)
 
 
@@ -77,7 +78,7 @@ class OutboxRow(NamedTuple):
 class Relay(Loop):
     name = "relay"
     interval_seconds = 2.0
-    # The process that wrote a younger row is relaying it.
+    # The process that wrote a younger row may still be relaying the row.
     settle_seconds = 2.0
     batch = 200
 
@@ -96,7 +97,7 @@ class Relay(Loop):
         self._dispatching: Batcher[Entry, None] = Batcher(self._enqueue, isolate=(asyncpg.PostgresError,))
 
     async def tick(self, now: datetime) -> bool:
-        """Relays the rows that are left in the outbox; True if there may be more."""
+        """Relays the rows that are left in the outbox. Returns True if there may be more."""
         before = now - timedelta(seconds=self.settle_seconds)
         return any(await all_of(self.relay_pool(pool, before) for pool in self._pools()))
 
@@ -108,7 +109,9 @@ class Relay(Loop):
         return len(rows) == self.batch
 
     async def dispatch_now(self, entry: Entry) -> JobStatus:
-        """For a use case that has just committed: the job is queued when this returns, or the loop queues it soon."""
+        """Called by a use case that has just committed a job. When this returns, the job is queued, or the loop
+        queues it soon.
+        """
         try:
             return await self._dispatch(entry)
         except POSTPONED as error:
@@ -116,7 +119,9 @@ class Relay(Loop):
             return JobStatus.PENDING
 
     async def close_now(self, end: JobEnd) -> None:
-        """For a use case that has just ended a job: closes its dispatch, or marks it so that its worker learns it."""
+        """Called by a use case that has just ended a job. Closes its dispatch, or marks the dispatch so that its
+        worker stops.
+        """
         try:
             await self._queue.end_for_jobs([end])
             await hit(Failpoint.RELAY_BEFORE_CLOSED)

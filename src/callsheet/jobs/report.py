@@ -1,5 +1,6 @@
-"""What workers and providers report about a lease: it is alive, or its run completed, failed, was interrupted, or now
-waits for a provider."""
+"""Handles the reports of workers and providers about a lease: the run is alive, completed, failed or interrupted, or
+it now waits for a provider.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ class LeaseReports:
         provider_job_id: str | None = None,
         outputs: Sequence[Output] = (),
     ) -> Outcome:
-        """For a caller that has already called `holding`, to check the outputs first."""
+        """Completes a job. The caller has already called `holding`, to check the outputs first."""
         await hit(Failpoint.COMPLETE_BEFORE_POOL)
         delivered = with_product(dispatch.kind, dispatch.job_id, result)
         request = request_under_lease(
@@ -99,7 +100,9 @@ class LeaseReports:
         actor: str,
         outputs: Sequence[Output] = (),
     ) -> Outcome:
-        """A provider called back. A late callback (another cycle, an ended job) changes nothing."""
+        """Completes a job after a callback of its provider. A late callback (another cycle, an ended job) changes
+        nothing.
+        """
         dispatch = await self._waiting(dispatch_id, charge_cycle)
         if isinstance(dispatch, Outcome):
             return dispatch
@@ -109,7 +112,9 @@ class LeaseReports:
         return await self._settlement.end(Transition.COMPLETE, dispatch, request)
 
     async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> Outcome:
-        """A provider reported a failure. No worker holds a lease for a retry, so the job ends and is refunded."""
+        """Fails a job after a callback of its provider. No worker holds a lease for a retry, so the job ends and is
+        refunded.
+        """
         dispatch = await self._waiting(dispatch_id, charge_cycle)
         if isinstance(dispatch, Outcome):
             return dispatch
@@ -141,7 +146,7 @@ class LeaseReports:
                 error=failure.message,
                 wedged=failure.is_wedge,
             )
-            reason = f"failed, will be tried again: {failure.message}"
+            reason = f"The run failed and will be retried: {failure.message}"
             return await self._settlement.requeue(dispatch, requeue, reason, report)
         return await self._fail(dispatch, report, failure)
 
@@ -151,8 +156,8 @@ class LeaseReports:
         """Requeues a job whose run was interrupted.
 
         `attempt_counts`: the worker was revoked or disappeared. A job without attempts left then fails, because
-        otherwise it would wait forever. Without it, the job did not cause the interruption, and the attempt does not
-        count the first free_requeues times. `actor`: the process or user that requeues it, if not its worker.
+        otherwise it would wait forever. If False, the job did not cause the interruption, and the first `free_requeues`
+        attempts do not count. `actor`: the process or user that requeues the job, if not its worker.
         """
         dispatch = await self.holding(report)
         if isinstance(dispatch, Outcome):
@@ -179,7 +184,7 @@ class LeaseReports:
     async def _requeue_without_attempt(
         self, dispatch: DispatchState, report: Report, reason: str, actor: str | None
     ) -> Outcome:
-        # A job that every worker requeues must not circulate forever.
+        # A job that every worker requeues must not be requeued forever.
         costs = dispatch.requeues >= self._free_requeues
         if costs and dispatch.attempts >= dispatch.max_attempts:
             failure = Failure("attempts_exhausted", f"Requeued too often: {reason}")
@@ -192,7 +197,7 @@ class LeaseReports:
         self, dispatch: DispatchState, report: Report, reason: str, actor: str | None
     ) -> Outcome:
         if dispatch.attempts >= dispatch.max_attempts or dispatch.cancel_requested_at is not None:
-            failure = Failure("lease_lost", f"No worker could finish it: {reason}.")
+            failure = Failure("lease_lost", f"No worker could finish the job: {reason}.")
             return await self._fail(dispatch, report, failure, actor)
         requeue = Requeue(dispatch.dispatch_id, report.token, attempt_counts=True, error=reason)
         return await self._settlement.requeue(dispatch, requeue, reason, report, actor)
@@ -204,7 +209,7 @@ class LeaseReports:
         return await self._settlement.end(Transition.FAIL, dispatch, request, error=failure.message)
 
     async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
-        """The job was submitted to a provider: the worker is free, the job waits for the callback."""
+        """Records that the job was submitted to a provider: the worker is free, and the job waits for the callback."""
         dispatch = await self.holding(report)
         if isinstance(dispatch, Outcome):
             return dispatch
@@ -215,6 +220,6 @@ class LeaseReports:
 
 
 def retry_delay(attempts: int, failure: Failure) -> float:
-    """At least the provider's retry_after_seconds, up to a cap, with jitter."""
+    """Seconds before the next attempt: at least the provider's retry_after_seconds, up to a maximum, with jitter."""
     jittered = backoff_seconds(attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
     return min(RETRY_CAP_SECONDS, max(0.0, failure.retry_after_seconds) + jittered)

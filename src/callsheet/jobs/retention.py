@@ -1,4 +1,4 @@
-"""Deletes the events of jobs that ended long ago; the jobs and their last event stay."""
+"""Deletes the events of jobs that ended long ago. The jobs and their last events stay."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from callsheet.toolbox.loops import Loop
 
 
 class EventRetention(Loop):
-    """Safe on any number of control planes: only one at a time works on a pool."""
+    """Deletes old events. Safe on any number of control planes: only one at a time works on a pool."""
 
     name = "event_retention"
     interval_seconds = 600.0
-    # Number of jobs; each has about five events.
+    # Number of jobs per tick. Each job has about five events.
     batch = 1000
 
     def __init__(self, pools: Callable[[], Sequence[Database]], days: int):
@@ -25,7 +25,7 @@ class EventRetention(Loop):
         self._days = days
 
     async def tick(self, now: datetime) -> bool:
-        """Whether there may be more events to delete."""
+        """Deletes events. Returns whether there may be more to delete."""
         return any(await all_of(self._delete_some(pool) for pool in self._pools()))
 
     async def _delete_some(self, pool: Database) -> bool:

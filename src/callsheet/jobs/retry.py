@@ -1,4 +1,4 @@
-"""Retrying a failed or expired job, by its user or by an admin."""
+"""Retries a failed or expired job, for its user or for an admin."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ class Retries:
         capped: bool = True,
         charge_cycle: int | None = None,
     ) -> Job:
-        """Retries a failed or expired job: a new charge cycle, tokens reserved again. `capped`: the limit applies.
+        """Retries a failed or expired job: a new charge cycle starts, and its tokens are reserved again.
 
-        `charge_cycle`: the cycle that is retried. If the job has another one, it was retried before.
+        `capped`: the user's limit of active jobs applies. `charge_cycle`: the cycle that is retried. If the job has
+        another cycle, it was retried before.
         """
         pool = await self._routing.pool_of(tenant_id)
         row = await require_job(pool, tenant_id, job_id)

@@ -54,7 +54,7 @@ class JobsRoom:
     feeds: Feeds
     progress: Progress
     progress_sweeper: ProgressSweeper
-    # None if the settings keep events for ever.
+    # None if the settings keep events forever.
     retention: EventRetention | None
 
     @property
@@ -89,9 +89,9 @@ def open_jobs(
     reaped: Reaped | None = None,
     dispatch: DispatchRoom | None = None,
 ) -> JobsRoom:
-    """`limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind.
+    """Builds the room. `limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind.
 
-    `reaped` is called for each lease that the reaper took from a worker. `dispatch`: the queue. Default: it is opened.
+    `reaped` is called for each lease that the reaper took from a worker. `dispatch`: the queue. Default: a new queue.
     """
     limits = limits or ActiveLimits.same(settings.active_per_user)
     usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))

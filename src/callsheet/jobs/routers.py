@@ -33,7 +33,7 @@ from callsheet.settings import JobSettings
 
 @dataclass(frozen=True, slots=True)
 class JobsApi:
-    """What routes need to show jobs: those of this room, of tasks and of pipelines."""
+    """The objects that routes need to show jobs: routes of this room, of tasks and of pipelines."""
 
     reader: JobReader
     presenter: Presenter
@@ -50,7 +50,9 @@ def open_jobs_api(
     gate: ProviderGate,
     settings: JobSettings,
 ) -> JobsApi:
-    """`capacity_of` and `gate` come from higher rooms: the workers of a route, and the providers that are paused."""
+    """Builds the API of jobs. `capacity_of` and `gate` come from higher rooms: the workers of a route, and the
+    paused providers.
+    """
     reader = JobReader(databases)
     return JobsApi(
         reader=reader,
@@ -72,7 +74,7 @@ def jobs_routers(
     authentication = identity.authentication
     return [
         effect_job_router(effect_jobs, api.presenter, authentication),
-        # Before the jobs, for which `stream` would be the id of a job.
+        # The stream router comes before the router of jobs, which would read `stream` as a job id.
         stream_router(api.streams, api.reader, authentication),
         stream_token_router(api.reader, authentication),
         job_router(jobs, api.reader, api.presenter, authentication),

@@ -33,7 +33,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     ) -> Page[Job]:
         """Your jobs, newest first. Previews of running jobs come with the single job and in its stream.
 
-        A page ends early, with a `next_cursor`, where the results on it exceed 4 MiB.
+        A page ends early, with a `next_cursor`, if its results exceed 4 MiB.
         """
         rows, is_cut = await reader.page(principal, run_id, status, cursor, limit)
         jobs = await presenter.many(principal.tenant_id, [listed_job_view(row, outcome) for row, outcome in rows])

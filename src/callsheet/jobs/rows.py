@@ -1,4 +1,4 @@
-"""Jobs as the statements return them."""
+"""The rows of jobs that SQL statements return."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class JobWindow(NamedTuple):
 
 
 class ListedJob(NamedTuple):
-    """A job of a list. Its result and its error are read apart, up to the maximum size of a page."""
+    """A job of a list. Its result and its error are read separately, up to the maximum size of a page."""
 
     tenant_id: UUID
     id: UUID
@@ -171,7 +171,9 @@ class OperatorEventRow(NamedTuple):
 
 
 class EventOfUser(NamedTuple):
-    """An event of a user's stream, and the wallet after it; at least one row, without an event if there is none."""
+    """An event of a user's stream, and the wallet after the event. There is at least one row; without events, its
+    event is empty.
+    """
 
     balance: int
     held: int | None
@@ -188,7 +190,9 @@ class EventOfUser(NamedTuple):
 
 
 class EventOfJob(NamedTuple):
-    """An event of a job's stream, the job's status, and its latest progress if it runs; at least one row per reader."""
+    """An event of a job's stream, the job's status, and the latest progress of a running job. There is at least one
+    row per reader.
+    """
 
     place: int
     status: str | None

@@ -1,4 +1,4 @@
-"""What a person types into a search field or picks as a range of time, as statements take it. Pure."""
+"""Converts search texts and ranges of time to parameters of SQL statements. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from callsheet.jobs.descriptions import folded
 
 MOST_WORDS = 10
 _SPECIAL = re.compile(r"[\\%_]")
-# Ids carry the clock of the control plane that made them, `created_at` that of the database: so far apart at most.
+# Maximum difference of two clocks: ids use the clock of the control plane that made them, `created_at` uses the clock
+# of the database.
 CLOCKS = timedelta(hours=1)
 FIRST, BEHIND_LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 def patterns(text: str) -> list[str]:
-    """For LIKE: every word must be there, in any order, also as a part of another word."""
+    """Patterns for LIKE: every word must occur, in any order, also as a part of another word."""
     words = folded(text).split()[:MOST_WORDS]
     return ["%" + _SPECIAL.sub(lambda sign: f"\\{sign[0]}", word) + "%" for word in words]
 
 
 def ids_between(created_from: datetime | None, created_to: datetime | None) -> tuple[UUID, UUID]:
-    """The least id that a job of this time can have, and an id above all of them."""
+    """The least id that a job of this range of time can have, and an id above all of them."""
     return _id_at(created_from, -CLOCKS, FIRST), _id_at(created_to, CLOCKS, BEHIND_LAST)
 
 

@@ -1,6 +1,7 @@
-"""How a lease ends: its job ends or goes back to the queue, and both databases agree about it.
+"""Ends a lease: its job ends or goes back to the queue, in both databases.
 
-To end a job, the pool is written first; to requeue it, central is written first. A later writer adopts what it finds.
+To end a job, the pool is written first. To requeue a job, central is written first. A later writer continues from the
+state that it finds.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class LeaseSettlement:
             DispatchEnd(dispatch.dispatch_id, end, dispatch.lease_token, provider_job_id, error)
         )
         if closed is None:
-            # The reaper requeued the dispatch meanwhile, in central only: it must not be leased again.
+            # The reaper requeued the dispatch meanwhile, in central only. The dispatch must not be leased again.
             await self._queue.end_for_jobs([JobEnd(*dispatch.cycle, end)])
             return Outcome(dispatch.job_id, end)
         settled = settlement_of(dispatch, changed, closed.held_seconds or 0.0, closed.duration_seconds)
@@ -100,7 +101,7 @@ class LeaseSettlement:
 def request_under_lease(
     dispatch: DispatchState, report: Report, *, actor: str | None = None, **changes: Any
 ) -> TransitionRequest:
-    """A transition that happens only while the job runs under the lease of the report."""
+    """A transition that is applied only while the job runs under the lease of the report."""
     return TransitionRequest(
         dispatch.cycle,
         actor or worker_actor(report.worker_id),
@@ -116,5 +117,7 @@ def worker_actor(worker_id: str) -> str:
 
 
 def _only_stopped(transition: Transition, end: EndStatus) -> bool:
-    """A worker that stopped because the job had ended reports a failed run. That is not a denied transition."""
+    """Whether the worker stopped because the job had ended, and reported a failed run. That is not a denied
+    transition.
+    """
     return transition is Transition.FAIL and end in ("canceled", "expired")

@@ -20,8 +20,8 @@ from callsheet.jobs.transitions import Transitions
 from callsheet.plumbing.database import PoolUnavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 
-NOT_TAKEN = "its worker was gone before it had the job"
-# A job whose pool is not available is offered again after this time.
+NOT_TAKEN = "The worker disconnected before it received the job."
+# Delay in seconds before a job whose pool is unavailable is offered again.
 POOL_AWAY_SECONDS = 15.0
 
 
@@ -43,13 +43,14 @@ class Starter:
             try:
                 started = await self._start_or_return(lease, Transition.START)
             except PoolUnavailable:
-                continue  # the job went back with a delay, so that it does not block the jobs of other pools
+                continue  # The job went back with a delay, so that it does not block the jobs of other pools.
             if started is not None:
                 return started
 
     async def start_synchronous(self, entry: Entry, worker_id: str) -> StartedLease | None:
         """Starts a job that its submitter runs at once: its dispatch is created leased. None if the job has to be
-        queued, or has ended meanwhile."""
+        queued, or has ended meanwhile.
+        """
         lease = await self._queue.enqueue_leased(entry, worker_id)
         return None if lease is None else await self._start_or_return(lease, Transition.START_SYNCHRONOUS)
 
@@ -100,7 +101,7 @@ class Starter:
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
             await self._queue.close(DispatchEnd(lease.dispatch_id, end, lease.lease_token))
-        # Otherwise a newer lease replaced this one while it stalled: change nothing.
+        # Otherwise a newer lease replaced this one while the start was delayed: change nothing.
         return None
 
     async def _return_during_start(

@@ -17,7 +17,7 @@ TRANSITIONS: Mapping[tuple[JobStatus | None, JobStatus], str] = MappingProxyType
     {
         (None, PENDING): "accepted: validated, tokens reserved, written",
         (PENDING, QUEUED): "its dispatch exists",
-        (PENDING, PROCESSING): "synchronous: its dispatch is born leased to its executor",
+        (PENDING, PROCESSING): "synchronous: its dispatch is created leased to its executor",
         (QUEUED, PROCESSING): "leased",
         (PROCESSING, QUEUED): "lease expired, requeued by its worker, or failed with attempts left",
         (PROCESSING, COMPLETED): "output stored",

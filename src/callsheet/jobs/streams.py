@@ -44,10 +44,13 @@ def last_event_seen(
         alias="last_event_id",
         ge=0,
         le=2**62,
-        description="The same, for an EventSource that is opened anew: it cannot send the header the first time.",
+        description="The same as the header Last-Event-ID, for a new EventSource, which cannot send the header the "
+        "first time.",
     ),
 ) -> int | None:
-    """Where a stream continues. A browser that reconnects sends the header, which is newer than its URL."""
+    """The position where a stream continues. A browser that reconnects sends the header, which is newer than its
+    URL.
+    """
     return last_event_id if last_event_id is not None else last_event_id_of_url
 
 
@@ -65,8 +68,9 @@ NAMES: Mapping[type[Latest], str] = {JobProgress: "progress", JobPreview: "previ
 
 
 class Seats:
-    """How many streams each user has open in this process. Each stream reads the database at every event, so their
-    number is limited."""
+    """Counts the open streams of each user in this process. Each stream reads the database at every event, so their
+    number is limited.
+    """
 
     def __init__(self, most: int):
         self._most = most
@@ -119,7 +123,9 @@ class Streams:
     async def of_job(
         self, watcher: Watcher, request: Request, row: JobRow, last_event_id: int | None, task_id: str | None = None
     ) -> Response:
-        """`row` is one of the watcher's own jobs. If `task_id` is given, each message contains it."""
+        """The event stream of a job. `row` is one of the watcher's own jobs. If `task_id` is given, each message
+        contains it.
+        """
         principal = watcher.principal
         if watcher.grant is not None and watcher.grant.job_id not in (None, row.id):
             raise Forbidden("This stream token is for the stream of another job.")
@@ -137,7 +143,9 @@ class Streams:
 
 
 def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> APIRouter:
-    """Must be included before the router of jobs, which would read `stream` as a job id."""
+    """The routes of streams. This router must be included before the router of jobs, which would read `stream` as a
+    job id.
+    """
     router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.get("/stream", response_class=EventStream, responses=STREAM)
@@ -146,7 +154,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
         last_event_id: int | None = Depends(last_event_seen),
         watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
-        """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
+        """The events of all your jobs as they happen. Without Last-Event-ID, the stream starts with the next event."""
         return await streams.of_user(watcher, request, last_event_id)
 
     @router.get("/{job_id}/stream", response_class=EventStream, responses={**STREAM, 204: {}})
@@ -156,8 +164,9 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
         last_event_id: int | None = Depends(last_event_seen),
         watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
-        """A job's events as they happen, from the first or from Last-Event-ID. The stream closes when the job ends
-        (204: it has ended)."""
+        """A job's events as they happen, from the first event or from Last-Event-ID. The stream closes when the job
+        ends. It returns 204 if the job has already ended.
+        """
         row = await reader.row(watcher.principal, job_id)
         return await streams.of_job(watcher, request, row, last_event_id)
 
@@ -173,10 +182,10 @@ def stream_token_router(reader: JobReader, authentication: Authentication) -> AP
         principal: Principal = Depends(authentication.caller),
         grant: StreamGrant = Depends(authentication.stream_grant),
     ) -> StreamToken:
-        """Create a short-lived token for the URL of a stream.
+        """Creates a short-lived token for the URL of a stream.
 
-        For pages that watch with EventSource, which cannot send an API key. The token opens streams and nothing else.
-        It ends with the API key or the session it was created with.
+        It is for pages that use EventSource, which cannot send an API key. The token opens streams and nothing else. It
+        ends with the API key or the session that created it.
         """
         if body.job_id is not None:
             await reader.row(principal, body.job_id)
@@ -194,7 +203,7 @@ def _watched(principal: Principal) -> tuple[str, str]:
 async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """Counts the stream when its response starts, not at the request: a response that never starts never ends."""
     if seats.are_full(user_id):
-        return  # several requests passed the check at the same moment
+        return  # Several requests passed the check at the same moment.
     with seats.taken(user_id):
         async for piece in encoded:
             yield piece

@@ -1,6 +1,6 @@
 """Accepts a job: one statement checks balance, limits, files and idempotency key, holds the tokens and writes the job.
 
-If the statement writes nothing, the reason is found afterwards. An accepted job is then given to the queue (relay).
+If the statement writes nothing, a second query finds the reason. The relay then adds an accepted job to the queue.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_by
 
 
 class SubmitRow(NamedTuple):
-    """The outcome of the statement `submit` for one job: the times of a job that was written, or why it was refused."""
+    """The outcome of the statement `submit` for one job: the times of a written job, or the reason of a refusal."""
 
     tenant_id: UUID
     job_id: UUID
@@ -92,7 +92,7 @@ class Submission:
         return self._usage.quotas
 
     async def submit(self, new: NewJob) -> SubmittedJob:
-        """After this returns, the job ends in exactly one final status, even if processes crash."""
+        """Submits a job. After this returns, the job ends in exactly one final status, even if processes crash."""
         accepted = await self.accept(new)
         if isinstance(accepted, SubmittedJob):
             return accepted
@@ -131,7 +131,8 @@ class Submission:
             rows: dict[tuple[UUID, UUID], SubmitRow] = {}
             quotas = await self.quotas.of_each(new.tenant_id for new, _ in batch)
             # The statement takes one job per user, so that concurrent jobs of a user are counted one after the other.
-            # All share one commit; otherwise a batch that fails half-way would be retried with half of it written.
+            # All jobs share one commit. Otherwise, a batch that fails half-way would be retried although half of it was
+            # written.
             waves = list(_one_per_user(batch))
             async with pool.transaction() if len(waves) > 1 else pool.connection() as connection:
                 for together in waves:

@@ -26,7 +26,7 @@ class TaskFile:
     name: str
     mime_type: str
     sha256: str | None
-    # Where in the payload its URL goes: names of members and indexes of items.
+    # The place of the URL in the payload: names of members and indexes of items.
     places: Sequence[Place]
 
 
@@ -43,12 +43,12 @@ def files_of(kind: str, payload: Mapping[str, Any]) -> list[TaskFile]:
 
 
 def without_files(kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload for people to read, without paths in storage."""
+    """The payload without paths in storage, for users."""
     return {name: value for name, value in payload.items() if kind not in BUILT or name != KEY}
 
 
 def addressed(kind: str, payload: Mapping[str, Any], urls: Mapping[str, str]) -> dict[str, Any]:
-    """The payload that the actor gets; `urls` are by path in storage."""
+    """The payload that the actor gets. `urls`: the signed URLs, by path in storage."""
     files = files_of(kind, payload)
     return put_in(without_files(kind, payload), ((place, urls[file.path]) for file in files for place in file.places))
 

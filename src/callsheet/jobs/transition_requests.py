@@ -1,4 +1,4 @@
-"""A transition of one job, as it is requested and as it happened. No I/O."""
+"""The request for a transition of one job, and its result. No I/O."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class TransitionRequest:
-    """The request to change the status of one job. The job changes only in this charge cycle and, if a lease is named,
-    under this lease.
+    """The request to change the status of one job. The job changes only in this charge cycle and, if the request names
+    a lease, under this lease.
 
     `lease_seq` must equal the job's. `up_to_lease_seq` must be at least the job's (the process that ends a lease does
     not know whether the job was ever started). `new_lease_seq` must be greater than the job's, and replaces it.
@@ -64,7 +64,8 @@ class TransitionRequest:
     product: Mapping[str, Any] | None = None
     # When each part of the run happened, as its worker reported it.
     trace: Mapping[str, Any] | None = None
-    # Read here and not where the event is written: requests share statements, which run in the context of one of them.
+    # The id is read here and not where the event is written, because requests share statements, which run in the
+    # context of one request.
     request_id: str | None = field(default_factory=current_request_id, compare=False)
 
     @property
@@ -75,7 +76,9 @@ class TransitionRequest:
         return 0, ANY_LEASE if self.up_to_lease_seq is None else self.up_to_lease_seq
 
     def as_json(self) -> dict[str, Any]:
-        """None values are left out: most values are None, and each would cost time to write and to parse."""
+        """The request as JSON, without None values: most values are None, and each would cost time to write and to
+        parse.
+        """
         tenant_id, job_id, charge_cycle = self.job
         least, most = self.lease_range
         entry: dict[str, Any] = {
@@ -92,7 +95,7 @@ class TransitionRequest:
                 entry[name] = value
         if self.error is not None:
             entry["error_fingerprint"] = fingerprint_of(self.error)
-        # Left out if empty, so that the statement skips jobs without outputs.
+        # An empty list is left out, so that the statement skips jobs without outputs.
         if self.outputs:
             entry["outputs"] = [output.as_json() for output in self.outputs]
         return entry

@@ -1,4 +1,4 @@
-"""Changes the status of existing jobs, by the state machine of `states.py`.
+"""Changes the status of existing jobs according to the state machine of `states.py`.
 
 Concurrent transitions of one kind share one statement and one commit.
 """
@@ -43,7 +43,7 @@ async def apply_transition(
     close_dispatch: bool = False,
     only_from: JobStatus | None = None,
 ) -> list[TransitionResult]:
-    """Changes the jobs that may change, and returns them; the others are not in the result.
+    """Changes the jobs that may change, and returns them. The other jobs are not in the result.
 
     `close_dispatch`: the relay closes the dispatches of these jobs.
     """
@@ -182,13 +182,13 @@ class Transitions:
         return started
 
     async def state_of(self, job: JobCycle) -> JobState | None:
-        """The current state of the job, and how this cycle ended if it was an earlier one."""
+        """The current state of the job. If this cycle is an earlier one, it includes how the cycle ended."""
         pool = await self._routing.pool_of(job.tenant_id)
         async with pool.connection() as connection:
             return await SQL["state_of_job"].row(connection, JobState, **job._asdict())
 
     async def set_priority(self, job: JobCycle, priority: int) -> bool:
-        """Sets the job to the priority of its dispatch."""
+        """Sets the priority of the job to the priority of its dispatch."""
         pool = await self._routing.pool_of(job.tenant_id)
         async with pool.connection() as connection:
             changed = await RECONCILE_SQL["set_priority"].run(connection, **job._asdict(), priority=priority)

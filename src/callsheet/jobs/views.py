@@ -42,7 +42,7 @@ def listed_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> Job:
 
 
 def admin_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> AdminJob:
-    """With the whole error. Only the view of a single job adds payload and dispatch."""
+    """The job with the whole error. Only the view of a single job adds payload and dispatch."""
     return AdminJob(
         **dict(listed_job_view(row, outcome)),
         tenant_id=row.tenant_id,
@@ -73,7 +73,7 @@ def page_for(principal: Principal, page: Page[AdminJob]) -> Page[AdminJob]:
     return page.model_copy(update={"items": [job_for(principal, job) for job in page.items]})
 
 
-# Kinds of actors in the history that are followed by an id or the name of a worker.
+# Kinds of actors that are followed by an id or by the name of a worker.
 _UNNAMED = ("admin", "worker", "bulk_action")
 
 
@@ -82,7 +82,7 @@ def _without_name(text: str, name: str, instead: str) -> str:
 
 
 def event_view(row: EventColumns) -> JobEvent:
-    """The event as the job's user sees it, without the operator or the worker; operators see those in their logs."""
+    """The event as the job's user sees it: without the operator or the worker, which only operators see."""
     kind, _, name = row.actor.partition(":")
     is_unnamed = kind in _UNNAMED and bool(name)
     reason = row.reason

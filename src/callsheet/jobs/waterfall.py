@@ -1,7 +1,8 @@
-"""The waterfall of a job, from its events, what its workers measured and what its providers delivered. Pure.
+"""Builds the waterfall of a job from its events, the times that its workers measured and the callbacks of its
+providers. Pure.
 
 Times come from several clocks: events from the database, the parts of an attempt from its worker. No span is negative,
-starts before the one before it, or lies outside of the span that it is a part of, whatever the clocks say.
+starts before the span before it, or exceeds the span that contains it, even if the clocks differ.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _KINDS: Mapping[str, SpanKind] = {"pending": "accepted", "queued": "queued", "pr
 
 
 class JobTimes(NamedTuple):
-    """What the job itself says. It stays when old events are deleted."""
+    """The times in the row of the job. They stay when old events are deleted."""
 
     charge_cycle: int
     created_at: datetime
@@ -55,14 +56,14 @@ class ProviderCall(NamedTuple):
 
 @dataclass(slots=True)
 class _Stage:
-    """A job in one status, until its next."""
+    """The time that a job had one status."""
 
     status: str
     at: datetime
     cycle: int
     worker_id: str | None = None
     reason: str | None = None
-    # The number of the event that started it, which also ended the stage before.
+    # The number of the event that started this stage and ended the stage before.
     seq: int = 0
     attempt: int | None = None
     request_id: str | None = None
@@ -95,7 +96,7 @@ def waterfall_of(
     calls: Sequence[ProviderCall],
     now: datetime,
 ) -> list[Span]:
-    """`traces` by the number of the event that ended the attempt."""
+    """The spans of a job. `traces`: by the number of the event that ended the attempt."""
     stages = _stages(job, events)
     now = max([now, *(stage.at for stage in stages)])
     tree = _Tree()
@@ -106,7 +107,7 @@ def waterfall_of(
 
 
 def _stages(job: JobTimes, events: Iterable[StatusEvent]) -> list[_Stage]:
-    """Every status that the job had. Each starts no earlier than the one before, also where a clock was set back."""
+    """Every status that the job had. No stage starts before the stage before it, even if a clock was set back."""
     stages = [_Stage("pending", job.created_at, 1)]
     attempts = 0
     for event in events:
@@ -128,7 +129,9 @@ def _stages(job: JobTimes, events: Iterable[StatusEvent]) -> list[_Stage]:
 
 
 def _with_deleted(job: JobTimes, stages: list[_Stage]) -> list[_Stage]:
-    """The events of old jobs are deleted, except retries and the end. What the job itself says takes their place."""
+    """Adds stages for deleted events. Retention deletes the events of old jobs, except retries and the end, so the
+    times of the job itself are used.
+    """
     if job.started_at is None or any(each.status == "processing" and each.cycle == job.charge_cycle for each in stages):
         return stages
     is_over = stages[-1].status in TERMINAL
@@ -192,7 +195,9 @@ def _add_stage(
 def _parts(
     trace: Mapping[str, Any], start: datetime, end: datetime
 ) -> Iterator[tuple[SpanKind, str, datetime, datetime, bool]]:
-    """What a worker measured, moved into the attempt: its clock starts when the response to its poll arrives."""
+    """The parts that a worker measured, moved into the attempt: the worker's clock starts when the response to its
+    poll arrives.
+    """
 
     def moment(milliseconds: int) -> datetime:
         return min(end, start + timedelta(milliseconds=milliseconds))
@@ -205,7 +210,7 @@ def _parts(
         ("node", each["node_id"], moment(each["start_ms"]), moment(each["end_ms"]), bool(each.get("cached")))
         for each in trace.get("nodes", ())
     ]
-    # A phase before the nodes that it contains.
+    # A phase comes before the nodes that it contains.
     yield from sorted(found, key=lambda part: (part[2], part[0] == "node"))
 
 
@@ -234,7 +239,7 @@ def _add_calls(tree: _Tree, calls: Sequence[ProviderCall], first: datetime, now:
 
 
 def _ordered(spans: Sequence[Span]) -> list[Span]:
-    """Spans by their start; the parts of a span follow it."""
+    """The spans by start time. The parts of a span follow that span."""
     parts: dict[str, list[Span]] = {}
     for span in spans:
         if span.parent_id is not None:

@@ -1,4 +1,4 @@
-"""`/api/admin/jobs/{job_id}/waterfall`."""
+"""`/api/admin/jobs/{job_id}/waterfall`: the spans of a job."""
 
 from __future__ import annotations
 

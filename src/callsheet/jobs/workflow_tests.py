@@ -35,7 +35,7 @@ def workflow_test_router(
 
     @router.post("/{workflow}/test-runs", status_code=201)
     async def test_workflow(workflow: WorkflowSlug, body: WorkflowTest, principal: Principal = manage) -> Job:
-        """Runs a workflow, or a change of it that is not saved, as a job of yours that costs nothing."""
+        """Runs a workflow, or an unsaved change of it, as a job of yours that costs nothing."""
         refuse_both(body)
         check_payload(await submission.quotas.of(principal.tenant_id), FIELD, body.input_payload)
         recipe = await catalog.tests.recipe(workflow, body)

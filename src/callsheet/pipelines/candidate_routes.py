@@ -49,7 +49,7 @@ VOTED: dict[int | str, dict[str, Any]] = {
     200: {"model": Vote, "description": "You had given this vote before; it counts once."}
 }
 REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
 }
 ARCHIVE: dict[int | str, dict[str, Any]] = {
     200: {"description": "The archive.", "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}}}

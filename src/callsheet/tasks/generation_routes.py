@@ -26,7 +26,7 @@ from callsheet.wire.generation import (
 from callsheet.wire.jobs import Job
 
 REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
 }
 
 

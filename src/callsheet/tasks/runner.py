@@ -112,5 +112,5 @@ class SynchronousTasks:
 
 async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> JobRow:
     row = await find_job(pool, tenant_id, job_id)
-    assert row is not None, "jobs are never deleted"
+    assert row is not None, "The rows of jobs are never deleted."
     return row
