@@ -83,6 +83,28 @@ async def test_each_attempt_is_shown_with_its_worker_its_parts_and_its_tokens(
     ]
 
 
+async def test_operators_and_tenant_admins_get_the_files_of_a_job_and_viewers_do_not(
+    worker_harness: WorkerHarness, people: People, ann: Person
+) -> None:
+    worker = await worker_harness.worker()
+    submitted = await worker_harness.engine_job(ann)
+    job = await worker.job()
+    await worker.heartbeat(job, progress={"percent": 10})
+    path = f"/api/admin/jobs/{submitted['id']}"
+    viewer = await people.user(role=Role.VIEWER)
+    running = (await worker_harness.client.get(path, headers=viewer.headers)).json()
+    assert (running["progress"]["percent"], running["progress"]["preview_url"]) == (10, None)
+    await complete(worker, job)
+    manager = await people.user(ann.tenant, Role.TENANT_ADMIN)
+    listed = f"/api/admin/tenants/{ann.tenant.id}/jobs"
+    for person, sees_files in ((worker_harness.jobs_api.admin, True), (manager, True), (viewer, False)):
+        one = (await worker_harness.client.get(path, headers=person.headers)).json()
+        [first] = (await worker_harness.client.get(listed, headers=person.headers)).json()["items"]
+        for shown in (one, first):
+            assert shown["status"] == "completed"
+            assert (bool(shown["outputs"]), bool(shown["result"])) == (sees_files, sees_files), person.user.role
+
+
 @pytest.mark.parametrize(
     "trace", ["soon", {"nodes": [{"node_id": "3"}]}, {"nodes": [{}] * 5000}], ids=["text", "node", "many"]
 )
@@ -103,12 +125,15 @@ async def test_a_trace_that_cannot_be_read_loses_no_result_and_the_log_of_the_wo
 async def test_a_running_job_shows_the_current_node(worker_harness: WorkerHarness, ann: Person) -> None:
     worker = await worker_harness.worker()
     submitted = await worker_harness.engine_job(ann)
+    waiting = (await waterfall(worker_harness, submitted["id"]))["why_waiting"]
+    assert waiting == (await worker_harness.shown(ann, submitted["id"]))["why_waiting"] is not None
     job = await worker.job()
     await worker.heartbeat(job, progress={"percent": 10, "node_id": "9"})
     await worker.heartbeat(job, progress={"percent": 20})
     shown = await waterfall(worker_harness, submitted["id"])
     assert (shown["status"], shown["progress"]["node_id"], shown["ended_at"]) == ("processing", "9", None)
     assert (shown["spans"][-1]["kind"], shown["spans"][-1]["ended_at"]) == ("attempt", None)
+    assert shown["why_waiting"] is None
     await worker.heartbeat(job, progress={"message": "Uploading the result", "node_id": ""})
     assert (await waterfall(worker_harness, submitted["id"]))["progress"]["node_id"] is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from datetime import datetime
@@ -14,7 +15,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.failing_jobs import failed_jobs
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
-from tests.browser.user_content import ended, sell, submit, upload
+from tests.browser.user_content import content_of, ended, job_of, sell, submit, upload
 from tests.support.scripted_worker import ScriptedWorker
 
 pytestmark = pytest.mark.thorough
@@ -99,6 +100,47 @@ async def test_the_waterfall_shows_how_a_job_spent_its_time(
         await assert_accessible(page)
         if tab != "Events":
             await screenshots.take(page, f"operate-job-{tab.lower()}")
+
+
+async def test_operators_see_the_files_of_a_job_and_viewers_do_not(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    job_id = await submit(stack, account, "noir", await upload(stack, account))
+    output = (await ended(stack, account, job_id))["outputs"][0]
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/jobs/{job_id}")
+    files = page.get_by_role("region", name="Files")
+    await expect(files.get_by_label(output["name"]).and_(files.locator("video"))).to_be_visible()
+    async with page.expect_download() as started:
+        await files.get_by_role("link", name=f"Download {output['name']}").click()
+    saved = content_of(await (await started.value).path())
+    assert hashlib.sha256(saved).hexdigest() == output["sha256"]
+    await screenshots.take(page, "operate-job-files")
+    # The input, in the player and in the URL.
+    await files.get_by_role("list", name="Inputs").get_by_role("button", name="beach-walk.mp4").click()
+    await expect(page).to_have_url(re.compile("file="))
+    await page.reload()
+    await expect(files.get_by_label("beach-walk.mp4").and_(files.locator("video"))).to_be_visible()
+    await assert_fits(page)
+
+    await stack.sign_in(page, await stack.new_account(role="viewer"))
+    await page.goto(f"/operate/jobs/{job_id}")
+    await expect(files).to_contain_text("Only operators see files.")
+    await expect(files.get_by_role("link")).to_have_count(0)
+    await assert_fits(page)
+    await screenshots.take(page, "operate-job-files-viewer")
+
+
+async def test_an_operator_reads_why_a_job_waits(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    job_id = await submit(stack, account, await sell(stack, "Nowhere", is_served=False), prompt="a pier")
+    reason = (await job_of(stack, account, job_id))["why_waiting"]["message"]
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto(f"/operate/jobs/{job_id}")
+    await expect(page.get_by_role("status").filter(has_text=reason)).to_be_visible()
+    await assert_fits(page)
+    await screenshots.take(page, "operate-job-waiting")
 
 
 async def test_an_event_leads_to_the_log_lines_of_its_request(

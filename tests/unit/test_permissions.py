@@ -18,8 +18,8 @@ def test_an_operator_may_do_everything_everywhere() -> None:
     assert {scope_of(Role.OPERATOR, permission) for permission in Permission} == {Scope.EVERY_TENANT}
 
 
-def test_a_viewer_only_sees_and_no_payload() -> None:
-    assert GRANTED[Role.VIEWER].keys() == READING - {Permission.SEE_PAYLOADS}
+def test_a_viewer_only_sees_and_no_payload_or_file() -> None:
+    assert GRANTED[Role.VIEWER].keys() == READING - {Permission.SEE_PAYLOADS, Permission.SEE_FILES}
     assert MANAGED[Role.VIEWER] == frozenset()
 
 

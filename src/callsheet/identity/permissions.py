@@ -26,6 +26,8 @@ class Permission(StrEnum):
     MANAGE_JOBS = "cancel and retry jobs of users"
     # The payload that a worker gets names the operator's graphs and models, and an error's traceback its machines.
     SEE_PAYLOADS = "see payloads and tracebacks of jobs"
+    # What users upload and what jobs make for them is private; a key for monitoring does not need it.
+    SEE_FILES = "see files and results of users' jobs"
     # The request names its price, so it gives away work as credits give away tokens.
     SUBMIT_FOR_USERS = "submit jobs for users"
     SEE_QUEUE = "see the queue, its limits, metrics and alerts"
@@ -55,10 +57,11 @@ _OWN_TENANT = frozenset(
         Permission.SEE_TENANTS,
         Permission.SEE_WALLETS,
         Permission.SEE_JOBS,
+        Permission.SEE_FILES,
         Permission.MANAGE_JOBS,
     }
 )
-# Everything an operator sees except what may hold secrets, and no way to change anything.
+# Everything an operator sees except what may hold secrets or is private to users, and no way to change anything.
 _SEEN = frozenset(
     {
         Permission.READ_OWN,

@@ -12,10 +12,11 @@ from callsheet.identity.audit import emails_of
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.progress import progress_of
 from callsheet.jobs.rows import JobRow, OperatorEventRow
 from callsheet.jobs.sql import PROVIDER_CALL_SQL, SQL, WATERFALL_SQL
-from callsheet.jobs.views import event_view
+from callsheet.jobs.views import event_view, job_view
 from callsheet.jobs.waterfall import JobTimes, ProviderCall, StatusEvent, waterfall_of
 from callsheet.plumbing.database import Database
 from callsheet.wallet.ledger import transactions_of_job
@@ -52,15 +53,20 @@ class Records:
 
 
 class JobHistory:
-    def __init__(self, central: Database, routing: TenantRouting):
+    def __init__(self, central: Database, routing: TenantRouting, presenter: Presenter):
         self._central = central
         self._routing = routing
+        self._presenter = presenter
 
     async def waterfall(self, principal: Principal, tenant_id: UUID, job_id: UUID) -> Waterfall:
         """The waterfall, as far as the principal's role may see it. A tenant admin gets no names of workers and
         operators, and no ids of their requests.
         """
-        return waterfall_for(principal, await self._records(tenant_id, job_id))
+        records = await self._records(tenant_id, job_id)
+        shown = waterfall_for(principal, records)
+        return shown.model_copy(
+            update={"why_waiting": await self._presenter.why_waiting(tenant_id, job_view(records.job))}
+        )
 
     async def _records(self, tenant_id: UUID, job_id: UUID) -> Records:
         names = {"tenant_id": tenant_id, "job_id": job_id}

@@ -21,7 +21,7 @@ from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.sql import SQL
 from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database import Database
-from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, JobStatus
+from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, JobStatus, WhyWaiting
 from callsheet.wire.media import Shown
 
 AnyJob = TypeVar("AnyJob", bound=Job)
@@ -54,6 +54,11 @@ class Presenter:
     async def many(self, tenant_id: UUID, jobs: Sequence[AnyJob]) -> list[AnyJob]:
         """The jobs of a list: without live previews, and each with its primary input only."""
         return await self._shown(tenant_id, jobs, with_previews=False)
+
+    async def why_waiting(self, tenant_id: UUID, job: Job) -> WhyWaiting | None:
+        """The reason alone, without files: for pages that ask again and again."""
+        found = await self._outlooks(tenant_id, [job] if job.status in ACTIVE else [], {})
+        return found[job.id].why_waiting if found else None
 
     async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
         pool = await self._routing.pool_of(tenant_id)

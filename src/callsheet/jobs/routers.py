@@ -97,6 +97,6 @@ def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: Id
     return [
         admin_job_router(of_jobs, identity.accounts, authentication),
         job_by_id_router(of_jobs, authentication),
-        waterfall_router(JobHistory(databases.central, jobs.routing), of_jobs, authentication),
+        waterfall_router(JobHistory(databases.central, jobs.routing, api.presenter), of_jobs, authentication),
         dispatch_router(of_dispatches, jobs.overview, authentication),
     ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.rows import EventColumns, JobOutcome, JobRow, ListedJob
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
+from callsheet.wire.media import Shown
 from callsheet.wire.operations import AdminJob, FullError
 
 
@@ -61,11 +63,15 @@ def admin_job_view(row: JobRow | ListedJob, outcome: JobOutcome) -> AdminJob:
 
 def job_for(principal: Principal, job: AdminJob) -> AdminJob:
     """The job without the fields that the caller's role may not see."""
-    hidden: dict[str, None] = {}
+    hidden: dict[str, Any] = {}
     if not principal.may(Permission.SEE_PAYLOADS):
         hidden |= {"payload": None, "full_error": None}
     if not principal.may(Permission.SEE_QUEUE):
         hidden |= {"dispatch": None}
+    if not principal.may(Permission.SEE_FILES):
+        hidden |= {**dict(Shown()), "inputs": [], "outputs": [], "result": None}
+        if job.progress is not None:
+            hidden |= {"progress": job.progress.model_copy(update={"preview_url": None})}
     return job.model_copy(update=hidden)
 
 

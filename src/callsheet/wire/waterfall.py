@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from callsheet.wire.base import Answer
-from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus, WhyWaiting
 from callsheet.wire.wallet import Transaction
 
 SpanKind = Literal["accepted", "queued", "attempt", "phase", "node", "provider", "callback", "ended"]
@@ -67,6 +67,7 @@ class Waterfall(Answer):
     ended_at: datetime | None = Field(None, description="Null while the job is active.")
     now: datetime = Field(description="The control plane's clock.")
     progress: JobProgress | None = Field(None, description="Progress of a running job.")
+    why_waiting: WhyWaiting | None = Field(None, description="Why an active job is not running.")
     spans: list[Span]
     nodes_left_out: int = Field(0, description="Executions of nodes beyond what a worker reports.")
     events: list[OperatorEvent] = Field(description="The job's history. Of a very long one only the newest events.")

@@ -71,6 +71,15 @@ export const operatorJobTexts = {
   allNodes: (count: number) => `Show all ${count} nodes`,
   fewNodes: "Show the longest nodes only",
   leftOut: (count: number) => `${count} executions of nodes are beyond the limit of a report.`,
+  // Files
+  files: "Files",
+  inputs: "Inputs",
+  outputs: "Outputs",
+  result: "Result",
+  download: (name: string) => `Download ${name}`,
+  fileGone: "This file was deleted, or it was kept for a limited time only.",
+  filesHidden: "Only operators see files.",
+  filesHiddenText: "What users upload and what jobs make is private to them, to admins of their tenant and to operators.",
   // Tabs
   tabs: "Parts of the job",
   graph: "Graph",

@@ -1,6 +1,6 @@
-import { Hourglass } from "lucide-react";
 import type { Job, JobSummary } from "@/api/types";
 import { JobProgress } from "@/parts/JobProgress";
+import { WhyWaiting } from "@/parts/WhyWaiting";
 import { useNow } from "@/parts/useNow";
 import { isMediaJob } from "./names";
 
@@ -11,10 +11,9 @@ export function JobStages({ job, summary }: { job: Job; summary: JobSummary }) {
     <section className="panel px-5 py-2.5">
       <JobProgress job={job} isMedia={isMediaJob(summary)} now={now} />
       {job.why_waiting && (
-        <p role="status" className="mt-1 mb-2.5 flex gap-2.5 rounded-s bg-warn-soft px-3 py-2 text-s text-warn">
-          <Hourglass size={15} className="mt-0.5 shrink-0" aria-hidden />
-          {job.why_waiting.message}
-        </p>
+        <div className="mt-1 mb-2.5">
+          <WhyWaiting reason={job.why_waiting} />
+        </div>
       )}
     </section>
   );

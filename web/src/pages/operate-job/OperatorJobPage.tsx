@@ -6,6 +6,7 @@ import { hasStatus } from "@/api/problems";
 import { Empty, PageHead, Skeleton, StatusBadge, Tabs, Time } from "@/design";
 import { readGraph } from "@/parts/graph/graph";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { WhyWaiting } from "@/parts/WhyWaiting";
 import { useTitle } from "@/parts/useTitle";
 import { operatorJobTexts as texts } from "@/texts/operator-job";
 import { EventsTab } from "./EventsTab";
@@ -14,6 +15,7 @@ import { GraphTab } from "./GraphTab";
 import { JobActions } from "./JobActions";
 import { JobFacts } from "./JobFacts";
 import { JobFailure } from "./JobFailure";
+import { JobFiles } from "./JobFiles";
 import { MoneyTab } from "./MoneyTab";
 import { PayloadTab } from "./PayloadTab";
 import { adminJobQuery, listedJobQuery, waterfallQuery } from "./queries";
@@ -61,9 +63,11 @@ export function OperatorJobPage() {
         actions={<JobActions job={job.data} />}
       />
       <div className="grid gap-6">
+        <WhyWaiting reason={waterfall.data.why_waiting} />
         <JobFailure job={job.data} />
         {job.data.error && listed?.fingerprint && <FailedAlike fingerprint={listed.fingerprint} />}
         <WaterfallPanel waterfall={waterfall.data} graph={graph} />
+        <JobFiles job={job.data} />
         <JobFacts job={job.data} listed={listed} />
         <Tabs
           label={texts.tabs}

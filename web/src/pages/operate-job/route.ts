@@ -13,9 +13,12 @@ export interface OperatorJobSearch {
   node?: string;
   /** All nodes of the waterfall, not the longest only. */
   all?: true;
+  /** The file in the player: the first one where it is left out. */
+  file?: string;
 }
 
 const LONGEST_NODE = 100;
+const LONGEST_FILE = 36;
 
 export const operatorJobRoute = createRoute({
   getParentRoute: () => operatorRoute,
@@ -26,6 +29,7 @@ export const operatorJobRoute = createRoute({
     // An id of digits alone comes out of the URL as a number.
     node: typeof search["node"] === "string" || typeof search["node"] === "number" ? String(search["node"]).slice(0, LONGEST_NODE) : undefined,
     all: search["all"] === true ? true : undefined,
+    file: typeof search["file"] === "string" ? search["file"].slice(0, LONGEST_FILE) : undefined,
   }),
   component: lazyRouteComponent(() => import("./OperatorJobPage"), "OperatorJobPage"),
 });
