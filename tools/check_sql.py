@@ -35,7 +35,13 @@ STARTS_LINE = re.compile(r"\b(WHERE|GROUP BY|HAVING|ON CONFLICT)\b")
 QUERY = re.compile(r"\b(SELECT|UPDATE|INSERT|DELETE)\b")
 SET_OPERATION = re.compile(r"\b(UNION|EXCEPT|INTERSECT)\b")
 CTE = re.compile(r"(?:\bWITH(?: RECURSIVE)?|\),)\s+(\w+)(?: \([^()]*\))? AS(?: NOT)?(?: MATERIALIZED)? \(")
-VAGUE = frozenset(["cte", "data", "result", "results", "rows", "temp", "thing", "tmp", "value"])
+# Names that say nothing about the rows, and adjectives without a noun, like `deleted`, `newest` and `found`.
+VAGUE = re.compile(
+    r"\w{1,2}|cte|data|entry|entries|guard|info|item|items|list|new|old|record|records|request|requests|result|results|row|rows"
+    r"|temp|thing|things|tmp|value|values|[a-z]+ed|[a-z]+est|chosen|found|given|made|sent|taken|[a-z]+[0-9]+"
+)
+# Every column of a table, a CTE or a sub-select. A function that names its columns beside it may have `*`.
+STAR = re.compile(r"(?:\bSELECT(?: DISTINCT)?|\bRETURNING|,)\s+(?:\w+\.)?\*(?!\s+FROM (?:unnest|jsonb_to_recordset)\()")
 
 
 class Finding(NamedTuple):
@@ -46,7 +52,7 @@ class Finding(NamedTuple):
 def findings(source: str) -> list[Finding]:
     """Everything in a file of statements that breaks a rule."""
     sql = OPAQUE.sub(lambda match: re.sub(r"[^\n]", "x" if match[0][0] != "-" else " ", match[0]), source)
-    return sorted((*_lines(source), *_case(sql), *_clauses(sql), *_names(sql), *_too_long(source, sql)))
+    return sorted((*_lines(source), *_case(sql), *_clauses(sql), *_names(sql), *_stars(sql), *_too_long(source, sql)))
 
 
 def _lines(source: str) -> Iterator[Finding]:
@@ -77,8 +83,13 @@ def _clauses(sql: str) -> Iterator[Finding]:
 
 def _names(sql: str) -> Iterator[Finding]:
     for match in CTE.finditer(sql):
-        if len(match[1]) < 3 or match[1] in VAGUE:
-            yield Finding(_line(sql, match.start(1)), f"Name the CTE {match[1]} for what it holds.")
+        if VAGUE.fullmatch(match[1]):
+            yield Finding(_line(sql, match.start(1)), f"Name the CTE {match[1]} for the rows that it holds.")
+
+
+def _stars(sql: str) -> Iterator[Finding]:
+    for match in STAR.finditer(sql):
+        yield Finding(_line(sql, match.end()), "Name the columns instead of `*`.")
 
 
 def _too_long(source: str, sql: str) -> Iterator[Finding]:

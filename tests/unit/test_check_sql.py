@@ -18,18 +18,23 @@ WITH page AS MATERIALIZED (
     SELECT id, name FROM jobs
     WHERE tenant_id = :tenant_id AND (:before::uuid IS NULL OR id < :before)
     ORDER BY id DESC LIMIT :limit
-), counted (job_id, events) AS (
+), event_count (job_id, events) AS (
     SELECT e.job_id, count(*) FILTER (WHERE e.event <> 'x') FROM job_events e
     GROUP BY e.job_id
 )
-SELECT page.id, left(page.name, 10) AS name, (SELECT events FROM counted WHERE job_id = page.id) AS events
+SELECT page.id, left(page.name, 10) AS name, (SELECT events FROM event_count WHERE job_id = page.id) AS events
 FROM page
 UNION ALL
 SELECT id, name, 0 FROM old_jobs WHERE tenant_id = :tenant_id
 
 -- name: add
+WITH new_jobs AS (
+    SELECT * FROM unnest(:ids::uuid[], :names::text[]) AS job (id, name)
+), deleted_jobs AS (
+    DELETE FROM jobs USING new_jobs WHERE jobs.id = new_jobs.id
+)
 INSERT INTO jobs (id, name)
-SELECT id, name FROM unnest(:ids::uuid[], :names::text[]) AS job (id, name)
+SELECT id, name || 2 * 3 FROM new_jobs
 ON CONFLICT (id) WHERE name IS NOT NULL DO UPDATE SET name = excluded.name
 """
 
@@ -50,8 +55,17 @@ def test_a_file_that_follows_the_rules_has_no_findings() -> None:
         ("SELECT id\nFROM jobs WHERE id = 1", "WHERE starts a line, because its query has several lines."),
         ("SELECT (\n    SELECT id\n    FROM jobs GROUP BY id\n)", "GROUP BY starts a line"),
         ("INSERT INTO jobs (id)\nVALUES (:id) ON CONFLICT DO NOTHING", "ON CONFLICT starts a line"),
-        ("WITH x AS (SELECT 1)\nSELECT * FROM x", "Name the CTE x for what it holds."),
-        ("WITH job AS (SELECT 1), data AS (\n    SELECT 1\n)\nSELECT * FROM job", "Name the CTE data"),
+        ("WITH x AS (SELECT 1)\nSELECT 1 FROM x", "Name the CTE x for the rows that it holds."),
+        ("WITH t2 AS (SELECT 1)\nSELECT 1 FROM t2", "Name the CTE t2"),
+        ("WITH job AS (SELECT 1), data AS (\n    SELECT 1\n)\nSELECT 1 FROM job", "Name the CTE data"),
+        ("WITH request AS (SELECT 1)\nSELECT 1 FROM request", "Name the CTE request"),
+        ("WITH deleted AS (SELECT 1)\nSELECT 1 FROM deleted", "Name the CTE deleted"),
+        ("SELECT * FROM jobs", "Name the columns instead of `*`."),
+        ("SELECT id FROM (SELECT DISTINCT * FROM jobs) job", "Name the columns"),
+        ("SELECT job.* FROM jobs job", "Name the columns"),
+        ("SELECT 1 AS one,\n    job.*\nFROM jobs job", "Name the columns"),
+        ("DELETE FROM jobs RETURNING *", "Name the columns"),
+        ("DELETE FROM jobs j RETURNING j.*", "Name the columns"),
         (f"SELECT '{'x' * LINE_LENGTH}'", f"The line has {LINE_LENGTH + 9} characters; the limit is {LINE_LENGTH}."),
         ("SELECT 1 ", "The line has a tab, or ends with a blank."),
     ],

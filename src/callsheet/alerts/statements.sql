@@ -18,21 +18,23 @@ SELECT started_at FROM alert_checks
 
 -- name: write_alerts
 -- Writes the alerts that hold now; a worse severity is sent again. Returns those that are new, or worse than before.
-WITH found AS (
+WITH current_alert AS (
     SELECT * FROM unnest(:codes::text[], :subjects::text[], :severities::text[], :messages::text[], :actions::text[])
-        AS found (code, subject, severity, message, action)
+        AS a (code, subject, severity, message, action)
 ), previous_alert AS (
     SELECT code, subject, severity FROM alerts WHERE process = :process
 ), written_alert AS (
     INSERT INTO alerts (process, code, subject, severity, message, action, since, seen_at)
-    SELECT :process, code, subject, severity, message, action, clock_timestamp(), clock_timestamp() FROM found
+    SELECT :process, code, subject, severity, message, action, clock_timestamp(), clock_timestamp() FROM current_alert
     ON CONFLICT (process, code, subject) DO UPDATE SET
         severity = excluded.severity, message = excluded.message, action = excluded.action, seen_at = excluded.seen_at,
         sent_at = CASE WHEN excluded.severity = 'critical' AND alerts.severity = 'warning' THEN NULL
             ELSE alerts.sent_at END
     RETURNING process, code, subject, severity, message, action, since
 )
-SELECT written_alert.* FROM written_alert LEFT JOIN previous_alert USING (code, subject)
+SELECT written_alert.process, written_alert.code, written_alert.subject, written_alert.severity, written_alert.message,
+    written_alert.action, written_alert.since
+FROM written_alert LEFT JOIN previous_alert USING (code, subject)
 WHERE previous_alert.code IS NULL OR (previous_alert.severity = 'warning' AND written_alert.severity = 'critical')
 ORDER BY written_alert.severity, written_alert.code, written_alert.subject
 
@@ -62,8 +64,8 @@ SELECT recipient, content
 FROM unnest(:recipients::text[]) AS recipient CROSS JOIN unnest(:contents::jsonb[]) AS content
 
 -- name: claim_message
--- Put off before it is sent: a process that dies while it sends leaves the message to be sent again, and a second
--- process does not send it meanwhile.
+-- Sets the time of the next attempt before the message is sent: no other process sends it meanwhile, and after a crash
+-- the message is sent again.
 UPDATE alert_messages SET attempts = attempts + 1,
     due_at = clock_timestamp() + make_interval(secs => least(3600, 30 * power(2, attempts)))
 WHERE id = (

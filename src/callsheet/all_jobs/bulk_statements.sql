@@ -1,22 +1,21 @@
 -- database: central
 -- owns: bulk_actions
 
+-- part: action_columns
+id, action, priority, filter, reason, created_by, created_at, state, stopped_by, finished_at, is_collected, total, done,
+refused, refusals
+
 -- name: create_action
 INSERT INTO bulk_actions (id, action, priority, filter, reason, created_by)
 VALUES (:id, :action, :priority, :filter, :reason, :created_by)
-RETURNING id, action, priority, filter, reason, created_by, created_at, state, stopped_by, finished_at, is_collected,
-    total, done, refused, refusals
+RETURNING {action_columns}
 
 -- name: list_actions
-SELECT id, action, priority, filter, reason, created_by, created_at, state, stopped_by, finished_at, is_collected,
-    total, done, refused, refusals
-FROM bulk_actions
+SELECT {action_columns} FROM bulk_actions
 WHERE id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: get_action
-SELECT id, action, priority, filter, reason, created_by, created_at, state, stopped_by, finished_at, is_collected,
-    total, done, refused, refusals
-FROM bulk_actions
+SELECT {action_columns} FROM bulk_actions
 WHERE id = :id
 
 -- name: stop_action
@@ -38,7 +37,7 @@ WHERE id = (
 RETURNING id, action, priority, filter, reason, created_by, created_at, is_collected
 
 -- name: renew_lease
--- No row: the action was stopped, or another process has the lease.
+-- Returns no row if the action was stopped, or if another process has the lease.
 UPDATE bulk_actions SET lease_expires_at = clock_timestamp() + make_interval(secs => :lease_seconds)
 WHERE id = :id AND lease_token = :token AND state = 'running'
 RETURNING id
@@ -48,7 +47,7 @@ UPDATE bulk_actions SET lease_token = NULL, lease_expires_at = clock_timestamp()
 WHERE id = :id AND lease_token = :token
 
 -- name: write_counts
--- Without the lease, the counts may be older than those of the process that has it: then they are made anew.
+-- Returns no row if another process has the lease: its counts are newer.
 UPDATE bulk_actions SET is_collected = is_collected OR :is_collected, total = :total, done = :done, refused = :refused,
     refusals = :refusals
 WHERE id = :id AND lease_token = :token

@@ -66,7 +66,7 @@ FROM newest_jobs(:source, :tenant_id, :user_id, :fingerprint, :job_ids, :since, 
 
 -- name: group_errors
 -- The errors of the time, at most :looked_at of them, in groups. The first job of a group may have failed before.
-WITH failed AS (
+WITH failed_job AS (
     SELECT error_fingerprint, tenant_id, completed_at FROM ai_jobs
     WHERE error_fingerprint IS NOT NULL AND completed_at >= :since AND completed_at < :until
       AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
@@ -75,13 +75,13 @@ WITH failed AS (
 ), error_group AS (
     SELECT error_fingerprint AS fingerprint, count(*) AS jobs, array_agg(DISTINCT tenant_id) AS tenant_ids,
         max(completed_at) AS last_seen_at
-    FROM failed
+    FROM failed_job
     GROUP BY error_fingerprint ORDER BY count(*) DESC, error_fingerprint LIMIT :limit
 )
 SELECT error_group.fingerprint, error_group.jobs, error_group.tenant_ids, first.completed_at AS first_seen_at,
     error_group.last_seen_at, newest.id AS job_id, newest.tenant_id, newest.workflow_id,
     newest.error ->> 'type' AS type, left(newest.error ->> 'message', 500) AS message,
-    (SELECT count(*) FROM failed) AS looked_at
+    (SELECT count(*) FROM failed_job) AS looked_at
 FROM error_group CROSS JOIN LATERAL (
     SELECT completed_at FROM ai_jobs
     WHERE error_fingerprint = error_group.fingerprint AND error IS NOT NULL ORDER BY id LIMIT 1
@@ -96,7 +96,7 @@ ORDER BY error_group.jobs DESC, error_group.fingerprint
 
 -- name: error_group
 -- All jobs of one error, at most :looked_at of them.
-WITH failed AS (
+WITH failed_job AS (
     SELECT id, tenant_id, workflow_id, completed_at, error FROM ai_jobs
     WHERE error_fingerprint = :fingerprint AND error IS NOT NULL ORDER BY id DESC LIMIT :looked_at
 )
@@ -104,11 +104,12 @@ SELECT :fingerprint::text AS fingerprint, counted.jobs, counted.tenant_ids, firs
     counted.last_seen_at, newest.id AS job_id, newest.tenant_id, newest.workflow_id, newest.error ->> 'type' AS type,
     left(newest.error ->> 'message', 500) AS message, counted.jobs AS looked_at
 FROM (
-    SELECT count(*) AS jobs, array_agg(DISTINCT tenant_id) AS tenant_ids, max(completed_at) AS last_seen_at FROM failed
+    SELECT count(*) AS jobs, array_agg(DISTINCT tenant_id) AS tenant_ids, max(completed_at) AS last_seen_at
+    FROM failed_job
 ) counted CROSS JOIN LATERAL (
     SELECT completed_at FROM ai_jobs
     WHERE error_fingerprint = :fingerprint AND error IS NOT NULL ORDER BY id LIMIT 1
-) first CROSS JOIN LATERAL (SELECT id, tenant_id, workflow_id, error FROM failed ORDER BY id DESC LIMIT 1) newest
+) first CROSS JOIN LATERAL (SELECT id, tenant_id, workflow_id, error FROM failed_job ORDER BY id DESC LIMIT 1) newest
 
 -- name: fingerprint_of_job
 SELECT error_fingerprint FROM ai_jobs

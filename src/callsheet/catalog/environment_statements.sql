@@ -2,15 +2,16 @@
 -- owns: environment_lacks, worker_environments
 
 -- name: lock_environments
--- A new environment is compared with all workflows, a changed workflow with all environments: one after the other.
+-- A new environment is compared with all workflows, and a changed workflow with all environments. The lock makes these
+-- comparisons run one after the other.
 SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))
 
 -- name: use_environment
--- Locks it, so that it is not forgotten before a worker has it.
+-- Locks the environment, so that it is not deleted before a worker refers to it.
 UPDATE worker_environments SET last_used_at = clock_timestamp() WHERE digest = :digest RETURNING digest
 
 -- name: create_environment
--- Two workers of one image may come together: the second one finds the row of the first.
+-- Two workers of one image may register at the same time: the second one finds the row of the first.
 INSERT INTO worker_environments (digest, inventory) VALUES (:digest, :inventory::jsonb)
 ON CONFLICT (digest) DO UPDATE SET last_used_at = clock_timestamp()
 
@@ -30,7 +31,7 @@ FROM unnest(:digests::bytea[], :workflow_ids::bigint[], :lacks::text[]) AS w (di
 ON CONFLICT (digest, workflow_id) DO UPDATE SET lacks = excluded.lacks
 
 -- name: notify_workers_of_environments
--- As when a worker is assigned other workflows: a poll of it that waits gets a response, and it asks again.
+-- Ends the waiting polls of these workers, as a change of their workflows does, so that they poll again.
 SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environment = ANY (:digests::bytea[])
 
 -- name: forget_unused_environments

@@ -1,6 +1,11 @@
 -- database: central
 -- owns: catalog_assets, effects, workflow_versions, workflows
 
+-- part: workflow_columns
+id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
+output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
+required, created_at, updated_at
+
 -- name: create_workflow
 INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,
     output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts,
@@ -9,37 +14,29 @@ VALUES (:slug, :name, :description, :is_active, :comfyui_workflow_path, :propert
     :output_extension, :output_mime_type, :keep_metadata, :run_limit_seconds, :lease_seconds, :max_attempts,
     :refund_on_cancel, :requirements, :required, :models)
 ON CONFLICT (slug) DO NOTHING
-RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
-    required, created_at, updated_at
+RETURNING {workflow_columns}
 
 -- name: find_workflow
-SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
-    required, created_at, updated_at
-FROM workflows
+SELECT {workflow_columns} FROM workflows
 WHERE slug = :slug
 
 -- name: list_workflows
-SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
-    required, created_at, updated_at
-FROM workflows
+SELECT {workflow_columns} FROM workflows
 WHERE id < coalesce(:before, 9223372036854775807) AND (:is_active::boolean IS NULL OR is_active = :is_active)
   AND (:with_actors::boolean OR NOT starts_with(slug, 'actor:'))
 ORDER BY id DESC LIMIT :limit
 
 -- name: lock_workflow
--- Against another change, and against effects that are written on what it was; not against jobs.
+-- Another change of the workflow waits, and so does an effect that is checked against the workflow. Jobs do not wait.
 SELECT updated_at FROM workflows WHERE id = :id FOR NO KEY UPDATE
 
 -- name: unchecked_workflows
--- Those that have a graph and no requirements: they were written by a release that did not read graphs for them.
+-- Workflows with a graph and without requirements: an earlier release wrote them, which did not read requirements.
 SELECT id, slug, comfyui_workflow_path, properties, requirements, updated_at FROM workflows
 WHERE required IS NULL AND comfyui_workflow_path IS NOT NULL AND id > :after ORDER BY id LIMIT :limit
 
 -- name: write_required
--- Nothing that a person set has changed, so its time stays.
+-- Nothing that a person set has changed, so updated_at stays.
 UPDATE workflows SET required = :required, models = :models WHERE id = :id
 
 -- name: update_workflow
@@ -51,9 +48,7 @@ UPDATE workflows SET name = :name, description = :description, is_active = :is_a
     models = :models,
     updated_at = clock_timestamp()
 WHERE id = :id
-RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
-    required, created_at, updated_at
+RETURNING {workflow_columns}
 
 -- name: keep_version
 -- Writes what the workflow is now as its next version, if anything differs from its last version.
@@ -94,19 +89,24 @@ FROM workflow_versions
 WHERE workflow_id = :workflow_id AND version = :version
 
 -- name: provider_is_served
--- Whether any worker that may register declares it. There are some thousand at most.
+-- Whether a worker that is not revoked declares the provider. It reads all workers, a few thousand at most.
 SELECT EXISTS (SELECT FROM comfyui_workers WHERE revoked_at IS NULL AND :provider = ANY (providers))
 
 -- name: effects_of_workflow
 SELECT slug, overrides FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
 
 -- name: delete_workflow
--- Effects, lanes of the queue and timings name their workflow: where one does, the database refuses.
+-- The database refuses if an effect, a lane of the queue or a timing refers to the workflow.
 DELETE FROM workflows WHERE id = :id AND NOT is_active
 
 -- name: lock_workflow_of_effect
 -- The properties do not change until the effect that was checked against them is written.
 SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :slug FOR SHARE
+
+-- part: written_effect_columns
+id, slug, name, description, category, preview, (SELECT w.slug FROM workflows w WHERE w.id = effects.workflow_id) AS
+workflow, overrides, credits_cost, is_published, provider, stage, last_processing_time_seconds, has_jobs, version,
+created_at, updated_at
 
 -- name: create_effect
 INSERT INTO effects (id, slug, name, description, category, workflow_id, overrides, credits_cost, is_published,
@@ -114,14 +114,14 @@ INSERT INTO effects (id, slug, name, description, category, workflow_id, overrid
 VALUES (:id, :slug, :name, :description, :category, :workflow_id, :overrides, :credits_cost, :is_published, :provider,
     :stage)
 ON CONFLICT (slug) DO NOTHING
-RETURNING id, slug, name, description, category, preview,
-    (SELECT w.slug FROM workflows w WHERE w.id = effects.workflow_id) AS workflow, overrides, credits_cost,
-    is_published, provider, stage, last_processing_time_seconds, has_jobs, version, created_at, updated_at
+RETURNING {written_effect_columns}
+
+-- part: effect_columns
+e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
+e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
 
 -- name: find_effect
-SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-    e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at,
-    e.updated_at
+SELECT {effect_columns}
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 
@@ -133,9 +133,7 @@ WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :s
 FOR UPDATE OF e
 
 -- name: list_effects
-SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-    e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at,
-    e.updated_at
+SELECT {effect_columns}
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:workflow::text IS NULL OR w.slug = :workflow)
@@ -147,9 +145,7 @@ UPDATE effects SET name = :name, description = :description, category = :categor
     overrides = :overrides, credits_cost = :credits_cost, is_published = :is_published, provider = :provider,
     stage = :stage, version = version + 1, updated_at = clock_timestamp()
 WHERE id = :id
-RETURNING id, slug, name, description, category, preview,
-    (SELECT w.slug FROM workflows w WHERE w.id = effects.workflow_id) AS workflow, overrides, credits_cost,
-    is_published, provider, stage, last_processing_time_seconds, has_jobs, version, created_at, updated_at
+RETURNING {written_effect_columns}
 
 -- name: set_effect_preview
 UPDATE effects SET preview = :preview, version = version + 1, updated_at = clock_timestamp() WHERE id = :id
@@ -171,7 +167,7 @@ WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND
 ORDER BY e.id DESC LIMIT :limit
 
 -- name: names_of_effects
--- Published or not: jobs name effects that are not on offer any more.
+-- Also of effects that are not published: jobs may refer to an effect that was unpublished later.
 SELECT id, slug, name FROM effects WHERE id = ANY (:ids::uuid[])
 
 -- name: effects_named
@@ -188,7 +184,7 @@ FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug))) AND e.is_published
 
 -- name: published_of_workflow
--- A row without an effect where none is published.
+-- One row without an effect if no effect of the workflow is published.
 SELECT e.id AS effect_id, e.slug AS effect
 FROM workflows w LEFT JOIN effects e ON e.workflow_id = w.id AND e.is_published
 WHERE w.slug = :slug
@@ -203,7 +199,7 @@ WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND
 ORDER BY e.id DESC LIMIT :limit
 
 -- name: mark_used
--- Once per effect: before the first job that names it.
+-- Run once per effect, before its first job.
 UPDATE effects SET has_jobs = true WHERE id = :id RETURNING id
 
 -- name: create_asset
@@ -222,7 +218,7 @@ WHERE id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY id DESC LIMIT :limit
 
 -- name: uses_of_assets
--- Reads the whole catalog, which has some hundred rows: assets are named inside of JSON.
+-- Reads the whole catalog, which has some hundred rows, because ids of assets are inside JSON.
 SELECT p.value ->> 'default' AS asset_id, 'workflow' AS type, w.slug, w.name
 FROM workflows w CROSS JOIN LATERAL jsonb_array_elements(w.properties) p
 WHERE p.value ->> 'type' IN ('image', 'video') AND p.value ->> 'default' = ANY (:ids::text[])
@@ -241,12 +237,12 @@ RETURNING id
 SELECT a.id, a.path, a.name, a.mime_type, a.size, a.sha256
 FROM unnest(:ids::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT * FROM catalog_assets c
+    SELECT c.id, c.path, c.name, c.mime_type, c.size, c.sha256 FROM catalog_assets c
     WHERE c.id = wanted.id AND c.status = 'ready' AND c.deleted_at IS NULL LIMIT 1
 ) a
 
 -- name: hold_ready_assets
--- They are not deleted until what names them is committed.
+-- The lock keeps the assets from being deleted before the row that refers to them is committed.
 SELECT id, path, name, mime_type, size, sha256 FROM catalog_assets
 WHERE id = ANY (:ids::uuid[]) AND status = 'ready' AND deleted_at IS NULL
 ORDER BY id

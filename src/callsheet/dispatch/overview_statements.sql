@@ -42,7 +42,9 @@ WITH wanted_job AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[])
         AS w (tenant_id, job_id, charge_cycle)
 ), dispatch AS MATERIALIZED (
-    SELECT d.*, l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id, l.low_water
+    SELECT d.dispatch_id, d.tenant_id, d.user_id, d.job_id, d.charge_cycle, d.status, d.workflow_id, d.stage,
+        d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at, d.run_started_at,
+        l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id
     FROM wanted_job w CROSS JOIN LATERAL (
         SELECT d.dispatch_id, d.tenant_id, d.user_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status,
             d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at,
@@ -50,7 +52,7 @@ WITH wanted_job AS MATERIALIZED (
         FROM ai_job_dispatches d
         WHERE d.tenant_id = w.tenant_id AND d.tenant_job_id = w.job_id AND d.charge_cycle = w.charge_cycle
         LIMIT 1
-    ) d CROSS JOIN LATERAL (SELECT * FROM dispatch_lanes l WHERE l.lane_id = d.lane_id LIMIT 1) l
+    ) d CROSS JOIN LATERAL (SELECT tenant_id, user_id FROM dispatch_lanes WHERE lane_id = d.lane_id LIMIT 1) l
 ), route AS MATERIALIZED (
     SELECT DISTINCT workflow_id, stage, provider FROM dispatch WHERE status = 'queued'
 ), lane AS MATERIALIZED (
@@ -74,7 +76,9 @@ WITH wanted_job AS MATERIALIZED (
                WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
                  AND d.status <> 'queued'), true) AS is_open
     FROM route CROSS JOIN LATERAL (
-        SELECT * FROM dispatch_lanes l
+        SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water,
+            l.tenant_id, l.user_id
+        FROM dispatch_lanes l
         WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
         ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
     ) l
@@ -206,12 +210,15 @@ FROM (
     ORDER BY dispatch_id DESC LIMIT :most::bigint
 ) newest
 
+-- part: open_columns
+d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow, d.stage,
+d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues, d.worker_id,
+d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at, d.last_leased_at,
+d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+
 -- name: list_queue
 -- Newest first, down to :from_id: no index covers the filters.
-SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
-    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
-    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
-    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+SELECT {open_columns}
 FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
 WHERE d.dispatch_id >= :from_id AND d.dispatch_id < coalesce(:before, 9223372036854775807)
   AND (:status::text IS NULL OR d.status = :status) AND (:tenant_id::uuid IS NULL OR d.tenant_id = :tenant_id)
@@ -220,10 +227,7 @@ ORDER BY d.dispatch_id DESC LIMIT :limit
 
 -- name: list_held
 -- Leased and waiting dispatches. This reads all work in flight, as the reaper does too.
-SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
-    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
-    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
-    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+SELECT {open_columns}
 FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
 WHERE d.status <> 'queued' AND d.dispatch_id < coalesce(:before, 9223372036854775807)
   AND (:status::text IS NULL OR d.status = :status) AND (:tenant_id::uuid IS NULL OR d.tenant_id = :tenant_id)
@@ -231,10 +235,7 @@ WHERE d.status <> 'queued' AND d.dispatch_id < coalesce(:before, 922337203685477
 ORDER BY d.dispatch_id DESC LIMIT :limit
 
 -- name: list_held_by_worker
-SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
-    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
-    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
-    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+SELECT {open_columns}
 FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
 WHERE d.status <> 'queued' AND d.worker_id = :worker_id AND d.dispatch_id < coalesce(:before, 9223372036854775807)
   AND (:status::text IS NULL OR d.status = :status) AND (:tenant_id::uuid IS NULL OR d.tenant_id = :tenant_id)
@@ -250,12 +251,15 @@ FROM (
     ORDER BY dispatch_id DESC LIMIT :most::bigint
 ) newest
 
+-- part: finished_columns
+h.dispatch_id, h.tenant_id, t.slug AS tenant, h.tenant_job_id AS job_id, h.charge_cycle, w.slug AS workflow, h.stage,
+h.provider, h.concurrency_identifier, h.priority, h.kind, h.status, h.attempts, h.requeues, h.worker_id,
+h.provider_job_id, h.last_error, h.created_at, h.queue_wait_seconds, h.last_leased_at, h.run_started_at, h.finished_at,
+h.duration_seconds
+
 -- name: list_finished
 -- Works like list_queue.
-SELECT h.dispatch_id, h.tenant_id, t.slug AS tenant, h.tenant_job_id AS job_id, h.charge_cycle, w.slug AS workflow,
-    h.stage, h.provider, h.concurrency_identifier, h.priority, h.kind, h.status, h.attempts, h.requeues, h.worker_id,
-    h.provider_job_id, h.last_error, h.created_at, h.queue_wait_seconds, h.last_leased_at, h.run_started_at,
-    h.finished_at, h.duration_seconds
+SELECT {finished_columns}
 FROM dispatch_history h JOIN workflows w ON w.id = h.workflow_id JOIN tenants t ON t.id = h.tenant_id
 WHERE h.dispatch_id >= :from_id AND h.dispatch_id < coalesce(:before, 9223372036854775807)
   AND (:worker_id::text IS NULL OR h.worker_id = :worker_id)
@@ -264,18 +268,12 @@ WHERE h.dispatch_id >= :from_id AND h.dispatch_id < coalesce(:before, 9223372036
 ORDER BY h.dispatch_id DESC LIMIT :limit
 
 -- name: get_open
-SELECT d.dispatch_id, d.tenant_id, t.slug AS tenant, d.tenant_job_id AS job_id, d.charge_cycle, w.slug AS workflow,
-    d.stage, d.provider, d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.max_attempts, d.requeues,
-    d.worker_id, d.provider_job_id, d.last_error, d.created_at, d.queue_wait_seconds, d.not_before, d.deadline_at,
-    d.last_leased_at, d.lease_expires_at, d.heartbeat_at, d.run_started_at, d.cancel_requested_at
+SELECT {open_columns}
 FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
 WHERE d.dispatch_id = :dispatch_id
 
 -- name: get_finished
-SELECT h.dispatch_id, h.tenant_id, t.slug AS tenant, h.tenant_job_id AS job_id, h.charge_cycle, w.slug AS workflow,
-    h.stage, h.provider, h.concurrency_identifier, h.priority, h.kind, h.status, h.attempts, h.requeues, h.worker_id,
-    h.provider_job_id, h.last_error, h.created_at, h.queue_wait_seconds, h.last_leased_at, h.run_started_at,
-    h.finished_at, h.duration_seconds
+SELECT {finished_columns}
 FROM dispatch_history h JOIN workflows w ON w.id = h.workflow_id JOIN tenants t ON t.id = h.tenant_id
 WHERE h.dispatch_id = :dispatch_id
 

@@ -1,7 +1,8 @@
 -- database: central
 
 -- name: delete_old_history
--- Oldest first, by key. A dispatch that took long may have finished after those with higher ids; they then wait for it.
+-- Oldest first, by key. A dispatch that took long may finish after dispatches with higher ids. Those then stay until it
+-- is old enough, too.
 DELETE FROM dispatch_history
 WHERE dispatch_id = ANY (ARRAY (
     SELECT dispatch_id

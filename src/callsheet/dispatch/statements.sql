@@ -15,21 +15,25 @@ WITH wanted_lane AS MATERIALIZED (
     ORDER BY 1, 2, 3, 4, 5, 6, 7
 )
 INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id)
-SELECT * FROM wanted_lane ON CONFLICT DO NOTHING
+SELECT workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id FROM wanted_lane
+ON CONFLICT DO NOTHING
 
 -- name: enqueue
 -- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE), no
 -- uncommitted row can have an id below it, and no lane is removed. An existing dispatch stays unchanged. has_work is
 -- read from the locked row, because the snapshot may show an older value.
-WITH entry AS MATERIALIZED (
+WITH wanted_dispatch AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
         run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid)
 ), lane AS MATERIALIZED (
-    SELECT l.* FROM dispatch_lanes l
+    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id,
+        l.has_work
+    FROM dispatch_lanes l
     WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id) IN (
-        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id FROM entry)
+        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id
+        FROM wanted_dispatch)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
 ), locked_lane AS MATERIALIZED (
@@ -45,8 +49,9 @@ WITH entry AS MATERIALIZED (
     SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
         e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds,
         e.deadline_at
-    FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
-            lane.tenant_id, lane.user_id)
+    FROM wanted_dispatch e JOIN lane
+        ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority, lane.tenant_id,
+            lane.user_id)
         = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
     -- A finished dispatch must not be created again.
     WHERE NOT EXISTS (
@@ -58,7 +63,7 @@ WITH entry AS MATERIALIZED (
 )
 SELECT placed.lane_id, placed.workflow_id, placed.stage, placed.provider, placed.concurrency_identifier,
     placed.priority, lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, placed.dispatch_id,
-    (SELECT count(*) FROM entry e
+    (SELECT count(*) FROM wanted_dispatch e
         WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
@@ -69,16 +74,18 @@ FROM (SELECT 1) AS one LEFT JOIN new_dispatch placed ON true LEFT JOIN lane ON l
 -- name: enqueue_leased
 -- Creates dispatches that are leased at once: they are never queued unless the lease is lost. A job with bounds is sent
 -- alone, after its bounds were locked and counted. A drained worker gets nothing.
-WITH entry AS MATERIALIZED (
+WITH wanted_dispatch AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
         run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid, worker_id text,
         token uuid)
 ), lane AS MATERIALIZED (
-    SELECT l.* FROM dispatch_lanes l
+    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id
+    FROM dispatch_lanes l
     WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id) IN (
-        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id FROM entry)
+        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id
+        FROM wanted_dispatch)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
 ), new_dispatch AS (
@@ -90,21 +97,23 @@ WITH entry AS MATERIALIZED (
         e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds,
         e.deadline_at, 'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
         clock_timestamp(), clock_timestamp(), 0
-    FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
-            lane.tenant_id, lane.user_id)
+    FROM wanted_dispatch e JOIN lane
+        ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority, lane.tenant_id,
+            lane.user_id)
         = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
-    WHERE e.worker_id <> ALL ((SELECT drained_workers(ARRAY (SELECT worker_id FROM entry)))::text[])
+    WHERE e.worker_id <> ALL ((SELECT drained_workers(ARRAY (SELECT worker_id FROM wanted_dispatch)))::text[])
       AND NOT EXISTS (
         SELECT FROM dispatch_history h
         WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
-    RETURNING *
+    RETURNING dispatch_id, tenant_id, tenant_job_id, charge_cycle, lease_token, lease_seq, lease_expires_at,
+        lease_seconds, workflow_id, provider, kind, worker_id, attempts, run_limit_seconds, wedges, lane_id
 )
 SELECT placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle, placed.lease_token,
     placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
     placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges, placed.lane_id,
-    (SELECT count(*) FROM entry e
+    (SELECT count(*) FROM wanted_dispatch e
         WHERE NOT EXISTS (
             SELECT FROM lane l
             WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
@@ -155,7 +164,7 @@ WITH pollers AS MATERIALIZED (
         (SELECT l.low_water FROM dispatch_lanes l WHERE l.lane_id = s.lane_id) AS low_water
     FROM unnest(:lane_ids::bigint[], :user_queues::integer[], :wanted::integer[]) WITH ORDINALITY
         AS s (lane_id, user_queue, wanted, place)
-), head AS MATERIALIZED (
+), lane_head AS MATERIALIZED (
     SELECT lane.user_queue, lane.wanted, first.dispatch_id, first.place_found,
         row_number() OVER (PARTITION BY lane.user_queue ORDER BY first.dispatch_id) AS place
     FROM lane CROSS JOIN LATERAL (
@@ -164,29 +173,29 @@ WITH pollers AS MATERIALIZED (
           AND d.status = 'queued' AND d.not_before IS NULL
         ORDER BY d.lane_id, d.dispatch_id LIMIT lane.wanted + :spare::integer + 1
     ) first
-), candidate AS MATERIALIZED (
+), wanted_head AS MATERIALIZED (
     -- The limit excludes no row. It makes the planner expect few rows, so that each is looked up by its ctid.
-    SELECT user_queue, dispatch_id, place_found, place, place > wanted AS is_spare FROM head
+    SELECT user_queue, dispatch_id, place_found, place, place > wanted AS is_spare FROM lane_head
     WHERE place <= wanted + :spare::integer
-    ORDER BY place > wanted, user_queue, dispatch_id LIMIT (SELECT count(*) FROM head)
-), chosen AS MATERIALIZED (
-    SELECT d.dispatch_id, d.ctid AS place_locked, candidate.user_queue, candidate.place
-    FROM candidate JOIN ai_job_dispatches d ON d.ctid = candidate.place_found
+    ORDER BY place > wanted, user_queue, dispatch_id LIMIT (SELECT count(*) FROM lane_head)
+), locked_dispatch AS MATERIALIZED (
+    SELECT d.dispatch_id, d.ctid AS place_locked, wanted_head.user_queue, wanted_head.place
+    FROM wanted_head JOIN ai_job_dispatches d ON d.ctid = wanted_head.place_found
     WHERE d.status = 'queued' AND d.not_before IS NULL AND d.attempts < d.max_attempts
       AND d.deadline_at > coalesce(:now, clock_timestamp())
-    ORDER BY candidate.is_spare, candidate.user_queue, d.dispatch_id
+    ORDER BY wanted_head.is_spare, wanted_head.user_queue, d.dispatch_id
     LIMIT (SELECT cardinality(places) FROM pollers)
     FOR NO KEY UPDATE OF d SKIP LOCKED
-), assigned AS (
+), assigned_dispatch AS (
     SELECT place_locked, user_queue,
         (SELECT places FROM pollers)[row_number() OVER (ORDER BY user_queue, place)] AS poller
-    FROM chosen
-), leased AS (
+    FROM locked_dispatch
+), leased_dispatch AS (
     UPDATE ai_job_dispatches d SET
         status = 'leased',
-        worker_id = (:workers::text[])[assigned.poller],
-        lease_token = (:tokens::uuid[])[assigned.poller],
-        poll_id = (:poll_ids::text[])[assigned.poller],
+        worker_id = (:workers::text[])[assigned_dispatch.poller],
+        lease_token = (:tokens::uuid[])[assigned_dispatch.poller],
+        poll_id = (:poll_ids::text[])[assigned_dispatch.poller],
         lease_seq = d.lease_seq + 1,
         attempts = d.attempts + 1,
         lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
@@ -194,40 +203,40 @@ WITH pollers AS MATERIALIZED (
         last_leased_at = coalesce(:now, clock_timestamp()),
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             date_part('epoch', coalesce(:now, clock_timestamp()) - d.created_at))
-    FROM assigned
-    WHERE d.ctid = assigned.place_locked
-    RETURNING assigned.poller, assigned.user_queue, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id,
-        d.charge_cycle, d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider,
-        d.kind, d.worker_id, d.attempts, d.run_limit_seconds, d.wedges
-), found_by_queue AS MATERIALIZED (
+    FROM assigned_dispatch
+    WHERE d.ctid = assigned_dispatch.place_locked
+    RETURNING assigned_dispatch.poller, assigned_dispatch.user_queue, d.dispatch_id, d.lane_id, d.tenant_id,
+        d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id,
+        d.provider, d.kind, d.worker_id, d.attempts, d.run_limit_seconds, d.wedges
+), queue_totals AS MATERIALIZED (
     SELECT coalesce(array_agg(user_queue), '{}') AS queues, array_agg(rows) AS counts, array_agg(next) AS next
     FROM (
         SELECT user_queue, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
-        FROM head
+        FROM lane_head
         GROUP BY user_queue
     ) each
 )
 SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
     leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
     leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.poller, leased.user_queue,
-    leased.lane_id, pollers.count AS pollers, found_by_queue.queues AS found_queues,
-    found_by_queue.counts AS found_counts, found_by_queue.next AS found_next
+    leased.lane_id, pollers.count AS pollers, queue_totals.queues AS found_queues,
+    queue_totals.counts AS found_counts, queue_totals.next AS found_next
 FROM (SELECT cardinality(places) AS count, places[1] AS first FROM pollers) pollers
-LEFT JOIN leased ON true
-LEFT JOIN found_by_queue ON leased.poller IS NULL OR leased.poller = pollers.first
+LEFT JOIN leased_dispatch leased ON true
+LEFT JOIN queue_totals ON leased.poller IS NULL OR leased.poller = pollers.first
 
 -- name: lock_bounds
 -- Runs before the counts: locks the limits of identifiers, then the tenants that have a limit of jobs in flight.
-WITH identifier AS MATERIALIZED (
+WITH locked_identifier AS MATERIALIZED (
     SELECT identifier FROM concurrency_limits
     WHERE identifier = ANY (:identifiers::text[])
     ORDER BY identifier FOR UPDATE
-), tenant AS MATERIALIZED (
+), locked_tenant AS MATERIALIZED (
     SELECT id FROM tenants
-    WHERE (SELECT count(*) FROM identifier) >= 0 AND id = ANY (:tenant_ids::uuid[])
+    WHERE (SELECT count(*) FROM locked_identifier) >= 0 AND id = ANY (:tenant_ids::uuid[])
     ORDER BY id FOR NO KEY UPDATE
 )
-SELECT count(*) FROM tenant
+SELECT count(*) FROM locked_tenant
 
 -- name: count_bounds
 -- The number of jobs in flight for each bound, and for an identifier also the limit.
@@ -312,21 +321,22 @@ WITH requeue_request AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
         dispatch_id bigint, token uuid, attempt_counts boolean, counts_as_requeue boolean, only_expired boolean,
         delay_seconds double precision, error text, wedged boolean)
-), smallest_of_lane AS MATERIALIZED (
+), first_dispatch AS MATERIALIZED (
     SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
     FROM requeue_request JOIN ai_job_dispatches d USING (dispatch_id)
     GROUP BY d.lane_id
 ), lane AS MATERIALIZED (
     SELECT lane_id FROM dispatch_lanes
-    WHERE lane_id IN (SELECT lane_id FROM smallest_of_lane)
+    WHERE lane_id IN (SELECT lane_id FROM first_dispatch)
     ORDER BY lane_id FOR NO KEY UPDATE
 ), marked_lane AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest_of_lane.dispatch_id), has_work = true
-    FROM smallest_of_lane JOIN lane USING (lane_id)
-    WHERE l.lane_id = smallest_of_lane.lane_id
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, first_dispatch.dispatch_id), has_work = true
+    FROM first_dispatch JOIN lane USING (lane_id)
+    WHERE l.lane_id = first_dispatch.lane_id
     RETURNING l.lane_id
 ), held_lease AS MATERIALIZED (
-    SELECT r.* FROM requeue_request r JOIN ai_job_dispatches d ON d.dispatch_id = r.dispatch_id
+    SELECT r.dispatch_id, r.attempt_counts, r.counts_as_requeue, r.delay_seconds, r.error, r.wedged
+    FROM requeue_request r JOIN ai_job_dispatches d ON d.dispatch_id = r.dispatch_id
     WHERE (SELECT count(*) FROM marked_lane) >= 0 AND d.lease_token = r.token
       AND (NOT r.only_expired OR d.lease_expires_at <= coalesce(:now, clock_timestamp()))
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
@@ -402,10 +412,8 @@ UPDATE ai_job_dispatches d SET
 WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
 RETURNING extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 AS held_seconds
 
--- name: close
--- Moves finished dispatches from the hot table to history. If a token is given, it must be the current one. Rows are
--- deleted in the given order, which is the order of ids. A single status applies to all rows.
-WITH ending AS MATERIALIZED (
+-- part: moved_to_history
+ending AS MATERIALIZED (
     SELECT * FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
         AS e (dispatch_id, token, status, provider_job_id, error)
@@ -433,43 +441,23 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     CASE WHEN status <> 'queued' THEN
         date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
 FROM closed_dispatch
-RETURNING dispatch_id, workflow_id, duration_seconds,
-    date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
+
+-- part: closed_columns
+dispatch_id, workflow_id, duration_seconds,
+date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
+
+-- name: close
+-- Moves finished dispatches from the hot table to history. If a token is given, it must be the current one. Rows are
+-- deleted in the given order, which is the order of ids. A single status applies to all rows.
+WITH {moved_to_history}
+RETURNING {closed_columns}
 
 -- name: close_returned
 -- Like `close`, if a dispatch was created again after it finished (two processes relayed the job while it ended):
 -- history gets no second row. A separate statement, because the check for a row would cost `close` a sixth of its time.
-WITH ending AS MATERIALIZED (
-    SELECT * FROM unnest(
-        :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
-        AS e (dispatch_id, token, status, provider_job_id, error)
-), closed_dispatch AS (
-    -- Not d.*: PostgreSQL stores each returned column once more before it inserts into history.
-    DELETE FROM ai_job_dispatches d USING ending
-    WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
-    RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
-        d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.requeues, d.lease_token, d.lease_seq,
-        d.past_lease_tokens, d.past_workers, d.worker_id, d.provider_job_id, d.last_error, d.created_at,
-        d.queue_wait_seconds, d.last_leased_at, d.run_started_at,
-        coalesce(ending.status, (:statuses::text[])[1]) AS end_status, ending.provider_job_id AS end_provider_job_id,
-        ending.error AS end_error
-)
-INSERT INTO dispatch_history (
-    dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
-    provider_job_id, last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at,
-    duration_seconds)
-SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier,
-    priority, kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
-    coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
-    last_leased_at, run_started_at, clock_timestamp(),
-    -- A dispatch that was queued when it ended has no run, even if it was leased before.
-    CASE WHEN status <> 'queued' THEN
-        date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
-FROM closed_dispatch
+WITH {moved_to_history}
 ON CONFLICT DO NOTHING
-RETURNING dispatch_id, workflow_id, duration_seconds,
-    date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
+RETURNING {closed_columns}
 
 -- name: end_for_jobs
 -- The job ended in its pool. The caller closes dispatches without a lease; workers of leased ones learn it by
@@ -517,16 +505,16 @@ WITH due_dispatch AS MATERIALIZED (
     SELECT ctid AS place_found, dispatch_id, lane_id FROM ai_job_dispatches
     WHERE status = 'queued' AND not_before <= (SELECT coalesce(:now, clock_timestamp()))
     ORDER BY not_before LIMIT :limit
-), smallest_of_lane AS MATERIALIZED (
+), first_dispatch AS MATERIALIZED (
     SELECT lane_id, min(dispatch_id) AS dispatch_id FROM due_dispatch GROUP BY lane_id
 ), lane AS MATERIALIZED (
     SELECT lane_id FROM dispatch_lanes
-    WHERE lane_id IN (SELECT lane_id FROM smallest_of_lane)
+    WHERE lane_id IN (SELECT lane_id FROM first_dispatch)
     ORDER BY lane_id FOR NO KEY UPDATE
 ), marked_lane AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest_of_lane.dispatch_id), has_work = true
-    FROM smallest_of_lane JOIN lane USING (lane_id)
-    WHERE l.lane_id = smallest_of_lane.lane_id RETURNING l.lane_id
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, first_dispatch.dispatch_id), has_work = true
+    FROM first_dispatch JOIN lane USING (lane_id)
+    WHERE l.lane_id = first_dispatch.lane_id RETURNING l.lane_id
 )
 UPDATE ai_job_dispatches d SET not_before = NULL
 FROM due_dispatch

@@ -3,21 +3,22 @@
 
 -- part: workers_of_route
 -- Workers of active fleets with the workflow of the route, and workers that the workflow is assigned to.
-SELECT m.* FROM workflow_fleets wf
+SELECT m.worker_id, m.environment, m.max_concurrency, m.last_seen_at, m.is_approved, m.revoked_at, m.providers
+FROM workflow_fleets wf
 JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = routes.stage
 JOIN comfyui_workers m ON m.fleet_id = f.id
 WHERE wf.workflow_id = routes.workflow_id AND (NOT m.is_narrowed OR EXISTS (
     SELECT FROM worker_workflows ww
     WHERE ww.worker_id = m.worker_id AND ww.workflow_id = routes.workflow_id))
 UNION ALL
-SELECT m.* FROM worker_workflows ww
+SELECT m.worker_id, m.environment, m.max_concurrency, m.last_seen_at, m.is_approved, m.revoked_at, m.providers
+FROM worker_workflows ww
 JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = routes.stage
 WHERE ww.workflow_id = routes.workflow_id
 
 -- name: capacity
--- Workers that could take jobs of each route now.
--- A worker that sends no heartbeats while it renders counts as long as it has a valid lease, with the slots it uses.
--- A prefetched job takes no slot, neither of its own worker nor of another one.
+-- The workers that could take jobs of each route now, and their slots. A worker that sends no heartbeats while it
+-- renders counts as long as it has a valid lease, with the slots that it uses. A prefetched job takes no slot.
 WITH routes AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
@@ -36,7 +37,9 @@ FROM routes CROSS JOIN LATERAL (
                 WHERE l.digest = c.environment AND l.workflow_id = routes.workflow_id) AS is_able,
             CASE WHEN c.was_seen THEN c.max_concurrency ELSE leased.held END AS max_concurrency
         FROM (
-            SELECT m.*, m.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS was_seen FROM (
+            SELECT m.worker_id, m.environment, m.max_concurrency, m.is_approved, m.revoked_at, m.providers,
+                m.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS was_seen
+            FROM (
                 {workers_of_route}
             ) m
         ) c CROSS JOIN LATERAL (

@@ -18,7 +18,10 @@ FROM gpu_fleets f LEFT JOIN LATERAL (
         'looked_at', s.looked_at, 'driver_error', s.driver_error, 'driver_failing_since', s.driver_failing_since,
         'decisions', coalesce((
             SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id DESC) FROM (
-                SELECT * FROM scaling_decisions d WHERE d.fleet_id = f.id ORDER BY d.fleet_id DESC, d.id DESC LIMIT 3
+                SELECT id, fleet_id, at, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds,
+                    drained, undrained, ended
+                FROM scaling_decisions
+                WHERE fleet_id = f.id ORDER BY fleet_id DESC, id DESC LIMIT 3
             ) d), '[]')) AS scaling
     FROM fleet_scaling s
     WHERE s.fleet_id = f.id

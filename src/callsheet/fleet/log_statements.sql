@@ -4,21 +4,21 @@
 
 -- name: record_events
 -- Writes lines of the log; for ended leases also the session's sums, the effect's last time and the workflow's average.
--- Rows are locked table by table and in key order, because several control planes do this at once. A condition
--- `(SELECT count(*) FROM x) >= 0` is always true: it makes PostgreSQL finish the CTE x before this one starts.
-WITH entries AS MATERIALIZED (
+-- Rows are locked table by table and in key order, because several control planes do this at once. The condition
+-- `(SELECT count(*) FROM updated_sessions) >= 0` is always true: it makes PostgreSQL update the sessions first.
+WITH log_entries AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         place integer, worker_id text, session_id bigint, event text, actor text, dispatch_id bigint, details jsonb,
         outcome text, busy_seconds double precision, effect_id uuid, workflow_id bigint, run_seconds double precision)
-), log_lines AS (
+), new_log_lines AS (
     INSERT INTO worker_audit_logs (worker_id, session_id, event, actor, dispatch_id, details)
-    SELECT worker_id, session_id, event, actor, dispatch_id, details FROM entries ORDER BY place
+    SELECT worker_id, session_id, event, actor, dispatch_id, details FROM log_entries ORDER BY place
 ), session_totals AS MATERIALIZED (
     SELECT session_id, sum(busy_seconds) AS busy_seconds,
         count(*) FILTER (WHERE outcome = 'completed') AS completed,
         count(*) FILTER (WHERE outcome = 'failed') AS failed,
         count(*) FILTER (WHERE outcome = 'requeued') AS requeued
-    FROM entries
+    FROM log_entries
     WHERE outcome IS NOT NULL AND session_id IS NOT NULL
     GROUP BY session_id
 ), locked_sessions AS MATERIALIZED (
@@ -36,7 +36,7 @@ WITH entries AS MATERIALIZED (
     WHERE s.id = ANY (ARRAY (SELECT id FROM locked_sessions)) AND s.id = session_totals.session_id
     RETURNING s.id
 ), effect_times AS MATERIALIZED (
-    SELECT DISTINCT ON (effect_id) effect_id, run_seconds FROM entries
+    SELECT DISTINCT ON (effect_id) effect_id, run_seconds FROM log_entries
     WHERE outcome = 'completed' AND effect_id IS NOT NULL AND run_seconds IS NOT NULL
     ORDER BY effect_id, place DESC
 ), updated_effects AS MATERIALIZED (
@@ -44,7 +44,7 @@ WITH entries AS MATERIALIZED (
 )
 -- The mean of the first ten runs; then each run weighs a tenth, so the average adapts to a faster machine in some jobs.
 INSERT INTO workflow_timings AS timing (workflow_id, average_seconds, samples)
-SELECT workflow_id, avg(run_seconds), count(*) FROM entries
+SELECT workflow_id, avg(run_seconds), count(*) FROM log_entries
 WHERE (SELECT count(*) FROM updated_effects) >= 0 AND outcome = 'completed' AND run_seconds IS NOT NULL
 GROUP BY workflow_id ORDER BY workflow_id
 ON CONFLICT (workflow_id) DO UPDATE SET

@@ -58,7 +58,7 @@ WITH held_leases AS MATERIALIZED (
 ), active_fleets AS MATERIALIZED (
     SELECT f.id AS fleet_id, wf.workflow_id FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
     WHERE f.is_active
-), crews AS (
+), worker_groups AS (
     SELECT fleet.workflow_id, crew.environment, crew.stage, crew.providers, crew.workers, crew.slots, crew.busy
     FROM (
         SELECT fleet_id, environment, stage, providers, count(*) AS workers, sum(slots) AS slots, sum(busy) AS busy
@@ -75,9 +75,9 @@ WITH held_leases AS MATERIALIZED (
 )
 SELECT workflow_id, stage, providers, sum(workers)::bigint AS live_workers, sum(slots)::bigint AS live_slots,
     sum(busy)::bigint AS busy_slots
-FROM crews
+FROM worker_groups crew
 WHERE NOT EXISTS (
-    SELECT FROM environment_lacks l WHERE l.digest = crews.environment AND l.workflow_id = crews.workflow_id)
+    SELECT FROM environment_lacks l WHERE l.digest = crew.environment AND l.workflow_id = crew.workflow_id)
 GROUP BY workflow_id, stage, providers
 
 -- name: queue_heads

@@ -15,11 +15,17 @@ SELECT lookups.place, w.worker_id, w.session_id, w.stage, w.providers, w.names_p
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
     held.heartbeated AS held_heartbeated, held.left_seconds AS held_left_seconds
 FROM lookups CROSS JOIN LATERAL (
-    SELECT c.*, false AS is_next FROM comfyui_workers c
+    SELECT c.worker_id, c.session_id, c.stage, c.providers, c.names_providers, c.max_concurrency, c.is_approved,
+        c.registered_concurrency, c.rotation_id, c.next_token_hash, c.fleet_id, c.is_narrowed, c.environment,
+        false AS is_next
+    FROM comfyui_workers c
     WHERE c.token_hash = lookups.hash
       AND (c.rotated_at IS NULL OR c.rotated_at > clock_timestamp() - make_interval(secs => :rotation_seconds))
     UNION ALL
-    SELECT c.*, true FROM comfyui_workers c WHERE c.next_token_hash = lookups.hash
+    SELECT c.worker_id, c.session_id, c.stage, c.providers, c.names_providers, c.max_concurrency, c.is_approved,
+        c.registered_concurrency, c.rotation_id, c.next_token_hash, c.fleet_id, c.is_narrowed, c.environment, true
+    FROM comfyui_workers c
+    WHERE c.next_token_hash = lookups.hash
 ) w
 LEFT JOIN LATERAL (
     SELECT array_agg(given.workflow_id ORDER BY given.workflow_id) AS workflow_ids FROM (
@@ -64,7 +70,7 @@ INSERT INTO worker_audit_logs (worker_id, session_id, event, actor)
 SELECT worker_id, session_id, 'token_adopted', 'worker:' || worker_id FROM adopted_tokens
 
 -- name: find_removed_tokens
--- Tokens whose worker has not registered since. A worker that has is known by its new token only.
+-- Tokens of removed workers that have not registered again. A worker that has registered again has a new token.
 SELECT t.token_hash FROM removed_worker_tokens t JOIN worker_sessions s ON s.id = t.session_id
 WHERE t.token_hash = ANY (:hashes::bytea[])
   AND NOT EXISTS (SELECT FROM worker_sessions later WHERE later.worker_id = s.worker_id AND later.id > s.id)

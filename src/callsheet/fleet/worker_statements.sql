@@ -5,9 +5,8 @@
 -- Registered workers, and drained workers that are not registered, with the data of their last session. There are some
 -- thousand at most; for each of them the queue is read by its index of held rows.
 SELECT w.worker_id, w.is_registered, w.display_name, w.registration_source, w.fleet_id, w.fleet_slug, w.stage,
-    w.providers,
-    w.max_concurrency, w.capabilities, w.capacity_type, w.instance_type, w.is_approved, w.revoked_at, w.session_id,
-    w.registered_at, w.last_seen_at, w.rotation_pending, w.fleet_token_id, w.asg_unverified, w.is_live,
+    w.providers, w.max_concurrency, w.capabilities, w.capacity_type, w.instance_type, w.is_approved, w.revoked_at,
+    w.session_id, w.registered_at, w.last_seen_at, w.rotation_pending, w.fleet_token_id, w.asg_unverified, w.is_live,
     r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by,
     (SELECT u.email FROM users u WHERE u.id = user_of_actor(r.drained_by)) AS drained_by_email,
     r.reason AS drain_reason,
@@ -40,7 +39,9 @@ FROM (
         coalesce(s.stage, :default_stage), '{}', 0, '{}', s.capacity_type, s.instance_type, true, NULL, s.id,
         coalesce(s.started_at, a.since), coalesce(s.ended_at, a.since), false, false, NULL, false, NULL, false
     FROM worker_drains a LEFT JOIN LATERAL (
-        SELECT * FROM worker_sessions s WHERE s.worker_id = a.worker_id ORDER BY s.id DESC LIMIT 1
+        SELECT s.id, s.fleet_slug, s.stage, s.capacity_type, s.instance_type, s.started_at, s.ended_at
+        FROM worker_sessions s
+        WHERE s.worker_id = a.worker_id ORDER BY s.id DESC LIMIT 1
     ) s ON true
     WHERE NOT EXISTS (SELECT FROM comfyui_workers c WHERE c.worker_id = a.worker_id)
 ) w LEFT JOIN worker_drains r ON r.worker_id = w.worker_id
@@ -65,12 +66,14 @@ WITH live_worker AS MATERIALIZED (
     SELECT w.worker_id, w.environment,
         EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining
     FROM (
-        SELECT m.* FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
+        SELECT m.worker_id, m.environment, m.is_approved, m.revoked_at, m.last_seen_at
+        FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
         JOIN comfyui_workers m ON m.fleet_id = f.id
         WHERE wf.workflow_id = :workflow_id AND (NOT m.is_narrowed OR EXISTS (
             SELECT FROM worker_workflows ww WHERE ww.worker_id = m.worker_id AND ww.workflow_id = :workflow_id))
         UNION ALL
-        SELECT m.* FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
+        SELECT m.worker_id, m.environment, m.is_approved, m.revoked_at, m.last_seen_at
+        FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
         WHERE ww.workflow_id = :workflow_id
     ) w
     WHERE w.is_approved AND w.revoked_at IS NULL

@@ -5,8 +5,8 @@ INSERT INTO audit_logs (actor, action, subject_type, subject_id, tenant_id, deta
 VALUES (:actor, :action, :subject_type, :subject_id, :tenant_id, :details::jsonb)
 
 -- name: list_entries
--- By the primary key backwards: what was asked for last is near the end. Admins act seldom, and logins are limited and
--- swept, so a filter that fits little reads thousands of rows, not millions. Names are added to the lines of the page.
+-- Newest first, by the primary key. Operators act seldom, and lines of logins are limited and swept: a filter that
+-- matches few lines reads thousands of rows, not millions. Names are looked up only for the lines of the page.
 SELECT line.id, line.at, line.actor, acting.email AS actor_email, line.action, line.subject_type, line.subject_id,
     coalesce(subject_user.email, subject_tenant.slug) AS subject_name, line.tenant_id, tenant.slug AS tenant,
     line.details
@@ -53,7 +53,7 @@ LEFT JOIN tenants tenant ON tenant.id = line.tenant_id
 ORDER BY line.id DESC
 
 -- name: find_actor
--- Also a disabled user.
+-- Also finds disabled users.
 SELECT id FROM users WHERE email = :email
 
 -- name: emails_of_users
@@ -67,7 +67,7 @@ WHERE id = ANY (ARRAY (
 ))
 
 -- name: sweep_logins
--- By their own index, oldest first; several control planes at once take different rows.
+-- Oldest first, by the index of logins. Several control planes that sweep at once delete different rows.
 DELETE FROM audit_logs
 WHERE id IN (
     SELECT id FROM audit_logs

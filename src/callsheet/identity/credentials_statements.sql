@@ -1,7 +1,8 @@
 -- database: central
 
 -- name: announce
--- Not by the notifier, which sends after a commit: the command line has none, and this must not be lost.
+-- In the transaction itself, because the notification must not be lost. The notifier sends after the commit, and the
+-- command line has no notifier.
 SELECT pg_notify(:channel, :payload)
 
 -- name: end_sessions

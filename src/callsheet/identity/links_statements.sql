@@ -72,8 +72,8 @@ ON CONFLICT (reset_email) DO UPDATE SET due_at = clock_timestamp(), created_at =
     failed_at = NULL
 
 -- name: claim_mail
--- Put off before it is sent: a process that dies while it sends leaves the mail to be sent again, and a second process
--- does not send it meanwhile.
+-- Sets the time of the next attempt before the mail is sent: no other process sends it meanwhile, and after a crash the
+-- mail is sent again.
 UPDATE mails SET attempts = attempts + 1,
     due_at = clock_timestamp() + make_interval(secs => least(3600, 60 * power(2, attempts)))
 WHERE id = (
@@ -107,7 +107,7 @@ WHERE :before::bigint IS NULL OR m.id < :before
 ORDER BY m.id DESC LIMIT :limit
 
 -- name: send_mail_again
--- It counts as new, so that it is tried as often as a new mail.
+-- Resets the attempts, so that the mail is tried as often as a new one.
 UPDATE mails m SET due_at = clock_timestamp(), attempts = 0, failed_at = NULL
 FROM mails mail LEFT JOIN invitations i ON i.id = mail.invitation_id
 WHERE m.id = :id AND mail.id = m.id
@@ -115,7 +115,7 @@ RETURNING m.id, CASE WHEN m.invitation_id IS NULL THEN 'password_reset' ELSE 'in
     coalesce(m.reset_email, i.email) AS email, m.created_at, m.attempts, m.last_error, m.due_at, m.failed_at
 
 -- name: count_unsent_mails
--- Of the newest ones, however many there are: by the primary key.
+-- Counts among the newest :most mails, which are read by the primary key.
 SELECT count(*) FILTER (
         WHERE failed_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => :late_seconds)) AS late,
     count(*) FILTER (WHERE failed_at > clock_timestamp() - make_interval(secs => :failed_seconds)) AS given_up

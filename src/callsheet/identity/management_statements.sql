@@ -14,8 +14,8 @@ WHERE u.id = :user_id AND u.deleted_at IS NULL
 FOR NO KEY UPDATE OF u
 
 -- name: lock_operators
--- In the order of ids. Who waited here sees each row as it is now, and not those that stopped being operators
--- meanwhile.
+-- Locks in the order of ids. After a wait PostgreSQL checks each row again, so that a user who is no longer an operator
+-- is not returned.
 SELECT u.id, u.tenant_id FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE u.role = 'operator' AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 ORDER BY u.id FOR NO KEY UPDATE OF u, t
@@ -30,7 +30,7 @@ UPDATE users SET disabled_at = clock_timestamp() WHERE id = :user_id RETURNING d
 UPDATE users SET disabled_at = NULL WHERE id = :user_id
 
 -- name: anonymise_user
--- The e-mail address is free for another user. No password fits what is in place of the hash.
+-- The e-mail address is free for another user. No password matches the text that replaces the hash.
 UPDATE users SET email = 'deleted-' || id || '@users.invalid', name = '', password_hash = '$argon2id$deleted',
     role = 'user', disabled_at = coalesce(disabled_at, clock_timestamp()), deleted_at = clock_timestamp()
 WHERE id = :user_id

@@ -1,19 +1,19 @@
 -- database: central
 
+-- part: quota_columns
+tenant_id, tenant_storage_bytes, tenant_storage_files, user_storage_bytes, user_storage_files, payload_bytes,
+source_data_bytes, pipelines_per_user, versions_per_pipeline, keys_per_user
+
 -- name: quotas_of_tenant
-SELECT tenant_id, tenant_storage_bytes, tenant_storage_files, user_storage_bytes, user_storage_files, payload_bytes,
-    source_data_bytes, pipelines_per_user, versions_per_pipeline, keys_per_user
-FROM tenant_quotas
+SELECT {quota_columns} FROM tenant_quotas
 WHERE tenant_id = :tenant_id
 
 -- name: quotas_of_tenants
-SELECT tenant_id, tenant_storage_bytes, tenant_storage_files, user_storage_bytes, user_storage_files, payload_bytes,
-    source_data_bytes, pipelines_per_user, versions_per_pipeline, keys_per_user
-FROM tenant_quotas
+SELECT {quota_columns} FROM tenant_quotas
 WHERE tenant_id = ANY (:tenant_ids::uuid[])
 
 -- name: lock_tenant
--- Two changes at once: the second one sees what the first one set.
+-- The lock makes the second of two concurrent changes see the first.
 SELECT 1 FROM tenants WHERE id = :tenant_id FOR NO KEY UPDATE
 
 -- name: set_quotas

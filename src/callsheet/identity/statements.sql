@@ -2,7 +2,7 @@
 -- owns: api_keys, audit_logs, browser_sessions, login_attempts, tenant_quotas, tenants, users
 
 -- name: find_by_keys
--- Lateral, so that each is found by its index whatever the planner believes of the tables.
+-- LATERAL with LIMIT 1 makes the planner find each row by its index, whatever the statistics of the tables say.
 SELECT asked.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool,
     k.id AS key_id, k.scopes
 FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS asked (key_hash, place)
@@ -11,8 +11,12 @@ CROSS JOIN LATERAL (
     WHERE key_hash = asked.key_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
     LIMIT 1
 ) k
-CROSS JOIN LATERAL (SELECT * FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1) u
-CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = u.tenant_id AND disabled_at IS NULL LIMIT 1) t
+CROSS JOIN LATERAL (
+    SELECT id, email, name, role, tenant_id FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1
+) u
+CROSS JOIN LATERAL (
+    SELECT id, slug, db_pool FROM tenants WHERE id = u.tenant_id AND disabled_at IS NULL LIMIT 1
+) t
 
 -- name: find_by_session
 SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool
@@ -47,15 +51,16 @@ WHERE bucket = ANY (:buckets::bytea[]) AND attempts > 0
 UPDATE users SET password_hash = :password_hash WHERE id = :user_id
 
 -- name: create_session
--- The row is written, and so locked, only while it holds the hash that was checked: a login that overlaps a change of
--- password waits for it and gets nothing, or is ended by it. `fresh` is that hash, or one with today's parameters.
-WITH signed_in AS (
+-- Updates the row of the user, which locks it, only if the row still has the hash that was checked. A login during a
+-- change of the password waits: it then creates no session, or the change ends its session. `fresh` is the same hash,
+-- or a hash with the current parameters.
+WITH signed_in_user AS (
     UPDATE users SET password_hash = :fresh
     WHERE id = :user_id AND password_hash = :checked AND disabled_at IS NULL
     RETURNING id
 )
 INSERT INTO browser_sessions (id_hash, user_id, expires_at, address, device)
-SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours), :address, :device FROM signed_in
+SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours), :address, :device FROM signed_in_user
 
 -- name: end_oldest_sessions
 DELETE FROM browser_sessions
@@ -89,7 +94,7 @@ DELETE FROM browser_sessions WHERE expires_at < :now
 DELETE FROM login_attempts WHERE ends_at < :now
 
 -- name: lock_key_owner
--- Before a key is created: a change of the password, which ends all keys, comes before it or sees it.
+-- Run before a key is created. A change of the password ends all keys: it is committed before, or sees the new key.
 SELECT id, tenant_id, role FROM users WHERE id = :user_id AND deleted_at IS NULL FOR NO KEY UPDATE
 
 -- name: session_lives

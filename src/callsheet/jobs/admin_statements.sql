@@ -10,12 +10,12 @@ LIMIT 2
 
 -- name: window_of_tenant
 -- The newest :most jobs of a tenant before :before: where a page of list_jobs_of_tenant ends, whatever its filters are.
-WITH newest AS MATERIALIZED (
+WITH newest_job AS MATERIALIZED (
     SELECT id FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
     ORDER BY id DESC LIMIT :most::bigint
 )
-SELECT (SELECT id FROM newest ORDER BY id LIMIT 1) AS smallest_id, (SELECT count(*) FROM newest) AS rows
+SELECT (SELECT id FROM newest_job ORDER BY id LIMIT 1) AS smallest_id, (SELECT count(*) FROM newest_job) AS rows
 
 -- name: list_jobs_of_tenant
 -- Newest first, in the order of the primary key, down to :from_id. A filter may match few rows, so a page may be

@@ -6,7 +6,7 @@
 SELECT j.tenant_id, j.id, j.user_id, j.kind, j.actor, j.effect_id, j.is_bare, bare.payload, bare.input_names,
     bare.medium
 FROM (
-    SELECT job.*, job.deleted_at IS NULL AND (
+    SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.effect_id, job.deleted_at IS NULL AND (
         SELECT d.job_id FROM job_descriptions d WHERE d.user_id = job.user_id AND d.job_id = job.id LIMIT 1
     ) IS NULL AS is_bare
     FROM (
@@ -35,21 +35,24 @@ ORDER BY j.tenant_id, j.id
 
 -- name: describe_jobs
 -- If the user deletes a job meanwhile, no description stays: the row lock makes one transaction wait for the other.
-WITH described AS MATERIALIZED (
+WITH new_description AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:jobs::jsonb) AS d (
         tenant_id uuid, job_id uuid, title text, input_name text, prompt text, medium text, search_text text)
-), job AS MATERIALIZED (
-    SELECT d.*, locked.user_id FROM (SELECT * FROM described ORDER BY tenant_id, job_id) d CROSS JOIN LATERAL (
+    ORDER BY tenant_id, job_id
+), described_job AS MATERIALIZED (
+    SELECT d.tenant_id, locked.user_id, d.job_id, d.title, d.input_name, d.prompt, d.medium, d.search_text
+    FROM new_description d CROSS JOIN LATERAL (
         SELECT j.user_id FROM ai_jobs j
         WHERE j.tenant_id = d.tenant_id AND j.id = d.job_id AND j.deleted_at IS NULL
         FOR NO KEY UPDATE
     ) locked
 ), updated_job AS (
-    UPDATE ai_jobs j SET medium = job.medium FROM job
-    WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id AND j.medium IS NULL AND job.medium IS NOT NULL
+    UPDATE ai_jobs j SET medium = described_job.medium FROM described_job
+    WHERE j.tenant_id = described_job.tenant_id AND j.id = described_job.job_id AND j.medium IS NULL
+      AND described_job.medium IS NOT NULL
 )
 INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text)
-SELECT tenant_id, user_id, job_id, title, input_name, prompt, search_text FROM job
+SELECT tenant_id, user_id, job_id, title, input_name, prompt, search_text FROM described_job
 ON CONFLICT (user_id, job_id) DO NOTHING
 
 -- name: jobs_to_fingerprint
@@ -63,10 +66,10 @@ FROM ai_jobs
 WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
 
 -- name: fingerprint_jobs
--- The outcome of jobs that ended before there were outcomes, and fingerprints. A job that was retried or deleted
--- meanwhile has another cycle, or no error.
+-- Writes the outcome and the fingerprint of jobs that ended before these columns existed. A job that was retried
+-- meanwhile has another charge cycle, and a deleted job has no error: neither gets a fingerprint.
 WITH failed_job AS MATERIALIZED (
-    SELECT f.* FROM jsonb_to_recordset(:jobs::jsonb) AS f (
+    SELECT f.tenant_id, f.job_id, f.error_fingerprint FROM jsonb_to_recordset(:jobs::jsonb) AS f (
         tenant_id uuid, job_id uuid, charge_cycle integer, error_fingerprint text)
     CROSS JOIN LATERAL (
         SELECT FROM ai_jobs j

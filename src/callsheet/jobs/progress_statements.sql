@@ -10,8 +10,11 @@ WITH report AS MATERIALIZED (
         :percents::float8[], :messages::text[], :elapsed::bigint[], :previews::bytea[], :preview_types::text[],
         :node_ids::text[])
         AS r (tenant_id, job_id, charge_cycle, lease_seq, percent, message, elapsed_ms, preview, preview_type, node_id)
+    ORDER BY tenant_id, job_id
 ), running_job AS MATERIALIZED (
-    SELECT r.*, j.user_id FROM (SELECT * FROM report ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+    SELECT r.tenant_id, r.job_id, j.user_id, r.charge_cycle, r.lease_seq, r.percent, r.message, r.elapsed_ms, r.preview,
+        r.preview_type, r.node_id
+    FROM report r CROSS JOIN LATERAL (
         SELECT user_id FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND status = 'processing'
           AND charge_cycle = r.charge_cycle AND lease_seq = r.lease_seq
@@ -49,7 +52,9 @@ RETURNING tenant_id, job_id, user_id
 -- The latest progress of each running job, only of its current run. Without the previews, because they are large.
 SELECT p.job_id, p.percent, p.message, p.elapsed_ms, p.node_id, p.updated_at, p.preview_at
 FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
-    SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
+    SELECT tenant_id, job_id, charge_cycle, lease_seq, percent, message, elapsed_ms, node_id, updated_at, preview_at
+    FROM job_progress
+    WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
 ) p CROSS JOIN LATERAL (
     SELECT FROM ai_jobs j
     WHERE j.tenant_id = p.tenant_id AND j.id = p.job_id AND j.status = 'processing'
@@ -81,7 +86,8 @@ ORDER BY p.job_id LIMIT :limit
 -- Runs after the progress was read, so only for running jobs. A row may have become newer since then.
 SELECT p.job_id, p.preview, p.preview_type, p.preview_at
 FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
-    SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
+    SELECT job_id, preview, preview_type, preview_at FROM job_progress
+    WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
 ) p
 WHERE p.preview IS NOT NULL
 
@@ -93,7 +99,7 @@ WITH page AS MATERIALIZED (
     WHERE (tenant_id, job_id) > (:after_tenant::uuid, :after_job::uuid)
     ORDER BY tenant_id, job_id LIMIT :limit
 ), outdated_progress AS MATERIALIZED (
-    SELECT page.* FROM page
+    SELECT page.tenant_id, page.job_id, page.charge_cycle, page.lease_seq FROM page
     WHERE NOT EXISTS (
         SELECT FROM ai_jobs j
         WHERE j.tenant_id = page.tenant_id AND j.id = page.job_id AND j.status = 'processing'

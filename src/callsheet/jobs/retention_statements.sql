@@ -14,22 +14,22 @@ ON CONFLICT DO NOTHING
 -- ended.
 WITH mark AS MATERIALIZED (
     SELECT completed_at, id FROM retention_marks WHERE name = 'job_events' FOR UPDATE SKIP LOCKED
-), ended AS MATERIALIZED (
-    SELECT job.* FROM mark CROSS JOIN LATERAL (
+), ended_job AS MATERIALIZED (
+    SELECT job.tenant_id, job.id, job.event_seq, job.completed_at FROM mark CROSS JOIN LATERAL (
         SELECT tenant_id, id, event_seq, completed_at FROM ai_jobs
         WHERE (completed_at, id) > (mark.completed_at, mark.id)
           AND completed_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
         ORDER BY completed_at, id LIMIT :limit
     ) job
-), deleted AS (
-    DELETE FROM job_events e USING ended
-    WHERE e.tenant_id = ended.tenant_id AND e.job_id = ended.id AND e.seq < ended.event_seq
+), deleted_event AS (
+    DELETE FROM job_events e USING ended_job
+    WHERE e.tenant_id = ended_job.tenant_id AND e.job_id = ended_job.id AND e.seq < ended_job.event_seq
       AND NOT (e.event = 'job.transition' AND e.to_status = 'pending')
-), deleted_traces AS (
-    DELETE FROM job_traces t USING ended WHERE t.tenant_id = ended.tenant_id AND t.job_id = ended.id
-), moved AS (
+), deleted_trace AS (
+    DELETE FROM job_traces t USING ended_job WHERE t.tenant_id = ended_job.tenant_id AND t.job_id = ended_job.id
+), moved_mark AS (
     UPDATE retention_marks SET (completed_at, id) = (
-        SELECT completed_at, id FROM ended ORDER BY completed_at DESC, id DESC LIMIT 1)
-    WHERE name = 'job_events' AND EXISTS (SELECT FROM ended)
+        SELECT completed_at, id FROM ended_job ORDER BY completed_at DESC, id DESC LIMIT 1)
+    WHERE name = 'job_events' AND EXISTS (SELECT FROM ended_job)
 )
-SELECT count(*) FROM ended
+SELECT count(*) FROM ended_job

@@ -1,12 +1,19 @@
 -- database: pool
 -- owns: ai_jobs, job_descriptions, job_events, job_traces, outbox, user_streams
 
+-- part: new_job_columns
+tenant_id, user_id, job_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
+lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash, actor,
+task_actor, queue_name, workflow_run_id, run_id, step_id, parent_id, slot, counted_as, active_limit, user_storage_bytes,
+user_storage_files, tenant_storage_bytes, tenant_storage_files, refund_on_cancel, title, input_name, prompt, medium,
+search_text, sent, request_id
+
 -- name: submit
--- One commit for jobs, tokens, events and outbox. The lock of the user's wallet row is acquired first; the counts after
--- it (active_jobs_as is volatile) include everything that was committed meanwhile. At most one job per user in a
--- statement, because two would not count each other.
--- one statement because: several would hold the lock of the wallet across as many round trips
-WITH entry AS MATERIALIZED (
+-- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
+-- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
+-- statement has at most one job per user, because two of them would not count each other.
+-- one statement because: several statements would hold the lock of the wallet for several round trips.
+WITH new_job AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text,
         provider text, concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
@@ -16,11 +23,13 @@ WITH entry AS MATERIALIZED (
         user_storage_bytes bigint, user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint,
         refund_on_cancel text, title text, input_name text, prompt text, medium text, search_text text, sent jsonb,
         request_id text)
-), wallet AS MATERIALIZED (
-    SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
-    FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
-), guard AS MATERIALIZED (
-    SELECT wallet.*, active_jobs_as(tenant_id, user_id, counted_as) AS active, clock_timestamp() AS now,
+), new_job_with_balance AS MATERIALIZED (
+    SELECT {new_job_columns}, wallet_lock(tenant_id, user_id) AS balance
+    FROM new_job
+    ORDER BY tenant_id, user_id
+), checked_job AS MATERIALIZED (
+    SELECT {new_job_columns}, balance, active_jobs_as(tenant_id, user_id, counted_as) AS active,
+        clock_timestamp() AS now,
         CASE WHEN input_file_ids = '{}' THEN true
              ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
         CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
@@ -28,7 +37,7 @@ WITH entry AS MATERIALIZED (
             tenant_storage_files) AS has_room,
         -- A place in the tree of a run, which belongs to a higher room in the same database.
         CASE WHEN slot IS NOT NULL THEN slot_refusal_2(tenant_id, user_id, cost, slot) END AS slot_refusal
-    FROM wallet
+    FROM new_job_with_balance
 ), job AS (
     INSERT INTO ai_jobs (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
@@ -42,7 +51,7 @@ WITH entry AS MATERIALIZED (
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
         now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id,
         step_id, parent_id, refund_on_cancel, medium
-    FROM guard
+    FROM checked_job
     WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
         AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
@@ -52,33 +61,33 @@ WITH entry AS MATERIALIZED (
     SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
         jsonb_build_object('type', kind, 'cost', cost), request_id
     FROM (
-        SELECT job.*, guard.actor, guard.request_id
-        FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+        SELECT job.tenant_id, job.user_id, job.id, job.kind, job.status, job.cost, checked.actor, checked.request_id
+        FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
         ORDER BY job.tenant_id, job.user_id
     ) ordered
-), described AS (
+), description AS (
     INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
-    SELECT job.tenant_id, job.user_id, job.id, guard.title, guard.input_name, guard.prompt, guard.search_text,
-        guard.sent
-    FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
-    WHERE guard.title IS NOT NULL
-), outgoing AS (
+    SELECT job.tenant_id, job.user_id, job.id, checked.title, checked.input_name, checked.prompt, checked.search_text,
+        checked.sent
+    FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
+    WHERE checked.title IS NOT NULL
+), new_outbox AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, id, charge_cycle, 'dispatch' FROM job
-), reserved AS MATERIALIZED (
+), reservation AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL),
         CASE WHEN video_id IS NOT NULL THEN video_take(tenant_id, video_id, id, effect_id, status) END
     FROM job
-), placed AS MATERIALIZED (
-    SELECT slot_take(job.tenant_id, job.id, job.cost, guard.slot)
-    FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
-    WHERE guard.slot IS NOT NULL
+), filled_slot AS MATERIALIZED (
+    SELECT slot_take(job.tenant_id, job.id, job.cost, checked.slot)
+    FROM checked_job checked JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
+    WHERE checked.slot IS NOT NULL
 )
-SELECT guard.tenant_id, guard.job_id, job.created_at AS accepted_at, job.deadline_at, guard.balance, guard.active,
-    guard.has_files, guard.has_video, guard.has_room, guard.slot_refusal
-FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+SELECT checked.tenant_id, checked.job_id, job.created_at AS accepted_at, job.deadline_at, checked.balance,
+    checked.active, checked.has_files, checked.has_video, checked.has_room, checked.slot_refusal
+FROM checked_job checked LEFT JOIN job ON job.tenant_id = checked.tenant_id AND job.id = checked.job_id
 -- Reads the CTEs that only call functions, because PostgreSQL does not run them otherwise.
-WHERE (SELECT count(*) FROM reserved) + (SELECT count(*) FROM placed) >= 0
+WHERE (SELECT count(*) FROM reservation) + (SELECT count(*) FROM filled_slot) >= 0
 
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.
@@ -133,8 +142,9 @@ WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 -- name: follow_jobs
 -- The unread events of several readers, the status of each job, and the latest progress if it runs: one statement for
 -- all readers that were woken together. A reader gets one row per event, or one row without an event.
-SELECT asked.place, job.status, job.event_seq, event.*, word.percent, word.message, word.elapsed_ms, word.node_id,
-    word.updated_at, word.preview_at
+SELECT asked.place, job.status, job.event_seq, event.job_id, event.seq, event.event, event.from_status,
+    event.to_status, event.actor, event.reason, event.data, event.at, progress.percent, progress.message,
+    progress.elapsed_ms, progress.node_id, progress.updated_at, progress.preview_at
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :positions::integer[]) WITH ORDINALITY
     AS asked (tenant_id, asked_job, position, place)
 LEFT JOIN LATERAL (
@@ -151,16 +161,18 @@ LEFT JOIN LATERAL (
     WHERE p.tenant_id = asked.tenant_id AND p.job_id = asked.asked_job AND job.status = 'processing'
       AND p.charge_cycle = job.charge_cycle AND p.lease_seq = job.lease_seq
     LIMIT 1
-) word ON true
+) progress ON true
 ORDER BY asked.place, event.seq
+
+-- part: job_columns
+tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
+concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
+created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
+queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at, request_hash
 
 -- name: get_job
 -- Without the payload, which may have megabytes. `payload_of_job` reads the payload.
-SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
-    concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
-    created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
-    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at, request_hash
-FROM ai_jobs
+SELECT {job_columns} FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: description_of_job
@@ -200,22 +212,21 @@ SELECT actor, payload ->> 'action_type' AS action FROM ai_jobs WHERE tenant_id =
 -- name: find_by_idempotency_key
 -- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
 -- was empty used the primary key and read every job of the tenant.
-SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
-    concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
-    created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
-    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at, request_hash
-FROM ai_jobs
+SELECT {job_columns} FROM ai_jobs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+
+-- part: listed_columns
+tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+parent_candidate_id
 
 -- name: list_jobs
 -- Rows are read by the user's index: see library/statements.sql, list_jobs. Payloads are not listed; `outcomes_of_jobs`
 -- reads results and errors, up to the maximum size of a page.
-SELECT job.* FROM (
-    SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
-        concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
-        deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-        parent_candidate_id
+SELECT {listed_columns} FROM (
+    SELECT {listed_columns}
     FROM ai_jobs
     WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
@@ -226,11 +237,8 @@ ORDER BY job.id DESC
 
 -- name: list_jobs_of_run
 -- A run belongs to one user: its owner is checked on what was read.
-SELECT job.* FROM (
-    SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
-        concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
-        deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-        parent_candidate_id
+SELECT {listed_columns} FROM (
+    SELECT {listed_columns}
     FROM ai_jobs
     WHERE run_id = :run_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
@@ -287,7 +295,8 @@ WITH event AS MATERIALIZED (
     WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq > :after
     ORDER BY user_seq LIMIT :limit
 )
-SELECT wallet.balance, wallet.held, event.*
+SELECT wallet.balance, wallet.held, event.job_id, event.seq, event.user_seq, event.event, event.from_status,
+    event.to_status, event.actor, event.reason, event.data, event.at
 FROM (
     SELECT
         coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,

@@ -4,21 +4,24 @@
 -- the state machine (jobs/states.py). A job changes only in the charge cycle that the caller names, and only if its
 -- lease_seq is in the range that the caller names.
 --
--- Locks are taken in the same order everywhere: wallets, then jobs, then stream counters, each in key order. Therefore
--- jobs are locked one after the other, in a LATERAL sub-select, before they are updated.
+-- Every statement takes its locks in the same order: wallets, then jobs, then stream counters, each in key order.
+-- Therefore a LATERAL sub-select locks the jobs one after the other, in the order of `wanted_transition`, before they
+-- are updated. `numbered_job` calls next_user_seq, which locks a stream counter, in the order of its ORDER BY:
+-- PostgreSQL calls a volatile function after the sort.
 --
--- PostgreSQL does not run a CTE that only calls functions unless the statement reads it, and runs a CTE when it is
--- first read. `WHERE (SELECT count(*) FROM x) >= 0` reads x before anything else of its SELECT.
+-- PostgreSQL runs a CTE that only calls functions when the statement reads it for the first time, and never if the
+-- statement does not read it. `WHERE (SELECT count(*) FROM video) >= 0` is always true and reads `video`.
 
 -- name: queue_jobs
 -- The dispatch of each job is in the queue: for the first time, or again after its lease ended.
-WITH request AS MATERIALIZED (
+WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :least_lease_seqs::bigint[],
         :most_lease_seqs::bigint[], :actors::text[], :reasons::text[], :traces::jsonb[], :request_ids::text[])
         AS r (tenant_id, job_id, charge_cycle, least_lease_seq, most_lease_seq, actor, reason, trace, request_id)
+    ORDER BY tenant_id, job_id
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.trace, r.request_id, job.status AS from_status
-    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+    FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
           AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
@@ -31,8 +34,10 @@ WITH request AS MATERIALIZED (
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
         j.video_id, j.event_seq, l.actor, l.reason, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
-    SELECT q.*, next_user_seq(tenant_id, user_id, 1) AS user_seq
-    FROM (SELECT * FROM queued_job ORDER BY tenant_id, user_id, job_id) q
+    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, event_seq, actor,
+        reason, trace, request_id, next_user_seq(tenant_id, user_id, 1) AS user_seq
+    FROM queued_job
+    ORDER BY tenant_id, user_id, job_id
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
@@ -48,7 +53,7 @@ WITH request AS MATERIALIZED (
     FROM numbered_job
     WHERE video_id IS NOT NULL
     HAVING count(*) > 0
-), relayed AS (
+), relayed_outbox AS (
     DELETE FROM outbox o USING numbered_job n
     WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
       AND o.action = 'dispatch'
@@ -57,18 +62,19 @@ SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effe
 WHERE (SELECT count(*) FROM video) >= 0
 
 -- name: start_jobs
--- A worker holds the lease of each job. A step that is missing, because another process crashed or is late, gets an
--- event of its own. The dispatch exists, so the relay has nothing left to do.
-WITH request AS MATERIALIZED (
+-- A worker holds the lease of each job. If the job is not yet 'queued', because the relay crashed or is late, each
+-- missing transition gets its own event. The dispatch exists, so the row of the outbox is deleted.
+WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :charge_cycles::integer[], :lease_seqs::bigint[],
         :actors::text[], :request_ids::text[]) AS r (tenant_id, job_id, charge_cycle, lease_seq, actor, request_id)
+    ORDER BY tenant_id, job_id
 ), step AS MATERIALIZED (
     SELECT * FROM unnest(:origins::text[], :numbers::integer[], :from_statuses::text[], :to_statuses::text[])
         AS s (origin, number, from_status, to_status)
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.lease_seq, r.actor, r.request_id, job.status AS from_status,
         (SELECT max(number) FROM step WHERE origin = job.status) AS steps
-    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+    FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
           AND lease_seq < r.lease_seq AND status = ANY (:origins)
@@ -83,8 +89,10 @@ WITH request AS MATERIALIZED (
         j.video_id, j.payload, j.actor AS task_actor, j.event_seq - l.steps AS seq_before, l.steps, l.actor,
         l.request_id
 ), numbered_job AS MATERIALIZED (
-    SELECT s.*, next_user_seq(tenant_id, user_id, steps) - 1 AS user_seq_before
-    FROM (SELECT * FROM started_job ORDER BY tenant_id, user_id, job_id) s
+    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, payload,
+        task_actor, seq_before, actor, request_id, next_user_seq(tenant_id, user_id, steps) - 1 AS user_seq_before
+    FROM started_job
+    ORDER BY tenant_id, user_id, job_id
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, request_id)
@@ -97,7 +105,7 @@ WITH request AS MATERIALIZED (
     FROM numbered_job
     WHERE video_id IS NOT NULL
     HAVING count(*) > 0
-), relayed AS (
+), relayed_outbox AS (
     DELETE FROM outbox o USING numbered_job n
     WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
       AND o.action = 'dispatch'
@@ -109,14 +117,16 @@ WHERE (SELECT count(*) FROM video) >= 0
 -- name: complete_jobs
 -- The outputs of each job are stored. Its tokens are consumed; its outputs become files, the result of a scrape becomes
 -- a product.
--- one statement because: several would hold the locks of wallets and jobs across as many round trips
-WITH request AS MATERIALIZED (
+-- one statement because: several statements would hold the locks of wallets and jobs for several round trips.
+WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
         reason text, result jsonb, provider_job_id text, outputs jsonb, product jsonb, trace jsonb, request_id text)
+    ORDER BY tenant_id, job_id
 ), locked_job AS MATERIALIZED (
-    SELECT r.*, job.status AS from_status
-    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+    SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.result, r.provider_job_id, r.outputs, r.product, r.trace,
+        r.request_id, job.status AS from_status
+    FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
           AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
@@ -133,11 +143,14 @@ WITH request AS MATERIALIZED (
         j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.outputs, l.product,
         l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
-    SELECT c.*, next_user_seq(tenant_id, user_id, 1) AS user_seq,
+    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, output_file_id,
+        event_seq, actor, reason, outputs, product, trace, request_id,
+        next_user_seq(tenant_id, user_id, 1) AS user_seq,
         -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
         -- after its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
         lease_seq > 1 OR outputs IS NOT NULL OR actor LIKE 'provider:%' AS is_swept
-    FROM (SELECT * FROM completed_job ORDER BY tenant_id, user_id, job_id) c
+    FROM completed_job
+    ORDER BY tenant_id, user_id, job_id
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
@@ -164,14 +177,15 @@ WHERE (SELECT count(*) FROM media) + (SELECT count(*) FROM product) + (SELECT co
 
 -- name: end_jobs
 -- Each job ends without a result: it failed, was canceled or expired. Its tokens are refunded.
--- one statement because: several would hold the locks of wallets and jobs across as many round trips
-WITH request AS MATERIALIZED (
+-- one statement because: several statements would hold the locks of wallets and jobs for several round trips.
+WITH wanted_transition AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:requests::jsonb) AS r (
         tenant_id uuid, job_id uuid, charge_cycle integer, least_lease_seq bigint, most_lease_seq bigint, actor text,
         reason text, error jsonb, error_fingerprint text, trace jsonb, request_id text)
+    ORDER BY tenant_id, job_id
 ), locked_wallet AS MATERIALIZED (
     SELECT wallet_lock(tenant_id, user_id) FROM (
-        SELECT DISTINCT r.tenant_id, job.user_id FROM request r CROSS JOIN LATERAL (
+        SELECT DISTINCT r.tenant_id, job.user_id FROM wanted_transition r CROSS JOIN LATERAL (
             SELECT user_id FROM ai_jobs WHERE tenant_id = r.tenant_id AND id = r.job_id LIMIT 1
         ) job
         ORDER BY tenant_id, user_id
@@ -179,7 +193,7 @@ WITH request AS MATERIALIZED (
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.error, r.error_fingerprint, r.trace, r.request_id,
         job.status AS from_status
-    FROM (SELECT * FROM request ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+    FROM wanted_transition r CROSS JOIN LATERAL (
         SELECT status FROM ai_jobs
         WHERE tenant_id = r.tenant_id AND id = r.job_id AND charge_cycle = r.charge_cycle
           AND lease_seq BETWEEN r.least_lease_seq AND r.most_lease_seq AND status = ANY (:from_statuses::text[])
@@ -197,8 +211,11 @@ WITH request AS MATERIALIZED (
         j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     -- is_swept: uploads of its leases may be left in storage.
-    SELECT e.*, next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
-    FROM (SELECT * FROM ended_job ORDER BY tenant_id, user_id, job_id) e
+    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, error, lease_seq,
+        started_at, run_limit_seconds, refund_on_cancel, is_task, event_seq, actor, reason, trace, request_id,
+        next_user_seq(tenant_id, user_id, 1) AS user_seq, lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
+    FROM ended_job
+    ORDER BY tenant_id, user_id, job_id
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
@@ -214,11 +231,11 @@ WITH request AS MATERIALIZED (
     FROM numbered_job
     WHERE video_id IS NOT NULL OR is_swept
     HAVING count(*) > 0
-), unsent AS (
+), unsent_outbox AS (
     DELETE FROM outbox o USING numbered_job n
     WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
       AND o.action = 'dispatch'
-), outgoing AS (
+), new_outbox AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'close' FROM numbered_job
     WHERE :close_dispatch
@@ -258,7 +275,7 @@ WITH locked_job AS MATERIALIZED (
     SELECT tenant_id, job_id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.transition', from_status,
         status, :actor, :reason, :request_id
     FROM retried_job
-), outgoing AS (
+), new_outbox AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM retried_job
 ), video AS MATERIALIZED (

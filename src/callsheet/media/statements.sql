@@ -7,9 +7,13 @@ SELECT f.tenant_id, f.id, f.user_id, f.purpose, f.status, f.disk, f.path, f.name
     f.metadata, f.job_id, f.created_at, f.expires_at, p.kind AS preview_kind, p.status AS preview_status, p.width,
     p.height, p.duration_seconds, p.has_clip
 FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN LATERAL (
-    SELECT * FROM files WHERE tenant_id = :tenant_id AND id = wanted.id AND deleted_at IS NULL LIMIT 1
+    SELECT tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id,
+        created_at, expires_at
+    FROM files
+    WHERE tenant_id = :tenant_id AND id = wanted.id AND deleted_at IS NULL LIMIT 1
 ) f LEFT JOIN LATERAL (
-    SELECT * FROM file_previews WHERE tenant_id = :tenant_id AND file_id = wanted.id LIMIT 1
+    SELECT kind, status, width, height, duration_seconds, has_clip FROM file_previews
+    WHERE tenant_id = :tenant_id AND file_id = wanted.id LIMIT 1
 ) p ON true
 ORDER BY wanted.number
 
@@ -27,7 +31,8 @@ WITH created_file AS (
             LIMIT :most
         ) awaited
     ) < :most
-    RETURNING *
+    RETURNING tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id,
+        created_at, expires_at
 ), upload_sweep AS (
     INSERT INTO upload_sweeps (tenant_id, file_id, disk, since) SELECT tenant_id, id, disk, expires_at FROM created_file
 )
@@ -127,7 +132,9 @@ SELECT v.tenant_id, v.id, v.title, v.status, v.original_file_id, v.processed_fil
     v.processing_details, v.created_at, v.updated_at, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at,
     p.preview_at, NULL::jsonb AS outputs
 FROM (
-    SELECT * FROM videos
+    SELECT tenant_id, id, title, status, original_file_id, processed_file_id, job_id, effect_id, processing_details,
+        created_at, updated_at
+    FROM videos
     WHERE user_id = :user_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       AND (:status::text IS NULL OR status = :status)
     ORDER BY id DESC LIMIT :limit
@@ -203,7 +210,7 @@ FROM (
     SELECT coalesce(:now, clock_timestamp()) - make_interval(secs => :grace_seconds::integer) AS before
 ) due
 CROSS JOIN LATERAL (
-    SELECT * FROM output_sweeps WHERE since <= due.before ORDER BY since LIMIT :limit
+    SELECT tenant_id, job_id, since FROM output_sweeps WHERE since <= due.before ORDER BY since LIMIT :limit
 ) s
 LEFT JOIN ai_jobs j ON j.tenant_id = s.tenant_id AND j.id = s.job_id
 ORDER BY s.since
@@ -220,7 +227,7 @@ DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :owner_id AN
 -- Folders of uploads that are due. too_early: the upload may still be confirmed.
 SELECT s.tenant_id, s.file_id AS owner_id, s.since, clock_timestamp() AS looked_at, f.id IS NOT NULL AS too_early
 FROM (
-    SELECT * FROM upload_sweeps
+    SELECT tenant_id, file_id, since FROM upload_sweeps
     WHERE disk = :disk
       AND since <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(secs => :grace_seconds::integer))
     ORDER BY since LIMIT :limit

@@ -39,9 +39,12 @@ WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :du
 UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
 
 -- name: read_steps
--- Each step of a run with what a choice needs: whether a candidate of it is eligible, and its open slots. And the
--- number of the run's bases in the same snapshot: a base that is neither in flight nor counted would be made again.
-SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
+-- Each step of a run with what a choice needs: whether it has an eligible candidate, and how many slots are open. The
+-- number of the run's bases is read in the same snapshot: a base that is neither in flight nor counted would be made
+-- again.
+SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
+    s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval,
+    approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
     coalesce(any_parent.is_eligible, best_parent.is_eligible, false) AS has_eligible,
     (SELECT active_bases FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id) AS active_bases
 FROM (
@@ -74,7 +77,7 @@ LEFT JOIN LATERAL (
           AND c.tenant_id = :tenant_id AND :best_only AND s.top_k IS NOT NULL
           AND (NOT candidate_has_failed(c) OR c.child_count > 0)
         ORDER BY c.number LIMIT s.top_k
-    ), best_untried AS (
+    ), best_untried_parent AS (
         SELECT c.max_children FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
           AND c.tenant_id = :tenant_id AND :best_only AND s.top_k IS NOT NULL
@@ -83,7 +86,7 @@ LEFT JOIN LATERAL (
     )
     SELECT true AS is_eligible
     WHERE EXISTS (SELECT FROM started_parent WHERE is_eligible)
-       OR EXISTS (SELECT FROM best_untried WHERE max_children > 0)
+       OR EXISTS (SELECT FROM best_untried_parent WHERE max_children > 0)
 ) best_parent ON true
 ORDER BY s.position
 
@@ -133,15 +136,16 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS sample (num
 ) parent
 
 -- name: best_parents
--- The `top_k` candidates of a step that may become parents: first those for which a job was started (`started`), then
--- the best of the others (`best_untried`). A vote does not take away a place for which tokens were spent, or more
--- than `top_k` would become parents. A candidate that failed too often without a child takes no place.
+-- The `top_k` candidates of a step that may become parents: first those for which a job was started (`started_parent`),
+-- then the best of the others (`best_untried_parent`). A vote does not take away a place for which tokens were spent:
+-- otherwise more than `top_k` candidates would become parents. A candidate that failed too often without a child takes
+-- no place.
 WITH started_parent AS MATERIALIZED (
     SELECT number, elo, candidate_is_eligible(candidates) AS is_eligible FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
       AND tenant_id = :tenant_id AND (NOT candidate_has_failed(candidates) OR child_count > 0)
     ORDER BY number LIMIT :top_k
-), best_untried AS (
+), best_untried_parent AS (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
       AND tenant_id = :tenant_id AND NOT candidate_has_failed(candidates)
@@ -150,12 +154,12 @@ WITH started_parent AS MATERIALIZED (
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM started_parent WHERE is_eligible
     UNION ALL
-    SELECT number, elo FROM best_untried
+    SELECT number, elo FROM best_untried_parent
     ORDER BY number
 ) parent
 
 -- name: numbered_candidate
--- Equal, said by a comparison of rows, which only the index of the numbers supports.
+-- Equality is written as a comparison of rows, which only the index of the numbers supports.
 SELECT id, number, slots, file_id FROM candidates
 WHERE (run_id, number, tenant_id) >= (:run_id, :number, :tenant_id)
   AND (run_id, number, tenant_id) <= (:run_id, :number, :tenant_id)

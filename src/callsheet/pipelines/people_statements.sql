@@ -24,7 +24,9 @@ FROM candidates c CROSS JOIN LATERAL (
 WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND run.user_id = :user_id
 
 -- name: steps_of_run
-SELECT s.* FROM pipeline_runs r CROSS JOIN LATERAL (
+SELECT s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
+    s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
+FROM pipeline_runs r CROSS JOIN LATERAL (
     SELECT id, position, name, slug, workflow, effect_id, payload, "values", needs_run_prompt, needs_parent_image_path,
         needs_run_variables, max_children, top_k, requires_approval
     FROM pipeline_steps
@@ -63,16 +65,19 @@ SELECT id, position, elo, status FROM candidates
 WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[]) AND run_id = :run_id
 ORDER BY id FOR NO KEY UPDATE
 
+-- part: vote_columns
+id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at
+
 -- name: add_vote
 -- Returns no row if the user has voted on this pair before.
 INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, verdict, elo_change, both_change)
 VALUES (:tenant_id, :vote_id, :run_id, :user_id, :winner_id, :loser_id, :verdict, :elo_change, :both_change)
 ON CONFLICT (user_id, least(winner_id, loser_id), greatest(winner_id, loser_id), tenant_id) WHERE undone_at IS NULL
 DO NOTHING
-RETURNING id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at
+RETURNING {vote_columns}
 
 -- name: vote_on_pair
-SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
+SELECT {vote_columns} FROM votes
 WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid, :loser_id::uuid)
   AND greatest(winner_id, loser_id) = greatest(:winner_id::uuid, :loser_id::uuid) AND undone_at IS NULL
   AND tenant_id = :tenant_id
@@ -85,16 +90,16 @@ UPDATE candidates SET votes = votes + :votes,
 WHERE tenant_id = :tenant_id AND id IN (:winner_id, :loser_id)
 
 -- name: find_vote
-SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
+SELECT {vote_columns} FROM votes
 WHERE tenant_id = :tenant_id AND id = :vote_id AND run_id = :run_id AND user_id = :user_id AND undone_at IS NULL
 
 -- name: undo_vote
 UPDATE votes SET undone_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = :vote_id AND undone_at IS NULL
-RETURNING id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at
+RETURNING {vote_columns}
 
 -- name: list_votes
-SELECT id, run_id, winner_id, loser_id, verdict, elo_change, both_change, created_at FROM votes
+SELECT {vote_columns} FROM votes
 WHERE run_id = :run_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND undone_at IS NULL
 ORDER BY id DESC LIMIT :limit
@@ -116,16 +121,17 @@ WITH RECURSIVE branch AS (
         -- candidates.
         SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
     ) found
-), rejected AS (
+), rejected_candidate AS (
     UPDATE candidates SET status = 'rejected', rejected_at = clock_timestamp(), rejected_by = :user_id,
         rejected_with = :candidate_id
     WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked_candidate))
     RETURNING parent_id
 ), updated_run AS (
-    UPDATE pipeline_runs SET active_bases = active_bases - (SELECT count(*) FROM rejected WHERE parent_id IS NULL)
+    UPDATE pipeline_runs
+    SET active_bases = active_bases - (SELECT count(*) FROM rejected_candidate WHERE parent_id IS NULL)
     WHERE tenant_id = :tenant_id AND id = :run_id
 )
-SELECT count(*) FROM rejected
+SELECT count(*) FROM rejected_candidate
 
 -- name: remember_kill
 INSERT INTO branch_kills (tenant_id, candidate_id, run_id, user_id)
@@ -159,15 +165,16 @@ WITH RECURSIVE branch AS (
     SELECT found.id FROM (SELECT id FROM branch ORDER BY id) ordered CROSS JOIN LATERAL (
         SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
     ) found
-), restored AS (
+), restored_candidate AS (
     UPDATE candidates SET status = 'active', rejected_at = NULL, rejected_by = NULL, rejected_with = NULL
     WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked_candidate))
     RETURNING parent_id
 ), updated_run AS (
-    UPDATE pipeline_runs SET active_bases = active_bases + (SELECT count(*) FROM restored WHERE parent_id IS NULL)
+    UPDATE pipeline_runs
+    SET active_bases = active_bases + (SELECT count(*) FROM restored_candidate WHERE parent_id IS NULL)
     WHERE tenant_id = :tenant_id AND id = :run_id
 )
-SELECT count(*) FROM restored
+SELECT count(*) FROM restored_candidate
 
 -- name: look_at_run
 -- The run is due: the scheduler may choose another parent now.
@@ -205,7 +212,7 @@ WITH settled_slots AS MATERIALIZED (
     SELECT reason FROM pipeline_runs WHERE status = 'active' LIMIT :most
 ), open_slots AS MATERIALIZED (
     SELECT created_at FROM candidate_slots WHERE status = 'open' LIMIT :most_open
-), thumbnails_due AS MATERIALIZED (
+), due_thumbnail AS MATERIALIZED (
     SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
 )
 SELECT
@@ -218,7 +225,7 @@ SELECT
     count(*) FILTER (WHERE status = 'canceled') AS canceled,
     avg(seconds) FILTER (WHERE status = 'made') AS average_seconds,
     percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE status = 'made') AS p95_seconds,
-    (SELECT count(*) FROM thumbnails_due) AS due_thumbnails,
+    (SELECT count(*) FROM due_thumbnail) AS due_thumbnails,
     extract(epoch FROM clock_timestamp() - min(settled_at))::float8 AS settled_seconds
 FROM settled_slots
 
@@ -231,52 +238,44 @@ ON CONFLICT (tenant_id, run_id, step_id) DO NOTHING
 SELECT run_id, step_id, approved_at FROM step_approvals
 WHERE tenant_id = :tenant_id AND run_id = :run_id AND step_id = :step_id
 
+-- part: candidate_columns
+id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
+
 -- name: list_candidates
 -- Newest first, by the number that the run gave them.
-SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
-    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates
+SELECT {candidate_columns} FROM candidates
 WHERE run_id = :run_id AND tenant_id = :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
 -- name: list_candidates_of_step
-SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
-    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates
+SELECT {candidate_columns} FROM candidates
 WHERE run_id = :run_id AND position = :position AND tenant_id = :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
 -- name: list_rejected
 -- Rejected candidates have an index: if there are few, a list of all candidates would read many rows for nothing.
-SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
-    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates
+SELECT {candidate_columns} FROM candidates
 WHERE run_id = :run_id AND status = 'rejected' AND tenant_id = :tenant_id
   AND number < coalesce(:before, 2147483647) AND (:position::integer IS NULL OR position = :position)
 ORDER BY number DESC LIMIT :limit
 
 -- name: list_children
 -- At most max_children, and surplus ones: one job may make several images.
-SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
-    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates
+SELECT {candidate_columns} FROM candidates
 WHERE parent_id = :parent_id AND tenant_id = :tenant_id AND run_id = :run_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
 -- name: best_candidates
-SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
-    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates
+SELECT {candidate_columns} FROM candidates
 WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id = :tenant_id
 ORDER BY elo DESC, number LIMIT :limit
 
 -- name: candidates_by_ids
-SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
-    rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id, created_at
-FROM candidates
+SELECT {candidate_columns} FROM candidates
 WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
 
 -- name: exported_candidates
@@ -286,7 +285,9 @@ SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed
     c.rejected_with, c.rejected_by, c.child_count, c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type,
     f.size, f.sha256
 FROM (
-    SELECT * FROM candidates
+    SELECT tenant_id, id, number, position, parent_id, job_id, output_index, seed, elo, votes, status, rejected_with,
+        rejected_by, child_count, failure_count, created_at, file_id
+    FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after AND number <= :last
       AND (:status::text IS NULL OR status = :status)
     ORDER BY number LIMIT :limit
@@ -314,7 +315,8 @@ SELECT c.id, c.number, c.status, c.step_id, c.job_id, c.seed, c.elo, c.votes, c.
     c.created_at, slot.draw, slot.lineage, job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at,
     job.completed_at
 FROM ancestry CROSS JOIN LATERAL (
-    SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ancestry.id LIMIT 1
+    SELECT id, number, status, step_id, job_id, seed, elo, votes, file_id, thumbnail_file_id, created_at FROM candidates
+    WHERE tenant_id = :tenant_id AND id = ancestry.id LIMIT 1
 ) c CROSS JOIN LATERAL (
     SELECT kind, actor, effect_id, payload, cost, started_at, completed_at FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id = c.job_id LIMIT 1
@@ -334,7 +336,7 @@ WHERE tenant_id = :tenant_id AND id = :job_id
 SELECT c.tenant_id, c.id, c.file_id, c.thumbnail_due_at AS due_at, run.user_id, run.target_folder, f.path, f.disk,
     f.size, f.mime_type, preview.status AS preview_status
 FROM (
-    SELECT * FROM candidates
+    SELECT tenant_id, id, run_id, file_id, thumbnail_due_at FROM candidates
     WHERE thumbnail_due_at IS NOT NULL AND thumbnail_due_at <= (SELECT coalesce(:now, clock_timestamp()))
     ORDER BY thumbnail_due_at LIMIT :limit
 ) c CROSS JOIN LATERAL (

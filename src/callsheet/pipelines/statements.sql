@@ -57,7 +57,7 @@ WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id = :tenant_id
 
 -- name: list_pipelines
--- See jobs/statements.sql, list_jobs, for why it is written like this.
+-- The inner query reads the page by its index; steps and runs are read only for the pipelines of the page.
 SELECT p.id, p.slug, p.name, p.description, p.version, p.created_at, p.updated_at, steps.chain, newest.last_run
 FROM (
     SELECT id, slug, name, description, version, created_at, updated_at FROM pipelines
@@ -83,19 +83,19 @@ ORDER BY p.id DESC
 
 -- name: steps_of_versions
 -- From the newest version on, at least one, until the total size of payloads and values reaches :most_bytes.
-WITH sizes AS (
+WITH version_sizes AS (
     SELECT version, sum(coalesce(octet_length(payload::text), 0) + octet_length("values"::text)) AS bytes
     FROM pipeline_steps
     WHERE pipeline_id = :pipeline_id AND version >= :oldest AND version <= :newest AND tenant_id = :tenant_id
     GROUP BY version
-), totals AS (
-    SELECT version, sum(bytes) OVER (ORDER BY version DESC) - bytes AS bytes_of_newer FROM sizes
+), version_totals AS (
+    SELECT version, sum(bytes) OVER (ORDER BY version DESC) - bytes AS bytes_of_newer FROM version_sizes
 )
 SELECT s.version, s.id, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values", s.needs_run_prompt,
     s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
-FROM totals
-JOIN pipeline_steps s ON s.pipeline_id = :pipeline_id AND s.version = totals.version AND s.tenant_id = :tenant_id
-WHERE totals.bytes_of_newer < :most_bytes::integer
+FROM version_totals total
+JOIN pipeline_steps s ON s.pipeline_id = :pipeline_id AND s.version = total.version AND s.tenant_id = :tenant_id
+WHERE total.bytes_of_newer < :most_bytes::integer
 ORDER BY s.version DESC, s.position
 
 -- name: steps_of_pipeline
@@ -120,22 +120,22 @@ SELECT wallet_lock(:tenant_id, :user_id)
 -- Prevents that the pipeline is deleted before its run is written.
 SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
 
+-- part: run_columns
+tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
+variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
+dead_branches, request_hash, created_at, updated_at, ended_at
+
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
     variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash)
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
-RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
+RETURNING {run_columns}
 
 -- name: run_of_key
--- Equal, said by a comparison of rows: see jobs/statements.sql, find_by_idempotency_key.
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs
+-- Equality is written as a comparison of rows: see jobs/statements.sql, find_by_idempotency_key.
+SELECT {run_columns} FROM pipeline_runs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
@@ -151,34 +151,22 @@ SELECT count(*) FROM (
 ) active
 
 -- name: get_run
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs
+SELECT {run_columns} FROM pipeline_runs
 WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 
 -- name: lock_run
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs
+SELECT {run_columns} FROM pipeline_runs
 WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
 
 -- name: list_runs
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs
+SELECT {run_columns} FROM pipeline_runs
 WHERE user_id = :user_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_runs_of_pipeline
-SELECT tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
-FROM pipeline_runs
+SELECT {run_columns} FROM pipeline_runs
 WHERE pipeline_id = :pipeline_id AND tenant_id = :tenant_id AND user_id = :user_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
@@ -190,9 +178,7 @@ UPDATE pipeline_runs SET name = :name, budget = :budget, status = :status, reaso
     due_at = clock_timestamp(), updated_at = clock_timestamp(),
     ended_at = CASE WHEN :status IN ('completed', 'canceled') THEN coalesce(ended_at, clock_timestamp()) END
 WHERE tenant_id = :tenant_id AND id = :id
-RETURNING tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder,
-    prompt, variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates,
-    base_failures, dead_branches, request_hash, created_at, updated_at, ended_at
+RETURNING {run_columns}
 
 -- name: forgive_branches
 -- The run is locked. Candidates are locked in key order, as votes do. The user has resumed the run: candidates that

@@ -9,7 +9,10 @@ SELECT c.id, c.run_id, c.number, c.step_id, c.position, c.parent_id, c.job_id, c
 FROM unnest(:run_ids::uuid[]) AS wanted (id)
 JOIN pipeline_runs r ON r.tenant_id = :tenant_id AND r.id = wanted.id
 CROSS JOIN LATERAL (
-    SELECT * FROM candidates
+    SELECT id, run_id, number, step_id, position, parent_id, job_id, output_index, seed, elo, votes, status,
+        rejected_with, rejected_by, child_count, in_flight, max_children, failure_count, file_id, thumbnail_file_id,
+        created_at
+    FROM candidates
     WHERE run_id = r.id AND position = r.steps AND status = 'active' AND tenant_id = r.tenant_id
     ORDER BY elo DESC, number LIMIT :limit
 ) c

@@ -10,8 +10,8 @@ SELECT installation_id, central_system, central_database, central_name, central_
 FROM pool_owner
 
 -- name: claim_pool
--- Claims an unowned pool, or renews the claim of the central that owns it. Touches nothing where another one does.
--- Keep its conditions as in ownership.refusal, which puts them into words.
+-- Claims an unowned pool, or renews the claim of the central that owns it. Changes nothing if another central owns the
+-- pool. ownership.refusal explains the same conditions in words: change both together.
 INSERT INTO pool_owner AS owner (installation_id, central_system, central_database, central_name, central_started_at,
     pool_system, pool_database)
 VALUES (:installation_id, :central_system, :central_database, :central_name, :central_started_at, :pool_system,
@@ -32,12 +32,12 @@ WHERE owner.installation_id = excluded.installation_id
        OR owner.renewed_at <= clock_timestamp() - make_interval(secs => :lease_seconds))
 
 -- name: release_pool
--- The server of central stops with this process: its next start, with another start time, need not wait.
+-- The server of central stops with this process. Its next start has another start time and need not wait for the lease.
 UPDATE pool_owner SET renewed_at = clock_timestamp() - make_interval(secs => :lease_seconds)
 WHERE central_started_at = :central_started_at AND central_started_at <> pg_postmaster_start_time()
 
 -- name: take_pool
--- The operator has decided. Only from who was seen to own it: another central may have been quicker.
+-- An operator takes the pool from the owner that the command has shown. Changes nothing if there is a new owner.
 UPDATE pool_owner SET
     installation_id = :installation_id,
     central_system = :central_system,
@@ -53,7 +53,7 @@ WHERE installation_id = :seen_installation_id AND renewed_at = :seen_renewed_at
 SELECT tenant_id, id FROM backfills WHERE name = :name
 
 -- name: hold_backfill
--- Nothing where another control plane has gone on meanwhile.
+-- Returns no row if another control plane has continued the backfill meanwhile.
 SELECT name FROM backfills WHERE name = :name AND tenant_id = :tenant_id AND id = :id FOR UPDATE
 
 -- name: move_backfill

@@ -9,7 +9,7 @@ INSERT INTO pools (name, database, sealed_dsn) VALUES (:name, :database, :sealed
 ON CONFLICT (name) DO UPDATE SET database = excluded.database, sealed_dsn = excluded.sealed_dsn
 
 -- name: reseal_pool
--- Not one whose DSN was changed meanwhile.
+-- Changes nothing if the DSN was changed meanwhile.
 UPDATE pools SET sealed_dsn = :sealed_dsn WHERE name = :name AND sealed_dsn = :before
 
 -- name: read_installation
@@ -19,7 +19,7 @@ SELECT id, possible_copy_at FROM installation
 SELECT next_id FROM installation
 
 -- name: read_server
--- Where this database is, apart from the system identifier, which some servers do not report.
+-- Identifies this database, without the system identifier, which some servers do not report.
 SELECT d.oid::bigint AS database, d.datname AS database_name, pg_postmaster_start_time() AS started_at
 FROM pg_database d
 WHERE d.datname = current_database()
@@ -34,7 +34,7 @@ SELECT scaling_adopt(:installation_id, :central_system, :central_database)
 UPDATE installation SET possible_copy_at = NULL WHERE possible_copy_at IS NOT NULL
 
 -- name: choose_next_id
--- The same one again after a crash: some pools may have it already.
+-- After a crash the id stays the same, because some pools may have it already.
 UPDATE installation SET next_id = coalesce(next_id, gen_random_uuid()) RETURNING next_id
 
 -- name: become_next

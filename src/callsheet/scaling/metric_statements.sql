@@ -10,7 +10,8 @@ WITH fleet AS MATERIALIZED (
     SELECT w.worker_id, w.max_concurrency, w.providers FROM comfyui_workers w JOIN fleet ON w.fleet_id = fleet.id
     WHERE w.is_approved AND w.revoked_at IS NULL
 ), lane AS MATERIALIZED (
-    SELECT l.* FROM fleet JOIN workflow_fleets wf ON wf.fleet_id = fleet.id
+    SELECT l.lane_id, l.workflow_id, l.concurrency_identifier, l.low_water
+    FROM fleet JOIN workflow_fleets wf ON wf.fleet_id = fleet.id
     JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
     JOIN dispatch_lanes l ON l.workflow_id = k.id AND l.stage = fleet.stage AND l.has_work
     WHERE l.provider = ANY (:providers::text[]) OR EXISTS (SELECT FROM worker WHERE l.provider = ANY (worker.providers))

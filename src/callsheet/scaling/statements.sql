@@ -92,12 +92,18 @@ WITH route AS MATERIALIZED (
     JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = route.stage
     WHERE NOT EXISTS (SELECT FROM fleet_scaling s WHERE s.fleet_id = f.id)
 ), usable_worker AS MATERIALIZED (
-    SELECT w.*, greatest(0, w.max_concurrency - (
-        SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased')) AS slots
+    SELECT w.worker_id, w.fleet_id, w.stage, w.providers, w.environment, w.is_narrowed,
+        greatest(0, w.max_concurrency - (
+            SELECT count(*) FROM ai_job_dispatches d
+            WHERE d.worker_id = w.worker_id AND d.status = 'leased')) AS slots
     FROM (
-        SELECT m.* FROM other_fleet JOIN comfyui_workers m ON m.fleet_id = other_fleet.id
+        SELECT m.worker_id, m.fleet_id, m.stage, m.providers, m.environment, m.is_narrowed, m.max_concurrency,
+            m.is_approved, m.revoked_at, m.last_seen_at
+        FROM other_fleet JOIN comfyui_workers m ON m.fleet_id = other_fleet.id
         UNION ALL
-        SELECT m.* FROM (
+        SELECT m.worker_id, m.fleet_id, m.stage, m.providers, m.environment, m.is_narrowed, m.max_concurrency,
+            m.is_approved, m.revoked_at, m.last_seen_at
+        FROM (
             SELECT DISTINCT ww.worker_id FROM route JOIN worker_workflows ww ON ww.workflow_id = route.workflow_id
         ) named JOIN comfyui_workers m ON m.worker_id = named.worker_id AND m.fleet_id IS NULL
     ) w

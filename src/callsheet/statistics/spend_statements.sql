@@ -35,7 +35,8 @@ SELECT provider, sum(calls)::bigint AS calls, sum(completed)::bigint AS complete
     coalesce(sum(completed) FILTER (WHERE is_of_day), 0)::bigint AS day_completed,
     coalesce(sum(failed) FILTER (WHERE is_of_day), 0)::bigint AS day_failed
 FROM (
-    SELECT c.*, at > clock_timestamp() - interval '1 day' AS is_of_day FROM calls_by_provider c
+    SELECT provider, calls, completed, failed, at > clock_timestamp() - interval '1 day' AS is_of_day
+    FROM calls_by_provider
     WHERE at > (SELECT clock_timestamp() - make_interval(days => :days::integer))
 ) counted
 GROUP BY provider

@@ -2,7 +2,7 @@
 -- owns: ledger_audits, ledger_audit_pools
 
 -- name: request_audit
--- Nothing if an audit runs already.
+-- Returns no row if an audit is running.
 INSERT INTO ledger_audits (requested_by) VALUES (:requested_by) ON CONFLICT DO NOTHING RETURNING id
 
 -- name: add_pools
@@ -46,7 +46,7 @@ UPDATE ledger_audit_pools SET claimed_until = clock_timestamp() + make_interval(
 WHERE audit_id = :audit_id AND pool = :pool AND claim = :claim
 
 -- name: finish_pool
--- Nothing if another process has taken the pool over.
+-- Changes nothing if another process has taken over the pool.
 UPDATE ledger_audit_pools
 SET finished_at = clock_timestamp(), claim = NULL, claimed_until = NULL, error = :error, wallets = :wallets,
     transactions = :transactions, balance = :balance, held = :held, credited = :credited, spent = :spent,

@@ -87,7 +87,7 @@ WITH charge_cycles AS (
         CASE WHEN c.number < j.charge_cycle THEN 'retried' ELSE j.status END AS status
     FROM ai_jobs j CROSS JOIN LATERAL generate_series(1, j.charge_cycle) AS c (number)
 ), cycles_with_totals AS (
-    SELECT cycle.*,
+    SELECT cycle.tenant_id, cycle.job_id, cycle.user_id, cycle.cost, cycle.charge_cycle, cycle.status,
         count(*) FILTER (WHERE t.type = 'JOB_RESERVE') AS reserves,
         count(*) FILTER (WHERE t.type = 'JOB_CONSUME') AS consumes,
         count(*) FILTER (WHERE t.type = 'JOB_REFUND') AS refunds,

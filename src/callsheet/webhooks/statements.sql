@@ -103,7 +103,8 @@ WITH free_places AS MATERIALIZED (
         claims = c.claims + 1, next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
     FROM due_calls
     WHERE c.call_id = due_calls.call_id
-    RETURNING c.*
+    RETURNING c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work,
+        c.claims, c.failures, c.callback_hash, c.prediction, c.strays, c.reported_at
 )
 SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims,
     c.failures, c.callback_hash, c.prediction AS prediction_row, c.strays, coalesce(d.status, h.status) AS status,

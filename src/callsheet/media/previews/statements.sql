@@ -15,7 +15,7 @@ WITH RECURSIVE tenants_in_turn AS (
 )
 SELECT turn.tenant_id, due.file_id, due.kind, due.due_at, due.attempts, f.path, f.disk, f.size
 FROM tenants_in_turn turn CROSS JOIN LATERAL (
-    SELECT * FROM file_previews
+    SELECT file_id, kind, due_at, attempts FROM file_previews
     WHERE due_at IS NOT NULL AND kind = :kind AND tenant_id = turn.tenant_id
       AND due_at <= (SELECT coalesce(:now, clock_timestamp()))
     ORDER BY due_at DESC LIMIT 1
@@ -47,7 +47,6 @@ UPDATE file_previews p SET status = 'ready', due_at = NULL, width = :width, heig
     duration_seconds = :duration_seconds, has_clip = :has_clip
 WHERE p.tenant_id = :tenant_id AND p.file_id = :file_id AND p.status <> 'none' AND EXISTS (
     SELECT FROM files f WHERE f.tenant_id = p.tenant_id AND f.id = p.file_id AND f.deleted_at IS NULL)
-
 
 -- name: make_files_due
 -- Makes the next files, in the order of their key, due for previews; returns the last one, or no row if there are none.
