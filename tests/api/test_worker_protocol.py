@@ -125,6 +125,24 @@ async def test_an_upload_that_differs_from_the_announcement_is_refused(worker_ha
     assert (await worker.upload(upload["url"], upload["headers"], PNG)).status_code == 200
 
 
+async def test_an_empty_output_is_refused_when_it_is_announced_and_when_it_is_reported(
+    worker_harness: WorkerHarness,
+) -> None:
+    worker = await worker_harness.worker()
+    person = await worker_harness.jobs_api.person(tokens=10)
+    await worker_harness.engine_job(person)
+    job = await worker.job()
+    announced = {"name": "a.png", **described(b"", "image/png")}
+    refused = await worker.heartbeat(job, outputs=[announced])
+    problem = assert_refused(refused, 422, "empty_output", "outputs.0.size")
+    assert "'a.png' has 0 bytes" in problem["errors"][0]["reason"]
+
+    await worker.deliver(job, b"")
+    refused = await worker.complete(job, output=described(b"", "video/mp4"))
+    problem = assert_refused(refused, 422, "content_mismatch", "output")
+    assert "Report a failure of the type empty_output" in problem["errors"][0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("delivered", "claimed", "reason"),
     [

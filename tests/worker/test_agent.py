@@ -160,6 +160,17 @@ async def test_a_failed_run_fails_the_job_with_the_message_of_the_engine(
     assert await agent_harness.worker_harness.balance(person) == balance
 
 
+async def test_an_empty_file_of_the_engine_fails_the_job_with_an_error_of_its_own(agent_harness: AgentHarness) -> None:
+    agent_harness.engine.content = b""
+    person = await agent_harness.person()
+    job_id = await agent_harness.submit(person)
+    agent_harness.agent()
+    shown = await agent_harness.ends(person, job_id, "failed", hurry=True)
+    assert shown["error"]["type"] == "empty_output"
+    assert "wrote an empty file" in shown["error"]["message"]
+    assert "free disk space" in shown["error"]["message"]
+
+
 async def test_a_workflow_that_would_kill_the_engine_never_reaches_it(agent_harness: AgentHarness) -> None:
     agent_harness.agent()
     person = await agent_harness.person()

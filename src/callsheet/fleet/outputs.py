@@ -25,8 +25,8 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import EXTENSIONS
-from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
-from callsheet.wire.worker import CompleteRequest, DeliveredOutput
+from callsheet.wire.errors import EmptyOutput, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.worker import AnnouncedOutput, CompleteRequest, DeliveredOutput
 
 log = get_logger(__name__)
 
@@ -162,6 +162,8 @@ def judge(claim: Claim, size: int | None, sha256: str | None) -> str | None:
     """Why the stored object does not match the claim."""
     if size is None:
         return "The output was not uploaded. Upload it and report again."
+    if size == claim.size == 0:
+        return f"The output {claim.name!r} is empty. Report a failure of the type empty_output instead."
     if size == 0:
         return "The uploaded output is empty. Upload it again and report again."
     if size != claim.size:
@@ -199,6 +201,12 @@ class OutputInspection:
         self._warned = Counter(
             "callsheet_output_warnings", "Outputs that were accepted with a warning.", registry=registry
         )
+
+    def refuse_empty(self, outputs: Sequence[AnnouncedOutput]) -> None:
+        """Before the upload: another upload of an empty file would not help."""
+        for place, output in enumerate(outputs):
+            if output.size == 0 and self.enforced:
+                raise EmptyOutput(f"outputs.{place}.size", output.name)
 
     async def inspect(self, claims: Sequence[Claim]) -> list[InspectedOutput]:
         """Copies the uploads to keys that no signed URL can write to, and checks the copies, so that a checked object

@@ -56,6 +56,7 @@ class WorkerReports:
         outputs = request.outputs or []
         refuse_repeated_names([output.name for output in outputs])
         self.deliveries.refuse_too_large(outputs)
+        self.inspection.refuse_empty(outputs)
         report = _report(worker, request)
         extended = await self.lease_reports.heartbeat(report, bool(request.run_started), bool(request.run_waiting))
         answer: dict[str, Any] = {

@@ -67,6 +67,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "wrong_host": 421,
     "invalid_request": 422,
     "content_mismatch": 422,
+    "empty_output": 422,
     "insufficient_tokens": 422,
     "idempotency_key_reused": 422,
     "rate_limited": 429,

@@ -233,6 +233,19 @@ class ContentMismatch(Refusal):
     code = "content_mismatch"
 
 
+class EmptyOutput(Refusal):
+    """An output is an empty file. Report a failure of the type empty_output."""
+
+    code = "empty_output"
+
+    def __init__(self, field: str, name: str):
+        reason = (
+            f"The engine or the actor wrote an empty file: {name!r} has 0 bytes. Check the log and the free disk space "
+            "of its machine, and the node that saves the result."
+        )
+        super().__init__(reason, errors=[FieldProblem(field, reason)])
+
+
 class RangeNotSatisfiable(Refusal):
     """The requested range is outside the object."""
 

@@ -64,6 +64,9 @@ async def _attempt(
     except Refused as refused:
         if keeper.ending == "lease_lost":
             raise
+        if refused.code == "empty_output":
+            # Another machine may have the disk space that this one lacks.
+            raise EngineError("empty_output", refused.detail, retryable=True) from None
         raise EngineError(
             "output_refused", "The result was not accepted.", details={"reason": refused.detail}
         ) from None

@@ -35,6 +35,7 @@ export const failureHints: Readonly<Record<string, string>> = {
   undeliverable: "An input of the job is gone, so that it cannot be handed to a worker. The user has to submit it again.",
   // Results
   no_output: "The run ended without a result. Check the output node of the workflow, and whether a node blocked its branch. For a provider, read its message.",
+  empty_output: "The engine or the actor wrote an empty file. Look at the log and at the free disk space of the worker's machine, and at the node that saves the result, then replay the job.",
   too_many_outputs: "The run made more files than a job may deliver. Save a video instead of frames, or name one output node.",
   foreign_output: "The engine returned a file of another run from its cache. Update the node that saves the result.",
   output_lost: "Images that the engine sends over its socket did not arrive. Use SaveImage in the workflow instead.",
