@@ -1,6 +1,6 @@
 """`python -m callsheet` is `callsheet`."""
 
-from callsheet.cli.main import main
+from callsheet.cli.start import main
 
 if __name__ == "__main__":
     main()

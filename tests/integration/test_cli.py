@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
@@ -19,6 +18,7 @@ import asyncpg
 import pytest
 
 from callsheet import __version__
+from callsheet.cli.serve import Stop
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.migrate import known_migrations
@@ -399,7 +399,7 @@ def test_serve_runs_until_it_gets_a_signal(callsheet: Callsheet) -> None:
 @pytest.mark.thorough
 def test_serve_says_why_it_cannot_start(callsheet: Callsheet, monkeypatch: pytest.MonkeyPatch) -> None:
     # In this process, and so in a thread, where no signals can be listened for.
-    monkeypatch.setattr("callsheet.cli.serve.stop_requested", asyncio.Event)
+    monkeypatch.setattr("callsheet.cli.serve.stop_requested", Stop)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"Cannot listen on 127.0.0.1:{port}: " in callsheet.call("serve", "--port", port).sentence

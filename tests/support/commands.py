@@ -160,6 +160,7 @@ class Callsheet:
             text=True,
             cwd=self._directory,
             env=self._environment(),
+            process_group=0,
         )
         with process:
             try:
@@ -193,8 +194,12 @@ class Running:
                 return line
         raise AssertionError(f"it ended without saying {text!r}:\n{self.err}")
 
-    def end(self, number: signal.Signals) -> Result:
-        self._process.send_signal(number)
+    def end(self, number: signal.Signals, *, group: bool = False) -> Result:
+        """With `group` for all its programs, as Ctrl-C at a terminal does."""
+        if group:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
         out, err = self._process.communicate(timeout=SECONDS)
         return Result(self._process.returncode, out, self.err + err)
 

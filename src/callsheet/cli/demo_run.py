@@ -83,6 +83,7 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
         await seed_pipeline(client)
         await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
+        stop.is_up()
         looks = asyncio.gather(_look(settings.public_url, password), _show(settings, client))
         if (found := await _unless(stop, agent, looks)) is not None:
             checks, shown = found

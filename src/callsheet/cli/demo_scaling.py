@@ -90,6 +90,7 @@ async def run_scaling_demo(settings: Settings, leave: bool) -> None:
         await seed_catalog(plane, client)
         await fill_wallet(client, user)
         fleet = await parts.enter_async_context(_scaled(plane))
+        stop.is_up()
         show = asyncio.create_task(_show(plane, client, fleet))
         moments = await _unless(stop, show)
         if moments is not None and leave:

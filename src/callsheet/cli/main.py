@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from importlib.util import find_spec
 
@@ -38,6 +39,7 @@ from callsheet.cli import (
 )
 from callsheet.cli.command_tree import PROFILE, VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.console import WRONG_USAGE, complain, give_up, out, wants_json
+from callsheet.cli.start import INTERRUPTED
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
@@ -127,9 +129,24 @@ def _run() -> None:
     sys.exit(status or 0)
 
 
+def _refuse_other_encodings() -> None:
+    """Python decodes bytes that are not UTF-8 to surrogates, which no file, database or server accepts as text."""
+    for argument in sys.argv[1:]:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(argument).decode("utf-8", "backslashreplace")
+            complain(
+                f"The argument {shown} is not UTF-8. Write it in UTF-8; rename a file whose name is not.",
+                WrongUsage(),
+                WRONG_USAGE,
+            )
+
+
 def main() -> None:
     try:
         try:
+            _refuse_other_encodings()
             _run()
         finally:
             # What is still in the buffer fails here, where it can be reported, and not when Python ends.
@@ -147,4 +164,4 @@ def main() -> None:
         give_up(sys.stdout)
         complain(f"The output cannot be written: {error.strerror}.")
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

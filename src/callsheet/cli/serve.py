@@ -10,6 +10,7 @@ from typing import Any, ParamSpec
 
 import typer
 
+from callsheet.cli.start import INTERRUPTED
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.logs import configure_logs
 
@@ -34,6 +35,7 @@ async def _serve(settings: Settings) -> None:
     stop = stop_requested()
     settings = await with_free_port(settings)
     async with running_control_plane(settings):
+        stop.is_up()
         settle_memory()
         await stop.wait()
 
@@ -47,11 +49,28 @@ def settle_memory() -> None:
     gc.enable()
 
 
-def stop_requested() -> asyncio.Event:
-    stop = asyncio.Event()
+class Stop(asyncio.Event):
+    """Set by a signal. While the start is not done, the signal also cancels it: a start may wait for minutes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start = asyncio.current_task()
+
+    def is_up(self) -> None:
+        """From now on the command itself looks whether it is stopped."""
+        self._start = None
+
+    def request(self, number: signal.Signals) -> None:
+        if self._start is not None and not self.is_set():
+            self._start.cancel(number)
+        self.set()
+
+
+def stop_requested() -> Stop:
+    stop = Stop()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.request, number)
     return stop
 
 
@@ -62,4 +81,8 @@ def run(
 
     # Until `settle_memory`: collecting while everything is imported and built takes an eighth of the start.
     gc.disable()
-    uvloop.run(main(*args, **kwargs))
+    try:
+        uvloop.run(main(*args, **kwargs))
+    except asyncio.CancelledError as cancelled:
+        # By `Stop`, before the start was done. An orderly stop has the status 0, as after the start.
+        raise typer.Exit(0 if signal.SIGTERM in cancelled.args else INTERRUPTED) from None

@@ -44,6 +44,7 @@ async def _up(settings: Settings) -> None:
         settings = _using(settings, await _start_engine(settings, parts))
         await parts.enter_async_context(running_control_plane(settings))
         err.print(f"Callsheet is at {settings.public_url} (API: {settings.public_url}/docs). Ctrl-C stops it.")
+        stop.is_up()
         settle_memory()
         await stop.wait()
 

@@ -64,7 +64,11 @@ class HttpServer:
             http2_settings=HTTP2Settings(max_headers_size=self._settings.max_header_bytes + HEADER_SPARE_BYTES),
         )
         self._task = asyncio.create_task(self._server.serve(), name="http server")
-        await self._accepting(address, port)
+        try:
+            await self._accepting(address, port)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Accepts no new requests, waits for running ones for a while, then cancels them."""

@@ -2,7 +2,7 @@
 
 import sys
 
-from callsheet.cli.main import main
+from callsheet.cli.start import main
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["worker"]

@@ -51,6 +51,8 @@ class Account:
             cwd="/",
             env=ENVIRONMENT,
             pass_fds=[holding.fileno()] if holding else [],
+            # Ctrl-C reaches every program of the terminal's group, and a half-made cluster looks like a broken machine.
+            start_new_session=True,
             check=False,
             **become,
         )

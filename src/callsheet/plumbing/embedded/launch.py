@@ -85,6 +85,7 @@ def spawn_keeper(layout: Layout, binaries: Binaries, account: Account, port: int
                 stdout=log,
                 stderr=log,
                 pass_fds=[start_lock.fileno()],
+                start_new_session=True,
                 timeout=KEEPER_SECONDS,
                 check=True,
             )

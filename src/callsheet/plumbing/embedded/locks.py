@@ -23,6 +23,10 @@ class FileLock:
         self._path = path
         self._handle: int | None = None
 
+    @property
+    def is_taken(self) -> bool:
+        return self._handle is not None
+
     def try_acquire(self, kind: int) -> bool:
         """Takes the lock, or converts the one held; a failed conversion loses what was held."""
         if self._handle is None:

@@ -62,7 +62,7 @@ class EmbeddedPostgres:
                 port = await _bring_up(layout, start_lock)
                 await ensure_application_role(layout, port, is_fresh=not was_running)
         except BaseException:
-            claim.release()
+            await _release(claim, layout)
             raise
         return cls(layout, claim, port)
 
@@ -103,10 +103,7 @@ class EmbeddedPostgres:
 
     async def close(self) -> None:
         """Gives up the claim; after the last one, waits until the server is down."""
-        last = self._claim.try_acquire(EXCLUSIVE)
-        self._claim.release()
-        if last:
-            await _wait_for_keeper_to_end(self._layout, until_claimed=True)
+        await _release(self._claim, self._layout)
 
 
 async def stop(home: Path) -> bool:
@@ -148,6 +145,13 @@ async def _claimed_in_time(claim: FileLock, layout: Layout) -> None:
             f"The PostgreSQL server in {layout.directory} has been shutting down "
             f"for {PATIENCE_SECONDS:.0f} seconds. Look for a disk that is full or hangs."
         ) from None
+
+
+async def _release(claim: FileLock, layout: Layout) -> None:
+    last = claim.is_taken and claim.try_acquire(EXCLUSIVE)
+    claim.release()
+    if last:
+        await _wait_for_keeper_to_end(layout, until_claimed=True)
 
 
 async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
