@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -50,7 +51,11 @@ async def is_dead(fleet_api: FleetApi, token: str) -> bool:
 async def test_workers_are_listed_by_fleet_stage_liveness_and_approval_page_by_page(fleet_api: FleetApi) -> None:
     fleet = await fleet_api.fleet(stage=f"stage-{next(numbers)}")
     slug, stage = fleet["slug"], fleet["stage"]
-    agents = [await fleet_api.agent(f"{slug}-{letter}", fleet_slug=slug, stage=stage) for letter in "abc"]
+    names = {"a": "", "b": "The other one", "c": ""}
+    agents = [
+        await fleet_api.agent(f"{slug}-{letter}", fleet_slug=slug, stage=stage, display_name=name)
+        for letter, name in names.items()
+    ]
     [first, second, third] = [agent.worker_id for agent in agents]
     assert await ids(fleet_api, f"fleet={slug}") == [first, second, third]
     assert await ids(fleet_api, f"stage={stage}") == [first, second, third]
@@ -60,6 +65,13 @@ async def test_workers_are_listed_by_fleet_stage_liveness_and_approval_page_by_p
     assert await ids(fleet_api, f"fleet={slug}&live=false") == [second, third]
     assert await ids(fleet_api, f"fleet={slug}&approved=false") == [third]
     assert await ids(fleet_api, f"fleet={slug}&approved=true&stage=nowhere") == []
+    for part, found in (
+        (slug[1:-1].upper(), [first, second, third]),
+        (first, [first]),
+        (" the Other one ", [second]),
+        ("%", []),
+    ):
+        assert await ids(fleet_api, f"fleet={slug}&q={quote(part)}") == found, part
     page = await fleet_api.done("GET", f"workers?fleet={slug}&limit=2")
     assert [worker["worker_id"] for worker in page["items"]] == [first, second]
     assert page["next_cursor"] == second
@@ -71,7 +83,10 @@ async def test_a_worker_is_shown_with_its_leases_and_its_sessions(fleet_api: Fle
     ann = await fleet_api.jobs_api.person(tokens=10)
     job = await fleet_api.jobs_api.submit(ann)
     agent = await fleet_api.agent(max_concurrency=3)
+    idle, busy = (f"q={agent.worker_id}&busy={value}" for value in ("false", "true"))
+    assert (await ids(fleet_api, idle), await ids(fleet_api, busy)) == ([agent.worker_id], [])
     started = await fleet_api.jobs_api.core.start(agent.worker_id)
+    assert (await ids(fleet_api, idle), await ids(fleet_api, busy)) == ([], [agent.worker_id])
     worker = await fleet_api.done("GET", f"workers/{agent.worker_id}")
     [lease] = worker["leases"]
     assert (worker["current_load"], worker["max_concurrency"], worker["rotation_pending"]) == (1, 3, False)

@@ -118,6 +118,24 @@ CASES = {
         },
         16_000,
     ),
+    # A search looks at all two thousand workers, and reads the queue and the workflows of the workers on the page only.
+    "list_workers": Case(
+        {
+            "worker_id": None,
+            "fleet": None,
+            "stage": None,
+            "live": None,
+            "approved": None,
+            "search": "FLEET-7",
+            "busy": False,
+            "after": None,
+            "alive_seconds": 90,
+            "default_stage": "production",
+            "limit": 51,
+            "most_leases": 3,
+        },
+        1500,
+    ),
     "workers_of_workflow": Case({"workflow_id": 1, "alive_seconds": 90, "limit": 50}, 8000),
     # Fifty live workers and five workflows, and no more of the queue than is counted.
     "workflows_of_fleet": Case({"fleet_id": 1, "alive_seconds": 90, "most": 100, "most_groups": 5}, 8000),

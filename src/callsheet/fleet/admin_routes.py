@@ -15,7 +15,7 @@ from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.plumbing.routing import Router
-from callsheet.wire.base import Page
+from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.fleet import (
     AssignWorkflowsRequest,
     CreatedFleetToken,
@@ -56,11 +56,19 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
             None, description="Only workers seen (true) or not seen (false) in the last 90 seconds."
         ),
         approved: bool | None = Query(None, description="Only approved (true) or unapproved (false) workers."),
+        q: OptionalLine | None = Query(
+            None, description="Only workers whose id, display name or fleet contains this text. Case does not matter."
+        ),
+        busy: bool | None = Query(
+            None,
+            description="Only workers that have a job (true) or no job (false), and are online, approved and not "
+            "drained.",
+        ),
         cursor: WorkerId | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[Worker]:
         """The registered workers, and drained workers that are not connected, ordered by id."""
-        return await workers.list(WorkerFilter(fleet, stage, live, approved), cursor, limit)
+        return await workers.list(WorkerFilter(fleet, stage, live, approved, q, busy), cursor, limit)
 
     @router.get("/{worker_id}")
     async def get_worker(worker_id: WorkerId) -> WorkerDetails:

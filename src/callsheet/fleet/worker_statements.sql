@@ -48,6 +48,10 @@ FROM (
 WHERE w.worker_id > coalesce(:after, '') AND (:worker_id::text IS NULL OR w.worker_id = :worker_id)
   AND (:fleet::text IS NULL OR w.fleet_slug = :fleet) AND (:stage::text IS NULL OR w.stage = :stage)
   AND (:approved::boolean IS NULL OR w.is_approved = :approved) AND (:live::boolean IS NULL OR w.is_live = :live)
+  AND (:search::text IS NULL
+    OR strpos(lower(concat_ws(' ', w.worker_id, w.display_name, w.fleet_slug)), lower(:search)) > 0)
+  AND (:busy::boolean IS NULL OR w.is_live AND w.is_approved AND r.worker_id IS NULL AND :busy = EXISTS (
+    SELECT FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased'))
 ORDER BY w.worker_id LIMIT :limit
 
 -- name: engine_use_of_worker

@@ -49,6 +49,10 @@ class WorkerFilter:
     stage: str | None = None
     live: bool | None = None
     approved: bool | None = None
+    # Part of the id, the display name or the fleet's slug, in any case.
+    search: str | None = None
+    # Online, approved and not drained: with a job, or without.
+    busy: bool | None = None
 
 
 class EngineUseRow(NamedTuple):
@@ -304,6 +308,8 @@ async def _workers(
         stage=wanted.stage,
         live=wanted.live,
         approved=wanted.approved,
+        search=wanted.search or None,
+        busy=wanted.busy,
         after=after,
         alive_seconds=ALIVE_SECONDS,
         default_stage=DEFAULT_STAGE,

@@ -74,7 +74,7 @@ export const keys = {
   assets: ["operate", "assets"] as const,
   assetChoices: ["operate", "assets", "choices"] as const,
   fleetChoices: ["operate", "fleets", "choices"] as const,
-  workers: (view: string) => ["operate", "workers", view] as const,
+  workers: (view: string, q = "") => ["operate", "workers", "list", view, q] as const,
   allTenants: ["operate", "tenants"] as const,
   tenants: (search: string) => ["operate", "tenants", "list", search] as const,
   tenant: (id: string) => ["operate", "tenants", "one", id] as const,

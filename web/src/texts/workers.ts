@@ -1,7 +1,7 @@
 export const workersTexts = {
   title: "Workers",
   text: "The machines that run jobs. They poll for work; nothing connects to them.",
-  views: { live: "Live", silent: "Offline", all: "All" },
+  views: { live: "Live", busy: "Busy", idle: "Idle", silent: "Offline", all: "All" },
   viewLabel: "Which workers",
   list: "Workers",
   columns: { worker: "Worker", state: "State", load: "Jobs", fleet: "Fleet", workflows: "Workflows", machine: "Machine", versions: "Versions", seen: "Last seen" },
@@ -41,10 +41,11 @@ export const workersTexts = {
     revoke: (name: string) => `${name} is revoked.`,
     "rotate-token": (name: string) => `${name} gets a new token with its next response.`,
   },
-  noneLive: "No worker is online",
   noneLiveText: "Start one on a machine with an engine. It appears here within seconds.",
-  noneOffline: "No worker is offline",
-  none: "No worker has registered yet",
+  none: { live: "No worker is online", busy: "No worker has a job", idle: "No worker is idle", silent: "No worker is offline", all: "No worker has registered yet" },
+  search: "Search ids, names and fleets",
+  noneFound: (words: string) => `No worker matches “${words}”`,
+  noneFoundText: "Search all workers, also those that are offline.",
   more: "Show more",
 };
 

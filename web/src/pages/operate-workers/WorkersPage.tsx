@@ -1,8 +1,9 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { Cpu } from "lucide-react";
+import { Cpu, SearchX } from "lucide-react";
 import { Button, Empty, PageHead, Segments, Skeleton } from "@/design";
 import { ProblemPanel } from "@/parts/ProblemPanel";
+import { SearchField } from "@/parts/SearchField";
 import { useTitle } from "@/parts/useTitle";
 import { workersTexts } from "@/texts/workers";
 import { workersQuery } from "./queries";
@@ -11,30 +12,31 @@ import { WorkerList } from "./WorkerList";
 
 export function WorkersPage() {
   useTitle(workersTexts.title);
-  const { view = "live" } = useSearch({ from: "/framed/operator/operate/workers" });
+  const { view = "live", q } = useSearch({ from: "/framed/operator/operate/workers" });
   const navigate = useNavigate({ from: "/operate/workers" });
-  const query = useInfiniteQuery(workersQuery(view));
+  const query = useInfiniteQuery(workersQuery(view, q));
   const workers = query.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
       <PageHead
         title={workersTexts.title}
         text={workersTexts.text}
-        actions={
-          <Segments
-            label={workersTexts.viewLabel}
-            value={view}
-            choices={WORKER_VIEWS.map((value) => ({ value, label: workersTexts.views[value] }))}
-            onChange={(chosen) => void navigate({ search: { view: chosen }, replace: true })}
-          />
-        }
       />
+      <div className="mb-4 flex flex-wrap items-center gap-3">
+        <SearchField label={workersTexts.search} value={q ?? ""} onChange={(words) => void navigate({ search: (before) => ({ ...before, q: words || undefined }), replace: true })} />
+        <Segments
+          label={workersTexts.viewLabel}
+          value={view}
+          choices={WORKER_VIEWS.map((value) => ({ value, label: workersTexts.views[value] }))}
+          onChange={(chosen) => void navigate({ search: (before) => ({ ...before, view: chosen === "live" ? undefined : chosen }), replace: true })}
+        />
+      </div>
       {query.isError && workers.length === 0 ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
       ) : query.isPending ? (
         <Skeleton className="h-64" />
       ) : workers.length === 0 ? (
-        <NoWorkers view={view} />
+        <NoWorkers view={view} q={q} />
       ) : (
         <div className="grid gap-4">
           <WorkerList workers={workers} />
@@ -49,7 +51,7 @@ export function WorkersPage() {
   );
 }
 
-function NoWorkers({ view }: { view: WorkerView }) {
-  const title = view === "live" ? workersTexts.noneLive : view === "silent" ? workersTexts.noneOffline : workersTexts.none;
-  return <Empty icon={<Cpu size={20} />} title={title} text={view === "silent" ? undefined : workersTexts.noneLiveText} />;
+function NoWorkers({ view, q }: { view: WorkerView; q?: string }) {
+  if (q) return <Empty icon={<SearchX size={20} />} title={workersTexts.noneFound(q)} text={view === "all" ? undefined : workersTexts.noneFoundText} />;
+  return <Empty icon={<Cpu size={20} />} title={workersTexts.none[view]} text={view === "live" || view === "all" ? workersTexts.noneLiveText : undefined} />;
 }

@@ -1,17 +1,25 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { operatorRoute } from "@/frame/routes";
 
-export const WORKER_VIEWS = ["live", "silent", "all"] as const;
+export const WORKER_VIEWS = ["live", "busy", "idle", "silent", "all"] as const;
 export type WorkerView = (typeof WORKER_VIEWS)[number];
 
 export interface WorkersSearch {
   /** The live ones where it is left out. */
   view?: WorkerView;
+  /** Part of an id, a display name or a fleet. */
+  q?: string;
 }
+
+const LONGEST_TEXT = 200;
 
 export const workersRoute = createRoute({
   getParentRoute: () => operatorRoute,
   path: "/operate/workers",
-  validateSearch: (search: Record<string, unknown>): WorkersSearch => ({ view: WORKER_VIEWS.find((view) => view === search["view"]) }),
+  validateSearch: (search: Record<string, unknown>): WorkersSearch => ({
+    view: WORKER_VIEWS.find((view) => view === search["view"]),
+    // A search for 2026 comes out of the URL as a number.
+    q: typeof search["q"] === "string" || typeof search["q"] === "number" ? String(search["q"]).trim().slice(0, LONGEST_TEXT) || undefined : undefined,
+  }),
   component: lazyRouteComponent(() => import("./WorkersPage"), "WorkersPage"),
 });
