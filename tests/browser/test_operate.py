@@ -62,6 +62,70 @@ async def test_the_overview_shows_waiting_jobs_and_links_to_them(
     await screenshots.take(page, "operate")
 
 
+async def test_figures_of_the_overview_lead_to_the_lists_behind_them(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    broken = await sell(stack, "Broken painting", is_broken=True)
+    failed = await submit(stack, account, broken, prompt="a lighthouse")
+    assert (await ended(stack, account, failed))["error"]
+    waiting = await submit(stack, account, await sell(stack, "Unserved painting", is_served=False), prompt="a pier")
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    jobs = page.get_by_role("list", name="Jobs")
+    shown, other = jobs.locator(f'a[href*="{waiting}"]'), jobs.locator(f'a[href*="{failed}"]')
+
+    async def follow(link: str, url: str) -> None:
+        await page.goto("/operate?range=24h")
+        await page.get_by_role("link", name=link).click()
+        await expect(page).to_have_url(re.compile(rf"{url}$"))
+
+    await follow("Show the jobs that wait", r"/operate/jobs\?status=queued")
+    await expect(page.get_by_role("button", name="Waiting", pressed=True)).to_be_visible()
+    await expect(shown.first).to_be_visible()
+    await expect(other).to_have_count(0)
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-jobs-waiting")
+    await follow("Show the failed jobs of this time", r"/operate/jobs\?from=[^&]+&status=failed")
+    await expect(other.first).to_be_visible()
+    await expect(shown).to_have_count(0)
+    await expect(page.get_by_role("combobox", name="Time")).to_contain_text("Since")
+    await follow("Show the active jobs", r"/operate/jobs\?status=active")
+    await expect(shown.first).to_be_visible()
+    # Of one workflow, from its figures.
+    await page.goto(f"/operate?workflow={broken}")
+    await page.get_by_role("link", name="Show the failed jobs of this time").click()
+    await expect(page).to_have_url(re.compile(f"workflow={broken}"))
+    await expect(other.first).to_be_visible()
+    workers = page.get_by_role("region", name="Workers")
+    await follow("Show the idle workers", r"/operate/workers\?view=idle")
+    await expect(workers).to_contain_text("demo, production")
+    await follow("Show the busy workers", r"/operate/workers\?view=busy")
+    await expect(page.get_by_text("No worker has a job")).to_be_visible()
+
+
+async def test_workers_are_searched_by_id_name_and_fleet(page: Page, stack: Stack, screenshots: Screenshots) -> None:
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.goto("/operate/workers")
+    workers = page.get_by_role("region", name="Workers")
+    await expect(workers).to_contain_text("demo, production")
+    search = page.get_by_role("searchbox", name="Search ids, names and fleets")
+    # The server filters, not the page: it has thousands of workers.
+    async with page.expect_response(re.compile(r"/api/admin/workers\?.*q=no-such-worker")) as filtered:
+        await search.fill("no-such-worker")
+    assert (await (await filtered.value).json())["items"] == []
+    await expect(page.get_by_text("No worker matches “no-such-worker”")).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-workers-not-found")
+    await search.fill("DEMO")
+    await expect(workers).to_contain_text("demo, production")
+    await page.get_by_role("radio", name="All").click()
+    await expect(page).to_have_url(f"{stack.url}/operate/workers?q=DEMO&view=all")
+    await page.reload()
+    await expect(search).to_have_value("DEMO")
+    await expect(workers).to_contain_text("demo, production")
+    await assert_accessible(page)
+    await screenshots.take(page, "operate-workers-search")
+
+
 @pytest.mark.parametrize("range_name", ["1 h", "24 h", "30 d"])
 async def test_errors_and_idle_slots_are_drawn_in_every_range(
     page: Page, stack: Stack, account: Account, screenshots: Screenshots, range_name: str

@@ -43,7 +43,7 @@ describe("the filters in the URL", () => {
     expect(isFiltered({ worker: "gpu-1" })).toBe(true);
   });
   it("count", () => {
-    expect(countsOf(totals({ queued: 2, completed: 5, expired: 1, failed: 3 }))).toEqual({ all: 11, active: 2, completed: 5, failed: 4, canceled: 0 });
+    expect(countsOf(totals({ queued: 2, processing: 1, completed: 5, expired: 1, failed: 3 }))).toEqual({ all: 12, active: 3, queued: 2, running: 1, completed: 5, failed: 4, canceled: 0 });
   });
 });
 
@@ -63,6 +63,8 @@ describe("a bulk action", () => {
   });
   it("says its filter in words, and leads to the list with the same filter", () => {
     expect(wordsOf({ status: ["failed", "expired"], workflow: ["upscale"] })).toBe("Failed · Expired · upscale");
+    expect(searchOf({ status: ["pending", "queued"] })).toMatchObject({ status: "queued" });
+    expect(searchOf({ status: ["pending", "queued", "processing"] })).toMatchObject({ status: "active" });
     expect(searchOf({ status: ["failed", "expired"], workflow: ["upscale"] })).toMatchObject({ status: "failed", workflow: "upscale" });
     expect(searchOf({ created_from: "2026-01-01T00:00:00Z", created_to: "2026-01-02T00:00:00Z" })).toMatchObject({ from: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z" });
     expect(wordsOf({ job_id: ["a", "b"] })).toBe("2 selected jobs");

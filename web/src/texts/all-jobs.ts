@@ -11,7 +11,7 @@ export const allJobsTexts = {
   // Filters
   search: "Search ids, errors and titles",
   statusLabel: "Status",
-  statuses: { all: "All", active: "Active", completed: "Completed", failed: "Failed", canceled: "Canceled" } satisfies Record<StatusFilter, string>,
+  statuses: { all: "All", active: "Active", queued: "Waiting", running: "Running", completed: "Completed", failed: "Failed", canceled: "Canceled" } satisfies Record<StatusFilter, string>,
   workflowLabel: "Workflow",
   anyWorkflow: "Any workflow",
   tenantLabel: "Tenant",

@@ -28,6 +28,16 @@ export const operateTexts = {
   tokensHeld: "Tokens held",
   engineIdle: "Idle",
   busyOf: (busy: string, all: string) => `${busy} of ${all}`,
+  links: {
+    queued: "Show the jobs that wait",
+    running: "Show the jobs that run",
+    completed: "Show the completed jobs of this time",
+    failed: "Show the failed jobs of this time",
+    busy: "Show the busy workers",
+    idle: "Show the idle workers",
+    allWorkers: "Show all workers",
+    held: "Show the active jobs, which hold these tokens",
+  },
   noWorkers: "No worker is online",
   delayed: (count: string) => `${count} delayed`,
   charts: {

@@ -4,7 +4,7 @@ import { utcOf } from "@/parts/local-times";
 
 export const VIEWS = ["jobs", "errors", "actions"] as const;
 export type View = (typeof VIEWS)[number];
-export const STATUS_FILTERS = ["all", "active", "completed", "failed", "canceled"] as const;
+export const STATUS_FILTERS = ["all", "active", "queued", "running", "completed", "failed", "canceled"] as const;
 export type StatusFilter = (typeof STATUS_FILTERS)[number];
 export const SPANS = ["hour", "day", "week", "month"] as const;
 export type Span = (typeof SPANS)[number];
@@ -32,6 +32,8 @@ export interface AllJobsSearch {
 }
 
 export const STATUSES: Record<Exclude<StatusFilter, "all">, readonly JobStatus[]> = {
+  queued: ["pending", "queued"],
+  running: ["processing"],
   active: ["pending", "queued", "processing"],
   completed: ["completed"],
   failed: ["failed", "expired"],
@@ -47,7 +49,7 @@ export function readSearch(raw: Record<string, unknown>): AllJobsSearch {
   return {
     view: oneOf(raw["view"], ["errors", "actions"]),
     q: text(raw["q"]),
-    status: oneOf(raw["status"], ["active", "completed", "failed", "canceled"]),
+    status: oneOf(raw["status"], ["active", "queued", "running", "completed", "failed", "canceled"]),
     tenant: matching(raw["tenant"], ID),
     user: matching(raw["user"], ID),
     workflow: matching(raw["workflow"], /^[a-z0-9][a-z0-9_:.-]{0,127}$/),

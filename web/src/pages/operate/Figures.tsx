@@ -1,8 +1,13 @@
 import type { Schemas } from "@/api/types";
 import { duration, Stat } from "@/design";
 import { queuedText } from "@/parts/queued-jobs";
+import { startOf, type Span } from "@/pages/operate-jobs/filters";
 import { operateTexts } from "@/texts/operate";
+import { FigureLink } from "./FigureLink";
 import { compact, failedShare, idleShare, latest, percent, perMinute, worst } from "./figures";
+
+const links = operateTexts.links;
+const SPANS: Record<Schemas["Statistics"]["range"], Span> = { "1h": "hour", "24h": "day", "30d": "month" };
 
 interface Props {
   statistics: Schemas["Statistics"];
@@ -26,18 +31,47 @@ export function Figures({ statistics, recent, metrics }: Props) {
   const idleWorkers = latest(recent.points, (point) => point.idle_workers);
   const tokens = latest(recent.points, (point) => point.tokens_held);
   const online = busyWorkers === null || idleWorkers === null ? null : busyWorkers + idleWorkers;
+  const ofWorkflow = { workflow: workflow ?? undefined };
+  const inRange = { ...ofWorkflow, from: startOf(SPANS[statistics.range], new Date(now)) };
   return (
     <div className="grid grid-cols-2 gap-4 lg:grid-cols-3 xl:grid-cols-6">
-      <Stat label={operateTexts.waiting} value={queuedText(chosen, sampled)} hint={delayed > 0 ? operateTexts.delayed(compact.format(delayed)) : `${operateTexts.running}: ${compact.format(running)}`} />
-      <Stat label={operateTexts.perMinute} value={compact.format(perMinute(points, step_seconds, new Date(now)))} />
+      <Stat
+        label={operateTexts.waiting}
+        value={<FigureLink isWhole to="/operate/jobs" search={{ ...ofWorkflow, status: "queued" }} label={links.queued} children={queuedText(chosen, sampled)} />}
+        hint={
+          <>
+            <FigureLink to="/operate/jobs" search={{ ...ofWorkflow, status: "running" }} label={links.running} children={`${operateTexts.running}: ${compact.format(running)}`} />
+            {delayed > 0 && `, ${operateTexts.delayed(compact.format(delayed))}`}
+          </>
+        }
+      />
+      <Stat
+        label={operateTexts.perMinute}
+        value={<FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "completed" }} label={links.completed} children={compact.format(perMinute(points, step_seconds, new Date(now)))} />}
+      />
       <Stat label={operateTexts.waitP95} value={wait === null ? "–" : duration(wait)} />
-      <Stat label={operateTexts.failed} value={failed === null ? "–" : percent(failed)} />
+      <Stat
+        label={operateTexts.failed}
+        value={failed === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ ...inRange, status: "failed" }} label={links.failed} children={percent(failed)} />}
+      />
       <Stat
         label={operateTexts.busy}
-        value={online ? operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online))) : "–"}
-        hint={online === 0 ? operateTexts.noWorkers : idle === null ? undefined : `${operateTexts.engineIdle}: ${percent(idle)}`}
+        value={
+          online ? (
+            <FigureLink isWhole to="/operate/workers" search={{ view: "busy" }} label={links.busy} children={operateTexts.busyOf(compact.format(Math.round(busyWorkers ?? 0)), compact.format(Math.ceil(online)))} />
+          ) : (
+            "–"
+          )
+        }
+        hint={
+          online === 0 ? (
+            <FigureLink to="/operate/workers" search={{ view: "all" }} label={links.allWorkers} children={operateTexts.noWorkers} />
+          ) : idle === null ? undefined : (
+            <FigureLink to="/operate/workers" search={{ view: "idle" }} label={links.idle} children={`${operateTexts.engineIdle}: ${percent(idle)}`} />
+          )
+        }
       />
-      <Stat label={operateTexts.tokensHeld} value={tokens === null ? "–" : compact.format(tokens)} />
+      <Stat label={operateTexts.tokensHeld} value={tokens === null ? "–" : <FigureLink isWhole to="/operate/jobs" search={{ status: "active" }} label={links.held} children={compact.format(tokens)} />} />
     </div>
   );
 }

@@ -7,7 +7,7 @@ type Alert = Pick<Schemas["Alert"], "code" | "subject">;
 export interface AlertPlace {
   to: "/operate/jobs" | "/operate/workers" | "/operate/fleets" | "/operate/providers" | "/operate/users" | "/operate/health" | "/operate/workflows/$slug";
   params?: { slug: string };
-  search?: { status?: "failed" | "active"; workflow?: string; tab?: "settings"; view?: "mails" };
+  search?: { status?: "failed" | "queued"; workflow?: string; tab?: "settings"; view?: "mails" };
   label: string;
 }
 
@@ -21,7 +21,7 @@ export function placeOf({ code, subject }: Alert): AlertPlace | null {
     case "no_live_worker":
       return { to: "/operate/workflows/$slug", params: { slug: workflow }, search: { tab: "settings" }, label: texts.workflow };
     case "long_wait":
-      return { to: "/operate/jobs", search: { status: "active", workflow }, label: texts.waiting };
+      return { to: "/operate/jobs", search: { status: "queued", workflow }, label: texts.waiting };
     case "many_failures":
     case "kills_engines":
       return { to: "/operate/jobs", search: { status: "failed", workflow }, label: texts.failed };

@@ -1,0 +1,33 @@
+import { Link } from "@tanstack/react-router";
+import { ChevronRight } from "lucide-react";
+import type { AllJobsSearch } from "@/pages/operate-jobs/filters";
+import type { WorkersSearch } from "@/pages/operate-workers/route";
+
+type Props = {
+  /** Where it leads, in words: a number alone says nothing to a screen reader. */
+  label: string;
+  children: string;
+  /** The whole panel can be pressed; there is one such link in a panel. */
+  isWhole?: boolean;
+} & ({ to: "/operate/jobs"; search: AllJobsSearch } | { to: "/operate/workers"; search: WorkersSearch });
+
+/** A figure that leads to the list behind it. */
+export function FigureLink({ label, children, isWhole = false, ...place }: Props) {
+  const look = isWhole ? "after:absolute after:inset-0 after:rounded-m hover:underline" : "relative z-1 underline decoration-line-strong underline-offset-3 hover:decoration-text";
+  const shared = { "aria-label": `${children}: ${label}`, title: label, className: `underline-offset-3 ${look}` };
+  const content = (
+    <>
+      {children}
+      {isWhole && <ChevronRight size={16} strokeWidth={1.8} aria-hidden className="absolute top-5 right-3.5 text-muted" />}
+    </>
+  );
+  return place.to === "/operate/jobs" ? (
+    <Link to={place.to} search={place.search} {...shared}>
+      {content}
+    </Link>
+  ) : (
+    <Link to={place.to} search={place.search} {...shared}>
+      {content}
+    </Link>
+  );
+}
