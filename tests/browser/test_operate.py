@@ -62,6 +62,35 @@ async def test_the_overview_shows_waiting_jobs_and_links_to_them(
     await screenshots.take(page, "operate")
 
 
+async def test_what_waits_is_read_on_a_phone_without_scrolling_sideways(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    effect = await sell(stack, "A very long name for a painting", is_served=True)
+    async with stack.client(stack.operator) as client:
+        [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
+    await ended(stack, account, await submit(stack, account, effect, prompt="a lighthouse"))
+    await stack.sign_in(page, await stack.new_account(role="operator"))
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for name, path, words in (
+        ("overview", "/operate", ("Waiting", "Running", "Oldest waits", "Live workers", "Failed")),
+        ("fleet", f"/operate/fleets/{fleet['id']}", ("Can run it", "Waiting", "Oldest waits", "Running", "Run time")),
+    ):
+        await page.goto(path)
+        region = page.get_by_role("region", name="Workflows")
+        row = region.get_by_role("row").filter(has_text=effect)
+        for word in words:
+            await expect(row.get_by_text(word, exact=True)).to_be_visible()
+        assert await region.evaluate("each => each.scrollWidth <= each.clientWidth"), path
+        await row.scroll_into_view_if_needed()
+        await assert_accessible(page)
+        await screenshots.take(page, f"phone-{name}-workflows")
+    await page.goto("/operate/fleets")
+    region = page.get_by_role("region", name="Fleets")
+    await expect(region.get_by_role("row").filter(has_text="Demo").get_by_text("Waiting", exact=True)).to_be_visible()
+    assert await region.evaluate("each => each.scrollWidth <= each.clientWidth")
+    await assert_accessible(page)
+
+
 async def test_figures_of_the_overview_lead_to_the_lists_behind_them(
     page: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:

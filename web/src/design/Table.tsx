@@ -16,17 +16,28 @@ interface Props<Row> {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => Key;
   label: string;
+  /** On a phone each row is a block with the names of its columns, so that none has to be hidden. */
+  stacks?: boolean;
 }
 
 // Beside the sidebar, what a row is about would be broken letter by letter without a width of its own. Phones hide columns instead.
 const FIRST = "md:max-xl:min-w-40";
 
-export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
+const STACKED = {
+  table: "max-sm:block",
+  head: "max-sm:sr-only",
+  row: "max-sm:flex max-sm:flex-wrap max-sm:items-baseline max-sm:gap-x-5 max-sm:gap-y-1 max-sm:px-4 max-sm:py-3",
+  first: "max-sm:basis-full max-sm:p-0!",
+  cell: "max-sm:flex max-sm:flex-wrap max-sm:gap-x-1.5 max-sm:p-0! max-sm:text-left",
+};
+
+export function Table<Row>({ rows, columns, rowKey, label, stacks = false }: Props<Row>) {
+  const stacked = (part: keyof typeof STACKED) => stacks && STACKED[part];
   // Relative: texts for screen readers in columns out of sight would make the page wider.
   return (
     <div className="panel relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
-      <table className="w-full border-collapse text-s">
-        <thead>
+      <table className={classes("w-full border-collapse text-s", stacked("table"))}>
+        <thead className={classes(stacked("head"))}>
           <tr>
             {columns.map((column, index) => (
               <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 max-sm:px-3 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", index === 0 && FIRST, column.className)}>
@@ -35,11 +46,16 @@ export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
             ))}
           </tr>
         </thead>
-        <tbody className="num">
+        <tbody className={classes("num", stacked("table"))}>
           {rows.map((row) => (
-            <tr key={rowKey(row)} className="border-b transition-colors duration-100 last:border-0 hover:bg-hover">
-              {columns.map((column) => (
-                <td key={column.name} className={classes("px-4 py-2.5 max-sm:px-3", column.right && "text-right", column.className)}>
+            <tr key={rowKey(row)} className={classes("border-b transition-colors duration-100 last:border-0 hover:bg-hover", stacked("row"))}>
+              {columns.map((column, index) => (
+                <td key={column.name} className={classes("px-4 py-2.5 max-sm:px-3", column.right && "text-right", column.className, stacked(index === 0 ? "first" : "cell"))}>
+                  {stacks && index > 0 && (
+                    <span aria-hidden className="text-muted sm:hidden">
+                      {column.name}
+                    </span>
+                  )}
                   {column.cell(row)}
                 </td>
               ))}

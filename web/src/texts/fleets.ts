@@ -124,7 +124,7 @@ export const fleetTexts = {
   scaledBy: (driver: string) => `The driver ${driver} starts and ends the workers.`,
   noDecision: "The autoscaler has not looked at this fleet yet.",
   driverError: (error: string) => `The driver fails: ${error}`,
-  allWorkers: "Show all workers",
+  allWorkers: "Show its workers",
   queues: {
     title: "Workflows",
     none: "No workflow is assigned, so its workers get no jobs.",

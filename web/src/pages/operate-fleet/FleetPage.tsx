@@ -37,7 +37,7 @@ export function FleetPage() {
         <Tokens fleetId={id} mayChange={mayOperate} />
         {scaling && <Decisions fleetId={id} />}
         <p className="text-muted">
-          <Link to="/operate/workers" className="underline underline-offset-2">
+          <Link to="/operate/workers" search={{ view: "all", q: fleet.slug }} className="underline underline-offset-2">
             {fleetTexts.allWorkers}
           </Link>
         </p>

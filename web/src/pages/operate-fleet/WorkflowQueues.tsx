@@ -37,9 +37,9 @@ const COLUMNS: readonly Column<Row>[] = [
       </>
     ),
   },
-  { name: texts.oldest, right: true, className: "max-sm:hidden", cell: (row) => (row.oldest_wait_seconds ? duration(row.oldest_wait_seconds) : "–") },
-  { name: texts.running, right: true, className: "max-sm:hidden", cell: (row) => row.running },
-  { name: texts.runTime, right: true, className: "max-lg:hidden", cell: (row) => (row.average_seconds ? duration(row.average_seconds) : "–") },
+  { name: texts.oldest, right: true, cell: (row) => (row.oldest_wait_seconds ? duration(row.oldest_wait_seconds) : "–") },
+  { name: texts.running, right: true, cell: (row) => row.running },
+  { name: texts.runTime, right: true, className: "sm:max-lg:hidden", cell: (row) => (row.average_seconds ? duration(row.average_seconds) : "–") },
 ];
 
 /** What the fleet's workers can run, and what waits of it in the fleet's stage. */
@@ -63,7 +63,7 @@ export function WorkflowQueues({ fleet, mayChange }: { fleet: Schemas["Fleet"]; 
       ) : rows.length === 0 ? (
         <p className="text-muted">{texts.none}</p>
       ) : (
-        <Table label={texts.title} rows={rows} columns={COLUMNS} rowKey={(row) => row.workflow} />
+        <Table stacks label={texts.title} rows={rows} columns={COLUMNS} rowKey={(row) => row.workflow} />
       )}
       {isOpen && <WorkflowsDialog fleet={fleet} onClose={() => setOpen(false)} />}
     </Section>

@@ -37,7 +37,7 @@ export function FleetsPage() {
         <Empty icon={<Boxes size={20} />} title={fleetsTexts.none} text={fleetsTexts.noneText} />
       ) : (
         <div className="grid gap-4">
-          <Table label={fleetsTexts.title} rows={fleets} columns={COLUMNS} rowKey={(fleet) => fleet.id} />
+          <Table stacks label={fleetsTexts.title} rows={fleets} columns={COLUMNS} rowKey={(fleet) => fleet.id} />
           {query.hasNextPage && (
             <Button className="justify-self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
               {fleetsTexts.more}
@@ -65,10 +65,10 @@ const COLUMNS: readonly Column<Fleet>[] = [
   },
   { name: texts.state, cell: (fleet) => <FleetBadge fleet={fleet} /> },
   { name: texts.live, right: true, cell: (fleet) => <span className="whitespace-nowrap">{fleetsTexts.liveOf(fleet.live_workers, fleet.workers)}</span> },
-  { name: texts.wanted, right: true, className: "max-lg:hidden", cell: (fleet) => fleet.scaling?.wanted ?? fleet.desired_workers ?? "–" },
-  { name: texts.waiting, right: true, className: "max-lg:hidden", cell: (fleet) => fleet.scaling?.queued_jobs ?? "–" },
-  { name: texts.workflows, className: "max-lg:hidden", cell: (fleet) => <span className="[overflow-wrap:anywhere]">{fleet.workflows.join(", ") || fleetsTexts.noWorkflow}</span> },
-  { name: texts.why, className: "max-xl:hidden", cell: (fleet) => fleet.scaling ? <span className="text-muted">{fleet.scaling.driver_error ?? fleet.scaling.reason ?? fleetsTexts.notScaled}</span> : <span className="whitespace-nowrap text-muted">{fleetsTexts.notScaled}</span> },
+  { name: texts.wanted, right: true, className: "sm:max-lg:hidden", cell: (fleet) => fleet.scaling?.wanted ?? fleet.desired_workers ?? "–" },
+  { name: texts.waiting, right: true, className: "sm:max-lg:hidden", cell: (fleet) => fleet.scaling?.queued_jobs ?? "–" },
+  { name: texts.workflows, className: "sm:max-lg:hidden", cell: (fleet) => <span className="[overflow-wrap:anywhere]">{fleet.workflows.join(", ") || fleetsTexts.noWorkflow}</span> },
+  { name: texts.why, className: "sm:max-xl:hidden", cell: (fleet) => fleet.scaling ? <span className="text-muted">{fleet.scaling.driver_error ?? fleet.scaling.reason ?? fleetsTexts.notScaled}</span> : <span className="whitespace-nowrap text-muted">{fleetsTexts.notScaled}</span> },
 ];
 
 export function FleetBadge({ fleet }: { fleet: Fleet }) {

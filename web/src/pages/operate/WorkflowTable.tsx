@@ -18,10 +18,10 @@ const COLUMNS: readonly Column<Row>[] = [
     ),
   },
   { name: texts.waiting, right: true, cell: waitingText },
-  { name: texts.running, right: true, className: "max-lg:hidden", cell: (row) => compact.format(row.leased + row.waiting) },
-  { name: texts.oldest, right: true, className: "max-sm:hidden", cell: (row) => (row.oldest_wait_seconds == null ? "–" : duration(row.oldest_wait_seconds)) },
+  { name: texts.running, right: true, className: "sm:max-lg:hidden", cell: (row) => compact.format(row.leased + row.waiting) },
+  { name: texts.oldest, right: true, cell: (row) => (row.oldest_wait_seconds == null ? "–" : duration(row.oldest_wait_seconds)) },
   { name: texts.workers, right: true, cell: (row) => compact.format(row.live_workers) },
-  { name: texts.completed, right: true, className: "max-lg:hidden", cell: (row) => compact.format(row.completed) },
+  { name: texts.completed, right: true, className: "sm:max-lg:hidden", cell: (row) => compact.format(row.completed) },
   { name: texts.failed, right: true, cell: (row) => compact.format(row.failed) },
   { name: texts.runTime, right: true, className: "max-lg:hidden", cell: (row) => (row.p95_seconds == null ? "–" : duration(row.p95_seconds)) },
 ];
@@ -36,7 +36,7 @@ export function WorkflowTable({ metrics, statistics }: { metrics: Schemas["Metri
   return (
     <section>
       <h2 className="mb-3">{operateTexts.workflows}</h2>
-      <Table label={operateTexts.workflows} rows={rows} columns={COLUMNS} rowKey={(row) => row.workflow} />
+      <Table stacks label={operateTexts.workflows} rows={rows} columns={COLUMNS} rowKey={(row) => row.workflow} />
     </section>
   );
 }
