@@ -39,6 +39,7 @@ import { runsRoute } from "./pages/runs/route";
 import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
+import { rememberList } from "./parts/list-search";
 
 const operatorPages = [operateRoute, allJobsRoute, operatorJobRoute, workersRoute, workerRoute, fleetsRoute, fleetRoute, workflowsRoute, workflowRoute, effectRecordsRoute, effectRecordRoute, assetsRoute, tenantsRoute, tenantRoute, usersRoute, userRoute, providersRoute, auditRoute, ledgerRoute, settingsRoute, healthRoute] as const;
 
@@ -58,6 +59,8 @@ const router = createRouter({
   defaultNotFoundComponent: NotFound,
   scrollRestoration: true,
 });
+
+router.subscribe("onResolved", ({ toLocation }) => rememberList(toLocation.pathname, toLocation.search));
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -4,6 +4,7 @@ type SpanKind = Schemas["Span"]["kind"];
 
 export const operatorJobTexts = {
   title: (id: string) => `Job …${id.slice(-6)}`,
+  back: "All jobs",
   notFound: "Job not found",
   notFoundText: "There is no job with this id in any tenant.",
   overview: "Overview",

@@ -25,6 +25,7 @@ export const runsTexts = {
 };
 
 export const runTexts = {
+  back: "All runs",
   tabs: { tree: "Tree", gallery: "Gallery", compare: "Compare", gates: "Gates", winners: "Winners", budget: "Budget" },
   tabsLabel: "Views of the run",
   startedFrom: (pipeline: string, version: number) => `${pipeline}, version ${version}`,

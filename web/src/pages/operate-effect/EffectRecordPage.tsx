@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { ArrowLeft, ImageOff } from "lucide-react";
+import { ImageOff } from "lucide-react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton } from "@/design";
+import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -45,12 +46,7 @@ function Editor({ effect }: { effect: EffectRecord }) {
   return (
     <>
       <PageHead
-        above={
-          <Link to="/operate/effects" className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
-            <ArrowLeft size={14} aria-hidden />
-            {texts.back}
-          </Link>
-        }
+        above={<BackLink to="/operate/effects" label={texts.back} />}
         title={effect.name}
         text={
           <span className="flex flex-wrap items-center gap-2">

@@ -2,10 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { duration, PageHead, Skeleton, Stat } from "@/design";
 import { FleetBadge } from "@/pages/operate-fleets/FleetsPage";
+import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
-import { fleetTexts } from "@/texts/fleets";
+import { fleetsTexts, fleetTexts } from "@/texts/fleets";
 import { Decisions } from "./Decisions";
 import { FleetActions } from "./FleetActions";
 import { fleetNumbersQuery, fleetQuery } from "./queries";
@@ -24,7 +25,17 @@ export function FleetPage() {
   const scaling = fleet.scaling;
   return (
     <>
-      <PageHead isTight above={<FleetBadge fleet={fleet} />} title={fleet.name} text={`${fleet.slug}, ${fleet.stage}`} actions={mayOperate ? <FleetActions fleet={fleet} /> : undefined} />
+      <PageHead
+        isTight
+        above={
+          <BackLink to="/operate/fleets" label={fleetsTexts.title}>
+            <FleetBadge fleet={fleet} />
+          </BackLink>
+        }
+        title={fleet.name}
+        text={`${fleet.slug}, ${fleet.stage}`}
+        actions={mayOperate ? <FleetActions fleet={fleet} /> : undefined}
+      />
       <div className="mb-8 grid grid-cols-2 gap-3 lg:grid-cols-4">
         <Stat label={fleetTexts.live} value={fleet.live_workers} hint={fleetTexts.registered(fleet.workers)} />
         <Stat label={fleetTexts.wanted} value={scaling?.wanted ?? fleet.desired_workers ?? "–"} hint={scaling ? fleetTexts.bounds(scaling.minimum, scaling.maximum) : fleetTexts.notScaled} />

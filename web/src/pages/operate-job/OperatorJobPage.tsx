@@ -4,6 +4,7 @@ import { SearchX } from "lucide-react";
 import { useEffect, useMemo } from "react";
 import { hasStatus } from "@/api/problems";
 import { Empty, PageHead, Skeleton, StatusBadge, Tabs, Time } from "@/design";
+import { BackLink } from "@/parts/BackLink";
 import { readGraph } from "@/parts/graph/graph";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { WhyWaiting } from "@/parts/WhyWaiting";
@@ -38,7 +39,7 @@ export function OperatorJobPage() {
   const payload = job.data?.payload;
   const graph = useMemo(() => readGraph(payload?.["workflow"]), [payload]);
   const error = [job.error, waterfall.error].find((each) => each && (hasStatus(each, 404) || hasStatus(each, 422)));
-  if (error) return <Empty icon={<SearchX size={20} />} title={texts.notFound} text={texts.notFoundText} isPage />;
+  if (error) return <Empty icon={<SearchX size={20} />} title={texts.notFound} text={texts.notFoundText} action={<BackLink to="/operate/jobs" label={texts.back} />} isPage />;
   if (!job.data || !waterfall.data) {
     const failure = job.error ?? waterfall.error;
     return failure ? <ProblemPanel error={failure} onRetry={() => void Promise.all([job.refetch(), waterfall.refetch()])} /> : <PageSkeleton />;
@@ -52,7 +53,11 @@ export function OperatorJobPage() {
   return (
     <>
       <PageHead
-        above={<StatusBadge status={waterfall.data.status} />}
+        above={
+          <BackLink to="/operate/jobs" label={texts.back}>
+            <StatusBadge status={waterfall.data.status} />
+          </BackLink>
+        }
         title={title}
         text={
           <>

@@ -6,6 +6,7 @@ import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { Badge, Button, Dialog, PageHead, Time } from "@/design";
+import { BackLink } from "@/parts/BackLink";
 import { notifyDone, notifyError } from "@/parts/notify";
 import { useRole } from "@/parts/useRole";
 import { tenantsTexts, tenantTexts as texts } from "@/texts/tenants";
@@ -21,7 +22,11 @@ export function TenantHead({ tenant }: { tenant: Tenant }) {
     <>
       <PageHead
         title={tenant.name}
-        above={isDisabled ? <Badge tone="bad">{tenantsTexts.disabled}</Badge> : <Badge tone="ok">{tenantsTexts.active}</Badge>}
+        above={
+          <BackLink to="/operate/tenants" label={texts.back}>
+            {isDisabled ? <Badge tone="bad">{tenantsTexts.disabled}</Badge> : <Badge tone="ok">{tenantsTexts.active}</Badge>}
+          </BackLink>
+        }
         text={
           <>
             {texts.details(tenant.slug, tenant.pool)}, {texts.created} <Time at={tenant.created_at} />

@@ -5,6 +5,7 @@ import type { Schemas } from "@/api/types";
 import { Badge, Button, PageHead, Time } from "@/design";
 import { UserState } from "@/pages/operate-users/columns";
 import { rolesOf } from "@/pages/operate-users/roles";
+import { BackLink } from "@/parts/BackLink";
 import { useRole } from "@/parts/useRole";
 import { roleTexts, userTexts as texts } from "@/texts/users";
 import { CreditDialog } from "./CreditDialog";
@@ -26,10 +27,10 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
       <PageHead
         title={user.email}
         above={
-          <span className="flex flex-wrap gap-2">
+          <BackLink to="/operate/users" label={texts.back}>
             <UserState user={user} />
             <Badge shape={false}>{roleTexts[user.role]}</Badge>
-          </span>
+          </BackLink>
         }
         text={
           <>

@@ -6,6 +6,7 @@ import { Badge, PageHead, Skeleton, Time } from "@/design";
 import { drainText, stateOf, TONES } from "@/pages/operate-workers/state";
 import { WorkerMenu } from "@/pages/operate-workers/WorkerMenu";
 import { WorkerQuestion, type Question } from "@/pages/operate-workers/WorkerQuestion";
+import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { workersTexts } from "@/texts/workers";
@@ -31,7 +32,11 @@ export function WorkerPage() {
     <>
       <PageHead
         isTight
-        above={<Badge tone={TONES[stateOf(worker)]}>{workersTexts.states[stateOf(worker)]}</Badge>}
+        above={
+          <BackLink to="/operate/workers" label={workersTexts.title}>
+            <Badge tone={TONES[stateOf(worker)]}>{workersTexts.states[stateOf(worker)]}</Badge>
+          </BackLink>
+        }
         title={worker.display_name || worker.worker_id}
         text={
           <>

@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ArrowLeft, Workflow } from "lucide-react";
+import { Workflow } from "lucide-react";
 import { lazy, Suspense, type ReactNode } from "react";
 import { hasStatus } from "@/api/problems";
 import { Badge, Button, Empty, PageHead, Skeleton, Tabs } from "@/design";
+import { BackLink } from "@/parts/BackLink";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useRole } from "@/parts/useRole";
 import { useTitle } from "@/parts/useTitle";
@@ -55,12 +56,7 @@ function Editor({ workflow }: { workflow: WorkflowDetail }) {
     <>
       <PageHead
         isTight
-        above={
-          <Link to="/operate/workflows" className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11">
-            <ArrowLeft size={14} aria-hidden />
-            {workflowsTexts.back}
-          </Link>
-        }
+        above={<BackLink to="/operate/workflows" label={workflowsTexts.back} />}
         title={workflow.name}
         text={
           <span className="flex flex-wrap items-center gap-2">

@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Save, Workflow } from "lucide-react";
 import { actorsQuery, meQuery } from "@/api/queries";
 import { Button, Empty, PageHead, Skeleton } from "@/design";
+import { BackLink } from "@/parts/BackLink";
 import type { Actor } from "@/parts/actors";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
@@ -34,7 +35,7 @@ export function NewPipelinePage() {
   if (failed || isWaiting) {
     return (
       <>
-        <PageHead title={editorTexts.newTitle} />
+        <PageHead above={<BackLink to="/pipelines" label={editorTexts.all} />} title={editorTexts.newTitle} />
         {failed ? <ProblemPanel error={failed.error} onRetry={() => void failed.refetch()} /> : <Skeleton className="h-96 rounded-m!" />}
       </>
     );
@@ -58,7 +59,7 @@ function Draft({ workflows, actors, template }: { workflows: readonly StepWorkfl
   );
   return (
     <>
-      <PageHead title={editorTexts.newTitle} text={template?.description} actions={save} />
+      <PageHead above={<BackLink to="/pipelines" label={editorTexts.all} />} title={editorTexts.newTitle} text={template?.description} actions={save} />
       <Editor editor={editor} workflows={workflows} actors={actors} isReadOnly={false} />
     </>
   );

@@ -1,5 +1,6 @@
 import { lazy, Suspense, useState } from "react";
 import { PageHead, Skeleton, Tabs, Time } from "@/design";
+import { BackLink } from "@/parts/BackLink";
 import type { Actor } from "@/parts/actors";
 import { notifyDone } from "@/parts/notify";
 import { editorTexts, versionTexts } from "@/texts/pipelines";
@@ -49,7 +50,7 @@ export function OpenPipeline({ pipeline, base, workflows, actors, isReadOnly, on
   );
   return (
     <>
-      <PageHead title={pipeline.name} text={text} actions={!isReadOnly && <EditorActions editor={editor} pipeline={pipeline} onDiscard={discard} />} />
+      <PageHead above={<BackLink to="/pipelines" label={editorTexts.all} />} title={pipeline.name} text={text} actions={!isReadOnly && <EditorActions editor={editor} pipeline={pipeline} onDiscard={discard} />} />
       <Tabs
         label={editorTexts.tabs}
         value={tab}

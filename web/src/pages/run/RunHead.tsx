@@ -4,6 +4,7 @@ import { useState } from "react";
 import { meQuery } from "@/api/queries";
 import { Badge, Button, Dialog, formatTokens, PageHead, Progress } from "@/design";
 import { needsUser, percentOf, toneOf } from "@/pages/runs/filters";
+import { BackLink } from "@/parts/BackLink";
 import { runsTexts, runTexts } from "@/texts/runs";
 import type { Run } from "./queries";
 import { useRunAction } from "./useRunActions";
@@ -13,7 +14,11 @@ export function RunHead({ run }: { run: Run }) {
   return (
     <>
       <PageHead
-        above={<Badge tone={toneOf(run)}>{needsUser(run) ? runTexts.waits : runTexts.status[run.status]}</Badge>}
+        above={
+          <BackLink to="/runs" label={runTexts.back}>
+            <Badge tone={toneOf(run)}>{needsUser(run) ? runTexts.waits : runTexts.status[run.status]}</Badge>
+          </BackLink>
+        }
         title={run.name}
         text={<ReasonText run={run} />}
         actions={me && me.role !== "viewer" ? <Actions run={run} /> : undefined}
