@@ -69,17 +69,17 @@ from callsheet.plumbing.failpoints import Failpoint, armed, end_process
 async def main():
     options = dict(public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=1000)
     storage = LocalStorage(Path(sys.argv[1]), **options)
-    with armed({Failpoint.STORAGE_BEFORE_POINTER: end_process}):
+    with armed({Failpoint.STORAGE_BEFORE_POINTER: end_process, Failpoint.STORAGE_COPY_HALF_MADE: end_process}):
         if sys.argv[2] == "put":
             await storage.put("job/output", b"new", content_type="image/png")
         else:
-            await storage.copy("job/input", "job/output")
+            await storage.copy("job/input", sys.argv[2])
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("action", ["put", "copy"])
+@pytest.mark.parametrize("action", ["put", "job/output"], ids=["put", "copy"])
 async def test_a_crash_before_the_pointer_leaves_the_old_object_and_rubbish_for_the_sweep(
     storage: LocalStorage, tmp_path: Path, action: str
 ) -> None:
@@ -98,6 +98,28 @@ async def test_a_crash_before_the_pointer_leaves_the_old_object_and_rubbish_for_
     assert len(files(root, "blobs")) == 2
     assert await storage.read("job/output", 10) == b"old"
     assert await storage.read("job/input", 10) == b"input"
+
+
+async def test_a_crash_in_a_copy_to_a_new_key_leaves_the_source_and_a_key_that_can_be_deleted_and_written(
+    storage: LocalStorage, tmp_path: Path
+) -> None:
+    root = tmp_path / "storage"
+    await storage.put("job/input", b"input", content_type="video/mp4")
+
+    assert await run_python(PUT_WITH_FAILPOINT, root, "job/accepted") == 137
+
+    assert {entry.key async for entry in storage.list("job")} == {"job/input", "job/accepted"}
+    with pytest.raises(Unavailable, match="missing"):
+        await storage.read("job/accepted", 10)
+    assert await storage.sweep(datetime.now(UTC) + TOMORROW) == 0
+    await storage.copy("job/input", "job/accepted")
+    assert await storage.read("job/accepted", 10) == b"input"
+    await storage.delete("job/accepted")
+    assert await run_python(PUT_WITH_FAILPOINT, root, "job/accepted") == 137
+    await storage.delete("job/accepted")
+    assert await storage.head("job/accepted") is None
+    assert await storage.read("job/input", 10) == b"input"
+    assert len(files(root, "blobs")) == 1
 
 
 KILLED_WHILE_WRITING = """
@@ -159,12 +181,14 @@ async def test_a_sweep_keeps_files_that_are_being_stored(storage: LocalStorage, 
         yield bytes(2 << 20)
         pretend_written_long_ago(root)
 
-    with armed({Failpoint.STORAGE_BEFORE_POINTER: sweep}):
+    with armed({Failpoint.STORAGE_BEFORE_POINTER: sweep, Failpoint.STORAGE_COPY_HALF_MADE: sweep}):
         await storage.put("slow", slow_upload(), content_type="text/plain")
-        pretend_written_long_ago(root)
-        await storage.copy("slow", "copy")
-    assert swept == [0, 0]
-    assert await storage.read("slow", 2 << 20) == await storage.read("copy", 2 << 20) == bytes(2 << 20)
+        for target in ("second-name", "a/copy"):
+            pretend_written_long_ago(root)
+            await storage.copy("slow", target)
+    assert swept == [0, 0, 0]
+    for key in ("slow", "second-name", "a/copy"):
+        assert await storage.read(key, 2 << 20) == bytes(2 << 20)
 
 
 @pytest.mark.thorough
@@ -243,7 +267,7 @@ async def test_the_storage_folder_itself_may_be_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.few_forms
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b'{"blob": "../../etc/passwd"}', b"\xff"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b'{"blob": "../../etc/passwd"}', b'{"id": 7}', b"\xff"])
 async def test_a_damaged_pointer_is_an_error_not_a_crash(storage: LocalStorage, tmp_path: Path, damage: bytes) -> None:
     await storage.put("object", b"bytes", content_type="text/plain")
     (tmp_path / "storage" / "objects" / "object,json").write_bytes(damage)
@@ -319,7 +343,7 @@ def blobs(storage: LocalStorage) -> dict[str, str]:
     return {key: pointer.blob for key, pointer in storage._disk.entries("")}
 
 
-@pytest.mark.parametrize("action", ["put", "replace", "copy"])
+@pytest.mark.parametrize("action", ["put", "replace", "copy", "second name"])
 async def test_a_put_refused_by_a_full_disk_leaves_no_bytes(
     storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
@@ -337,10 +361,10 @@ async def test_a_put_refused_by_a_full_disk_leaves_no_bytes(
     steps = made_visible = 0
     while True:
         before = blobs(storage)
-        target = "input" if action == "replace" else f"new/{steps}/output"
+        target = {"replace": "input", "second name": f"accepted-{steps}"}.get(action, f"new/{steps}/output")
         work = (
             storage.copy("input", target)
-            if action == "copy"
+            if action in ("copy", "second name")
             else storage.put(target, bytes(1 << 10), content_type="image/png")
         )
         with pytest.MonkeyPatch.context() as patched:
@@ -364,8 +388,9 @@ async def test_a_put_refused_by_a_full_disk_leaves_no_bytes(
             assert {path.name for path in files(root, "blobs")} == {*seen.values()}
         await storage.delete_many([key for key in seen if key != "input"])
         steps += 1
-    assert steps > 5, "the disk was full at every step"
-    assert made_visible == 1, "the step after the rename is one of them"
+    # A second name takes two links and two syncs.
+    assert steps == 4 if action == "second name" else steps > 5, "the disk was full at every step"
+    assert made_visible == (action != "second name"), "the step after the rename is one of them"
 
 
 async def test_a_put_that_is_cancelled_at_its_last_step_leaves_nothing(storage: LocalStorage, tmp_path: Path) -> None:
@@ -373,10 +398,15 @@ async def test_a_put_that_is_cancelled_at_its_last_step_leaves_nothing(storage: 
         raise asyncio.CancelledError
 
     await storage.put("input", b"input", content_type="text/plain")
-    with armed({Failpoint.STORAGE_BEFORE_POINTER: cancel}):
-        for work in (storage.put("output", b"new", content_type="image/png"), storage.copy("input", "output")):
+    with armed({Failpoint.STORAGE_BEFORE_POINTER: cancel, Failpoint.STORAGE_COPY_HALF_MADE: cancel}):
+        for work in (
+            storage.put("output", b"new", content_type="image/png"),
+            storage.copy("input", "output"),
+            storage.copy("input", "a/output"),
+        ):
             with pytest.raises(asyncio.CancelledError):
                 await work
+    assert [entry.key async for entry in storage.list()] == ["input"]
     assert (files(tmp_path / "storage", "incoming"), len(files(tmp_path / "storage", "blobs"))) == ([], 1)
 
 

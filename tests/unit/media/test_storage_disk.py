@@ -4,30 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
+import json
+import math
 import os
+import shutil
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from callsheet.media.storage import shared_sync
-from callsheet.media.storage.disk import Disk, Pointer
+from callsheet.media.storage.disk import DamagedStorage, Disk, Pointer
 from callsheet.media.storage.folders import EnterFolder
 from callsheet.media.storage.shared_sync import Operation, run_alone, run_together
+from callsheet.media.storage.sweeping import sweep
 from callsheet.media.storage.threads import FileThreads
 
 
 def store(disk: Disk, key: str, content: bytes) -> None:
-    draft = disk.draft()
+    draft = disk.draft(key)
     draft.open()
     draft.write(content)
     draft.seal()
-    pointer = Pointer(draft.name, draft.size, "text/plain", draft.sha256, 0.0)
+    pointer = Pointer(draft.name, draft.size, "text/plain", draft.sha256, 0.0, draft.id)
     run_alone(disk.root, lambda enter: disk.point(enter, key, pointer, draft))
 
 
-def copy_of(disk: Disk, key: str, peek: int) -> Operation[tuple[Pointer, bytes] | None]:
-    return Operation(lambda enter: disk.copy(enter, key, f"copies/{key}", 1.0, peek, lambda: None))
+def copy_of(
+    disk: Disk, key: str, peek: int, target: str, half_made: Callable[[], None] = lambda: None
+) -> Operation[tuple[Pointer, bytes] | None]:
+    return Operation(lambda enter: disk.copy(enter, key, target, 1.0, peek, half_made))
+
+
+def copied(
+    disk: Disk, key: str, target: str, half_made: Callable[[], None] = lambda: None
+) -> tuple[Pointer, bytes] | None:
+    copy = copy_of(disk, key, 100, target, half_made)
+    run_together(disk.root, [copy])
+    return copy.result()
+
+
+def content_of(disk: Disk, key: str) -> bytes | None:
+    found = disk.open(key)
+    if found is None:
+        return None
+    with found[1] as file:
+        return file.read()
+
+
+def remove(disk: Disk, *keys: str) -> None:
+    run_alone(disk.root, lambda enter: disk.remove(enter, *keys))
+
+
+def blob_files(root: Path) -> set[str]:
+    return {path.name for path in (root / "blobs").rglob("*") if path.is_file()}
 
 
 class OvertakenDisk(Disk):
@@ -60,10 +93,10 @@ def test_a_reader_that_loses_the_race_reads_the_next_version(tmp_path: Path) -> 
 def test_a_copy_that_loses_the_race_copies_the_next_version(tmp_path: Path) -> None:
     store(Disk(tmp_path), "object", b"first")
     disk = OvertakenDisk(tmp_path, [b"the second"])
-    found = run_alone(tmp_path, lambda enter: disk.copy(enter, "object", "copy", 1.0, 3, lambda: None))
+    found = run_alone(tmp_path, lambda enter: disk.copy(enter, "object", "a/copy", 1.0, 3, lambda: None))
     assert found is not None
     assert (found[0].size, found[0].modified_at, found[1]) == (10, 1.0, b"the")
-    assert disk.find("copy") == found[0]
+    assert disk.find("a/copy") == found[0]
 
 
 def test_a_reader_overtaken_by_a_delete_finds_nothing(tmp_path: Path) -> None:
@@ -111,37 +144,194 @@ async def test_cancelling_waits_for_the_thread() -> None:
     threads.close()
 
 
-def test_copies_of_one_moment_wait_for_the_disk_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, fsync, rename = Disk(tmp_path), os.fsync, os.rename
-    for key in ("a", "b", "c"):
+@pytest.mark.parametrize(
+    ("target", "order"),
+    [
+        # The pointer and its blob are durable before they get their name, and the name before the caller goes on.
+        ("copies/{}", ["link"] * 3 + ["sync"] * 6 + ["rename"] * 3 + ["sync"] * 3),
+        ("{}-copy", ["link"] * 6 + ["sync"] * 6),
+    ],
+    ids=["own pointer", "second name"],
+)
+def test_copies_of_one_moment_wait_for_the_disk_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, order: list[str]
+) -> None:
+    disk = Disk(tmp_path)
+    for key in ("a", "b", "c", "copies/d"):
         store(disk, key, key.encode())
     happened: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (happened.append("sync"), fsync(descriptor)))
-    monkeypatch.setattr(os, "rename", lambda *names, **folders: (happened.append("name"), rename(*names, **folders)))
-    copies = [copy_of(disk, key, 1) for key in ("a", "b", "c")]
+
+    def recorded(name: str, function: Callable[..., None]) -> Callable[..., None]:
+        return lambda *arguments, **options: (happened.append(name), function(*arguments, **options))[1]
+
+    for name, step in (("fsync", "sync"), ("rename", "rename"), ("link", "link")):
+        monkeypatch.setattr(os, name, recorded(step, getattr(os, name)))
+    copies = [copy_of(disk, key, 1, target.format(key)) for key in ("a", "b", "c")]
     run_together(tmp_path, copies)
     assert [found[1] for copy in copies if (found := copy.result())] == [b"a", b"b", b"c"]
-    # The pointer and its blob are durable before they get their name, and the name before the caller goes on.
-    assert happened[-12:] == ["sync"] * 6 + ["name"] * 3 + ["sync"] * 3
+    assert happened == order
 
 
-@pytest.mark.parametrize("failing_sync", [0, 2], ids=["of the pointer", "of the name"])
+@pytest.mark.parametrize(
+    ("target", "failing_sync"),
+    [("copies/{}", 0), ("copies/{}", 2), ("{}-copy", 0)],
+    ids=["of the pointer", "of the name", "of the second name"],
+)
 def test_a_copy_whose_sync_fails_leaves_the_others_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_sync: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, failing_sync: int
 ) -> None:
     disk, full = Disk(tmp_path), OSError(errno.ENOSPC, "No space left on device")
     for key in ("a", "b"):
         store(disk, key, key.encode())
-    # Two steps of two copies: the syncs 0 and 2 are those of the first copy.
+    # Two copies of one or two steps: the syncs 0 and 2 are those of the first copy.
     outcomes = iter([full if number == failing_sync else None for number in range(4)])
     monkeypatch.setattr(shared_sync, "_sync", lambda unsynced: next(outcomes))
-    copies = [copy_of(disk, key, 0) for key in ("a", "b")]
+    copies = [copy_of(disk, key, 0, target.format(key)) for key in ("a", "b")]
     run_together(tmp_path, copies)
     with pytest.raises(OSError, match="No space"):
         copies[0].result()
     assert copies[1].result() is not None
-    assert disk.find("copies/b") is not None
-    assert not list((tmp_path / "incoming").iterdir())
+    assert content_of(disk, target.format("b")) == b"b"
+    assert not [*(tmp_path / "incoming").iterdir()]
+
+
+def test_a_second_name_shares_the_files_and_has_its_own_blob(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    store(disk, "job/upload", b"bytes")
+    found = copied(disk, "job/upload", "job/accepted")
+    upload = disk.find("job/upload")
+    assert found is not None
+    assert upload is not None
+    assert found == (disk.find("job/accepted"), b"bytes")
+    assert found[0] == upload._replace(blob=found[0].blob), "type, size, checksum and time are those of the upload"
+    assert blob_files(tmp_path) == {upload.blob, found[0].blob}
+    assert len({path.stat().st_ino for path in (tmp_path / "objects" / "job").iterdir()}) == 1
+    assert len({path.stat().st_ino for path in (tmp_path / "blobs").rglob("*") if path.is_file()}) == 1
+
+
+@pytest.mark.parametrize("keeps_links", [True, False], ids=["with links", "without links"])
+@pytest.mark.parametrize("first_gone", ["replaced", "removed"])
+def test_an_accepted_object_stays_when_its_upload_goes(tmp_path: Path, first_gone: str, keeps_links: bool) -> None:
+    disk = Disk(tmp_path / "original")
+    store(disk, "job/upload", b"accepted")
+    assert copied(disk, "job/upload", "job/accepted") is not None
+    if not keeps_links:
+        # `cp -r` and most backup programs make two files of a file with two names.
+        shutil.copytree(tmp_path / "original", tmp_path / "restored")
+        disk = Disk(tmp_path / "restored")
+    if first_gone == "replaced":
+        store(disk, "job/upload", b"a late upload")
+    remove(disk, "job/upload")
+    assert content_of(disk, "job/upload") is None
+    assert content_of(disk, "job/accepted") == b"accepted"
+    assert sweep(disk, older_than=math.inf) == 0
+    assert content_of(disk, "job/accepted") == b"accepted"
+    remove(disk, "job/accepted")
+    assert blob_files(disk.root) == set(), "the last name frees the space"
+
+
+def test_the_upload_stays_when_its_copy_is_removed(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    store(disk, "job/upload", b"bytes")
+    copied(disk, "job/upload", "job/refused")
+    remove(disk, "job/refused")
+    assert (content_of(disk, "job/refused"), content_of(disk, "job/upload")) == (None, b"bytes")
+    assert len(blob_files(tmp_path)) == 1
+
+
+def test_a_second_name_of_an_upload_that_is_replaced_meanwhile_has_the_new_bytes(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    store(disk, "job/upload", b"first")
+    replacements = [b"second", b"third"]
+
+    def replace() -> None:
+        if replacements:
+            store(disk, "job/upload", replacements.pop(0))
+
+    found = copied(disk, "job/upload", "job/accepted", replace)
+    assert found is not None
+    assert found[1] == content_of(disk, "job/accepted") == b"third"
+    assert blob_files(tmp_path) == {pointer.blob for _, pointer in disk.entries("")}
+
+
+def test_an_upload_that_is_removed_meanwhile_cannot_be_copied(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    store(disk, "job/upload", b"first")
+    assert copied(disk, "job/upload", "job/accepted", lambda: remove(disk, "job/upload")) is None
+    assert ([*disk.entries("")], blob_files(tmp_path)) == ([], set())
+
+
+def test_a_second_name_of_an_object_without_bytes_is_an_error(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    store(disk, "job/upload", b"bytes")
+    for blob in (tmp_path / "blobs").rglob("*"):
+        if blob.is_file():
+            blob.unlink()
+    with pytest.raises(DamagedStorage, match="the bytes of job/upload are missing"):
+        copied(disk, "job/upload", "job/accepted")
+    assert [key for key, _ in disk.entries("")] == ["job/upload"]
+
+
+def test_a_second_name_is_never_given_to_a_key_in_use(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    store(disk, "job/upload", b"upload")
+    store(disk, "job/accepted", b"accepted before")
+    found = copied(disk, "job/upload", "job/accepted")
+    assert found is not None
+    assert found[0].modified_at == 1.0, "it has a pointer of its own"
+    assert content_of(disk, "job/accepted") == b"upload"
+    assert blob_files(tmp_path) == {pointer.blob for _, pointer in disk.entries("")}
+
+
+def test_a_pointer_that_contains_the_name_of_its_blob_can_be_read_copied_and_removed(tmp_path: Path) -> None:
+    disk, name = Disk(tmp_path), "0123456789abcdef" * 2
+    (tmp_path / "blobs" / "01").mkdir(parents=True)
+    (tmp_path / "blobs" / "01" / name).write_bytes(b"bytes")
+    (tmp_path / "objects" / "job").mkdir(parents=True)
+    old = {"blob": name, "size": 5, "content_type": "text/plain", "sha256": "0" * 64, "modified_at": 0.0}
+    (tmp_path / "objects" / "job" / "old,json").write_text(json.dumps(old))
+    assert content_of(disk, "job/old") == b"bytes"
+    assert copied(disk, "job/old", "job/copy") is not None
+    remove(disk, "job/old")
+    assert (content_of(disk, "job/old"), content_of(disk, "job/copy")) == (None, b"bytes")
+    assert len(blob_files(tmp_path)) == 1
+
+
+def test_names_of_one_object_can_be_added_replaced_and_removed_at_once(tmp_path: Path) -> None:
+    """Three threads work on one upload. Copies are whole versions, and what is left has exactly its own bytes."""
+    disk, versions = Disk(tmp_path), [b"a" * 10, b"b" * 20, b"c" * 30]
+    store(disk, "job/upload", versions[0])
+    accepted: list[str] = []
+    at_once = threading.Barrier(3)
+
+    def accept() -> None:
+        at_once.wait()
+        targets = (f"job/accepted-{number}" for number in range(60))
+        accepted.extend(target for target in targets if copied(disk, "job/upload", target) is not None)
+
+    def replace() -> None:
+        at_once.wait()
+        for number in range(60):
+            store(disk, "job/upload", versions[number % 3])
+
+    def remove_again() -> None:
+        at_once.wait()
+        for number in range(60):
+            remove(disk, "job/upload", f"job/accepted-{2 * number}")
+
+    with ThreadPoolExecutor(3) as threads:
+        for ended in [threads.submit(work) for work in (accept, replace, remove_again)]:
+            ended.result()
+    left = dict(disk.entries(""))
+    assert {key for key in accepted if int(key.rpartition("-")[2]) % 2} <= left.keys()
+    for key, pointer in left.items():
+        content = content_of(disk, key)
+        assert content in versions
+        assert hashlib.sha256(content or b"").hexdigest() == pointer.sha256
+    # Two uploads at once can leave the bytes of one of them, which the sweep removes.
+    assert blob_files(tmp_path) >= {pointer.blob for pointer in left.values()}
+    sweep(disk, older_than=math.inf)
+    assert blob_files(tmp_path) == {pointer.blob for pointer in left.values()}
 
 
 def test_keys_of_one_folder_are_removed_with_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,4 +343,4 @@ def test_keys_of_one_folder_are_removed_with_one_sync(tmp_path: Path, monkeypatc
     run_alone(tmp_path, lambda enter: disk.remove(enter, *keys))
     assert len(synced) == 2
     assert not list(disk.entries(""))
-    assert not [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
+    assert blob_files(tmp_path) == set()

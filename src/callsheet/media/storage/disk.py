@@ -1,11 +1,14 @@
 """The files of the local backend. Everything here blocks; `local` calls it from its threads.
 
-    incoming/<id>                   bytes that are being written
-    blobs/<2 digits>/<id>           bytes that are complete; never changed, only removed
+    incoming/<blob>                 bytes that are being written
+    blobs/<2 digits>/<blob>         bytes that are complete; never changed, only removed
     objects/<folders>/<name>,json   a pointer: which blob an object is, with type, size and checksum
 
 An object is replaced by renaming a pointer over another: bytes, type, size and checksum change together. A blob
 that no pointer names is garbage, whatever left it there; `sweep` removes it.
+
+The name of the blob follows from the id in the pointer and from the object's key. So a pointer file can have two names,
+and each name has a blob of its own, which goes with it (decision 0046).
 """
 
 from __future__ import annotations
@@ -53,21 +56,33 @@ class DamagedStorage(OSError):
     """A pointer names bytes that are not there, or cannot be read."""
 
 
+class _OldPointer(Exception):
+    """The pointer contains the name of its blob, so it can have one name only."""
+
+
 class Pointer(NamedTuple):
     blob: str
     size: int
     content_type: str
     sha256: str
     modified_at: float
+    # None in the oldest pointers, which contain the name of their blob.
+    id: str | None
+
+    def as_json(self) -> bytes:
+        fields = self._asdict()
+        del fields["blob"]
+        return json.dumps(fields).encode()
 
 
 class Blob:
     """Bytes that no pointer names yet. `Disk.point` names them; code that fails before that calls `discard`."""
 
-    def __init__(self, root: Path, beside: str | None = None) -> None:
+    def __init__(self, root: Path, key: str, beside: str | None = None) -> None:
         """`beside`: a blob whose folder it shall be in."""
-        name = secrets.token_hex(16)
-        self.name = name if beside is None else beside[:2] + name[2:]
+        drawn = secrets.token_hex(16)
+        self.id = drawn if beside is None else beside[:2] + drawn[2:]
+        self.name = blob_name(self.id, key)
         self.is_named = False
         self._root = root
 
@@ -86,8 +101,8 @@ class Blob:
 class Draft(Blob):
     """A blob that is being written: `open`, `write`, `seal`."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
+    def __init__(self, root: Path, key: str) -> None:
+        super().__init__(root, key)
         self.size = 0
         self._hash = hashlib.sha256()
         self._file: FileIO | None = None
@@ -129,24 +144,21 @@ class Disk:
         self.root = root
         self._enter: EnterFolder = partial(folder, root)
 
-    def draft(self) -> Draft:
-        return Draft(self.root)
+    def draft(self, key: str) -> Draft:
+        return Draft(self.root, key)
 
     def point(
         self, enter: EnterFolder, key: str, pointer: Pointer, blob: Blob, unsynced: Sequence[int] = ()
     ) -> Steps[None]:
         """The commit: from here on the key is this blob. The blob it was before goes. `unsynced` has the folder of the
         blob if it is not durable yet."""
-        *folders, name = _path(key)
         draft = f"{blob.name}{_POINTER_SUFFIX}"
         with enter(INCOMING, create=True) as incoming:
             try:
                 with new_file(incoming, draft) as file:
-                    write_all(file, json.dumps(pointer._asdict()).encode())
+                    write_all(file, pointer.as_json())
                     yield Unsynced(unsynced, files=(file,))
-                replaced = yield from self._rename_into(
-                    enter, incoming, draft, [*folders, name + _POINTER_SUFFIX], blob
-                )
+                replaced = yield from self._rename_into(enter, incoming, draft, key, blob)
             except OSError:
                 with suppress(OSError):
                     os.unlink(draft, dir_fd=incoming)
@@ -154,16 +166,14 @@ class Disk:
         if replaced is not None:
             _unlink_blob(enter, replaced)
 
-    def _rename_into(
-        self, enter: EnterFolder, incoming: int, draft: str, path: list[str], blob: Blob
-    ) -> Steps[str | None]:
+    def _rename_into(self, enter: EnterFolder, incoming: int, draft: str, key: str, blob: Blob) -> Steps[str | None]:
         """Returns the blob of the pointer that was there before."""
-        *folders, name = path
+        folders, name = _place(key)
         attempts = 0
         while True:
             try:
                 with enter(OBJECTS, *folders, create=True) as parent:
-                    replaced = _blob_of(parent, name)
+                    replaced = _blob_of(parent, name, key)
                     os.rename(draft, name, src_dir_fd=incoming, dst_dir_fd=parent)
                     # From here on readers see it, also when making the folder durable fails.
                     blob.is_named = True
@@ -177,10 +187,10 @@ class Disk:
 
     def find(self, key: str, enter: EnterFolder | None = None) -> Pointer | None:
         enter = enter or self._enter
-        *folders, name = _path(key)
+        folders, name = _place(key)
         try:
             with enter(OBJECTS, *folders) as parent:
-                return _read_pointer(parent, name + _POINTER_SUFFIX)
+                return _read_pointer(parent, name, key)
         except FileNotFoundError:
             return None
 
@@ -195,19 +205,78 @@ class Disk:
         target: str,
         modified_at: float,
         peek: int,
-        before_pointer: Callable[[], None],
+        half_made: Callable[[], None],
     ) -> Steps[tuple[Pointer, bytes] | None]:
         """The pointer of the copy, and up to `peek` bytes of its beginning. A copy that fails leaves nothing: a full
-        disk must not be kept full for a day by what could not be stored."""
+        disk must not be kept full for a day by what could not be stored. `half_made` is called before the last step."""
+        if _place(source)[0] == _place(target)[0]:
+            # If the target exists or the pointer is an old one, the copy gets a pointer of its own.
+            with suppress(FileExistsError, _OldPointer):
+                return (yield from self._add_name(enter, source, target, peek, half_made))
+        return (yield from self._copy(enter, source, target, modified_at, peek, half_made))
+
+    def _add_name(
+        self, enter: EnterFolder, source: str, target: str, peek: int, half_made: Callable[[], None]
+    ) -> Steps[tuple[Pointer, bytes] | None]:
+        """The copy is a second name of the source's pointer, and of its blob. Nothing is written but names, and they
+        wait for the disk together. The target is a new key in the same folder: no process uses it before this ends,
+        so it may lack its bytes until then. Its time is that of the source.
+
+        The pointer gets its name first. A sweep in between finds no blob without a pointer.
+        """
+        folders, source_name = _place(source)
+        _, name = _place(target)
+        replaced: Pointer | None = None
+        while True:
+            pointer: Pointer | None = None
+            try:
+                with enter(OBJECTS, *folders) as parent:
+                    _link(parent, source_name, name)
+                    try:
+                        pointer = _read_pointer(parent, name, target)
+                        if pointer.id is None:
+                            raise _OldPointer
+                        half_made()
+                        with enter(*_shelf(pointer.blob)) as shelf:
+                            _link(shelf, blob_name(pointer.id, source), pointer.blob)
+                            beginning = read_file(shelf, pointer.blob, peek) if peek else b""
+                            yield Unsynced((shelf, parent))
+                            return pointer, beginning
+                    except (Exception, asyncio.CancelledError):
+                        with suppress(OSError):
+                            os.unlink(name, dir_fd=parent)
+                        if pointer is not None and pointer.id is not None:
+                            with suppress(OSError):
+                                _unlink_blob(enter, pointer.blob)
+                        raise
+            except FileNotFoundError:
+                if pointer is None:
+                    return None
+                # Replaced after the pointer got its second name, and the bytes are gone. The next attempt finds the
+                # new ones.
+                if pointer == replaced:
+                    raise _missing_bytes(source) from None
+                replaced = pointer
+
+    def _copy(
+        self,
+        enter: EnterFolder,
+        source: str,
+        target: str,
+        modified_at: float,
+        peek: int,
+        half_made: Callable[[], None],
+    ) -> Steps[tuple[Pointer, bytes] | None]:
+        """The copy has a pointer of its own, which may replace another."""
         blob: Blob | None = None
 
         def make_link(pointer: Pointer, shelf: int) -> bytes:
             """The bytes of the object as a second blob: they never change, so a copy takes no space and no time. In
             the same folder, which is open."""
             nonlocal blob
-            blob = Blob(self.root, beside=pointer.blob)
+            blob = Blob(self.root, target, beside=pointer.blob)
             os.utime(pointer.blob, dir_fd=shelf, follow_symlinks=False)
-            os.link(pointer.blob, blob.name, src_dir_fd=shelf, dst_dir_fd=shelf, follow_symlinks=False)
+            _link(shelf, pointer.blob, blob.name)
             return read_file(shelf, blob.name, peek) if peek else b""
 
         try:
@@ -215,8 +284,8 @@ class Disk:
             if found is None:
                 return None
             assert blob is not None
-            pointer = found[0]._replace(blob=blob.name, modified_at=modified_at)
-            before_pointer()
+            pointer = found[0]._replace(blob=blob.name, modified_at=modified_at, id=blob.id)
+            half_made()
             with enter(*_shelf(blob.name)) as shelf:
                 yield from self.point(enter, target, pointer, blob, unsynced=(shelf,))
         except (Exception, asyncio.CancelledError):
@@ -235,14 +304,15 @@ class Disk:
             except FileNotFoundError:
                 # Replaced between the two reads: the new pointer leads to the new bytes. Twice the same one does not.
                 if pointer == seen:
-                    raise DamagedStorage(f"the bytes of {key} are missing") from None
+                    raise _missing_bytes(key) from None
                 seen = pointer
         return None
 
     def remove(self, enter: EnterFolder, *keys: str) -> Steps[None]:
-        by_folder: dict[tuple[str, ...], list[str]] = {}
-        for *folders, name in map(_path, keys):
-            by_folder.setdefault(tuple(folders), []).append(name + _POINTER_SUFFIX)
+        by_folder: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+        for key in keys:
+            folders, name = _place(key)
+            by_folder.setdefault(tuple(folders), []).append((name, key))
         paths = iter(by_folder.items())
         while some := [*islice(paths, _REMOVED_AT_ONCE)]:
             blobs: list[str | None] = []
@@ -251,7 +321,7 @@ class Disk:
                 for path, names in some:
                     with suppress(FileNotFoundError):
                         parent = stack.enter_context(enter(OBJECTS, *path))
-                        blobs.extend(_unlink_pointer(parent, name) for name in names)
+                        blobs.extend(_unlink_pointer(parent, name, key) for name, key in names)
                         parents.append(parent)
                 # Before the bytes go: no crash may leave a pointer to bytes that are gone.
                 yield Unsynced(parents)
@@ -264,14 +334,27 @@ class Disk:
             for folders, parent, name in files_below(top):
                 if not name.endswith(_POINTER_SUFFIX):
                     continue
+                key = _key([*names, *folders, name.removesuffix(_POINTER_SUFFIX)])
                 with suppress(FileNotFoundError):
-                    pointer = _read_pointer(parent, name)
-                    yield _key([*names, *folders, name.removesuffix(_POINTER_SUFFIX)]), pointer
+                    yield key, _read_pointer(parent, name, key)
 
 
-def _unlink_pointer(parent: int, name: str) -> str | None:
+def blob_name(pointer_id: str, key: str) -> str:
+    """The blob of an object. All blobs of a pointer are in the same folder."""
+    return pointer_id[:2] + hashlib.blake2b(f"{pointer_id}/{key}".encode(), digest_size=15).hexdigest()
+
+
+def _missing_bytes(key: str) -> DamagedStorage:
+    return DamagedStorage(f"the bytes of {key} are missing")
+
+
+def _link(parent: int, name: str, second_name: str) -> None:
+    os.link(name, second_name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+
+
+def _unlink_pointer(parent: int, name: str, key: str) -> str | None:
     """Returns its blob."""
-    blob = _blob_of(parent, name)
+    blob = _blob_of(parent, name, key)
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=parent)
     return blob
@@ -286,22 +369,32 @@ def _shelf(blob: str) -> tuple[str, str]:
     return BLOBS, blob[:2]
 
 
-def _blob_of(parent: int, name: str) -> str | None:
+def _blob_of(parent: int, name: str, key: str) -> str | None:
     """A pointer that cannot be read does not prevent that the object is replaced or deleted."""
     with suppress(FileNotFoundError, DamagedStorage):
-        return _read_pointer(parent, name).blob
+        return _read_pointer(parent, name, key).blob
     return None
 
 
-def _read_pointer(parent: int, name: str) -> Pointer:
+def _read_pointer(parent: int, name: str, key: str) -> Pointer:
     content = read_file(parent, name, _POINTER_BYTES)
     try:
-        pointer = Pointer(**json.loads(content))
-    except (ValueError, TypeError) as error:
+        fields = json.loads(content)
+        pointer_id = fields.setdefault("id", None)
+        if pointer_id is not None:
+            fields["blob"] = blob_name(pointer_id, key)
+        pointer = Pointer(**fields)
+    except (ValueError, TypeError, AttributeError) as error:
         raise DamagedStorage(f"{name} is not a pointer") from error
     if not _BLOB.fullmatch(pointer.blob):
         raise DamagedStorage(f"{name} is not a pointer")
     return pointer
+
+
+def _place(key: str) -> tuple[list[str], str]:
+    """The folders of an object, and the name of its pointer."""
+    *folders, name = _path(key)
+    return folders, name + _POINTER_SUFFIX
 
 
 def _path(key: str) -> list[str]:

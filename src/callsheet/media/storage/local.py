@@ -93,7 +93,7 @@ class LocalStorage:
         """With `sha256`, bytes of another checksum are refused and nothing is stored."""
         validate_key(key)
         validate_content_type(content_type)
-        draft = self._disk.draft()
+        draft = self._disk.draft(key)
         async with self._discarded_on_failure(draft):
             await self._run(draft.open)
             async for batch in in_batches(content, CHUNK_BYTES):
@@ -105,7 +105,8 @@ class LocalStorage:
                     ]
                 )
             await self._run(draft.seal)
-            pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, self._clock.now().timestamp())
+            now = self._clock.now().timestamp()
+            pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, now, draft.id)
             await hit(Failpoint.STORAGE_BEFORE_POINTER)
             await self._change(lambda enter: self._disk.point(enter, key, pointer, draft))
             return _info(key, pointer)
@@ -206,10 +207,8 @@ class LocalStorage:
         validate_key(source)
         validate_key(target)
         now = self._clock.now().timestamp()
-        before_pointer = hit_in_thread(Failpoint.STORAGE_BEFORE_POINTER)
-        found = await self._change(
-            lambda enter: self._disk.copy(enter, source, target, now, size, before_pointer),
-        )
+        half_made = hit_in_thread(Failpoint.STORAGE_COPY_HALF_MADE)
+        found = await self._change(lambda enter: self._disk.copy(enter, source, target, now, size, half_made))
         if found is None:
             raise NotFound()
         pointer, beginning = found
